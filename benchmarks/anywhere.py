@@ -18,12 +18,13 @@ import statistics
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import machine
 import torch
+from anywhere_compile import compile_all
 from anywhere_draws import DRAWS, Case, drawn, seed_of
 
 import phalanx as px
@@ -82,11 +83,11 @@ def few_rows_contest(case: Case) -> Contest:
 def fp8_contest(case: Case) -> Contest:
     m, n, k = case.size("m", "n", "k")
     x, w = normal(m, k, dtype="f8e4m3"), normal(n, k, dtype="f8e4m3")
-    one = torch.ones((), device="cuda")
+    one, other = torch.ones((), device="cuda"), torch.ones((), device="cuda")
     out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
     return Contest(
-        lambda: px.kernels.matmul(x, w.T, scale_a=one, scale_b=one, out=out),
-        {"_scaled_mm": lambda: torch._scaled_mm(x, w.T, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)},
+        lambda: px.kernels.matmul(x, w.T, scale_a=one, scale_b=other, out=out),
+        {"_scaled_mm": lambda: torch._scaled_mm(x, w.T, one, other, out_dtype=torch.bfloat16, use_fast_accum=True)},
         2.0 * m * n * k, m * k + n * k + 2.0 * m * n,
     )
 
@@ -175,7 +176,7 @@ def distance(contest: Contest) -> float:
     return max(parts) / max(largest, 1e-30)
 
 
-def measure(case: Case, modes: list[str], rounds: int | None) -> list[dict[str, Any]]:
+def measure(case: Case, modes: list[str], rounds: int | None, rest: float | None) -> list[dict[str, Any]]:
     """A row for each mode, or one that says what went wrong."""
     contest = CONTESTS[case.op](case)
     error = distance(contest)
@@ -189,7 +190,8 @@ def measure(case: Case, modes: list[str], rounds: int | None) -> list[dict[str, 
         if not cold and device.milliseconds(contest.ours, 5) < SHORT:
             timed, per = {name: machine.graphed(run, GRAPHED) for name, run in runs.items()}, GRAPHED
         clock = device.cold_milliseconds if cold else device.milliseconds
-        times = take_turns(timed, clock, MODES[mode], rounds=rounds)
+        regime = MODES[mode] if rest is None or not MODES[mode].rest_s else replace(MODES[mode], rest_s=rest)
+        times = take_turns(timed, clock, regime, rounds=rounds)
         middle = {name: statistics.median(took) / per for name, took in times.items()}
         fastest = min(contest.theirs, key=lambda name: middle[name])
         ms = middle["ours"]
@@ -225,16 +227,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--modes", nargs="+", default=["burst", "steady"], choices=list(MODES))
     parser.add_argument("--rounds", type=int, help="of every mode; its own number by default")
+    parser.add_argument("--rest", type=float, help="seconds before a block, where the mode rests")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # copies of operands that lie badly are part of the time
+    compile_all(given.op, given.seed, given.count)
     rows: list[dict[str, Any]] = []
     for op in given.op:
         mine: list[dict[str, Any]] = []
         for seed in given.seed:
             for number, case in enumerate(drawn(op, seed_of(seed), given.count)):
                 try:
-                    found = measure(case, given.modes, given.rounds)
+                    found = measure(case, given.modes, given.rounds, given.rest)
                 except Exception as problem:
                     traceback.print_exc(limit=2)
                     found = [{"case": str(case), "mode": mode, "wrong": repr(problem)[:200]} for mode in given.modes]

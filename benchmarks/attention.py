@@ -252,7 +252,7 @@ def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
 def read_config(text: str) -> AttentionConfig:
     """``keys=80,groups=3,turns=1``: what is not named has the class's default."""
     given = dict(part.split("=") for part in text.split(","))
-    kinds = {"slack": float, "turns": lambda x: bool(int(x)), "share": lambda x: bool(int(x))}
+    kinds = {"slack": float, "turns": lambda x: bool(int(x))}
     return AttentionConfig(**{key: kinds.get(key, int)(value) for key, value in given.items()})
 
 

@@ -2,18 +2,19 @@
 
     python benchmarks/fit_h200.py [--rounds 3]
 
-No GPU is needed. What is read of `results/`: section 12 of `h200_tuning.txt` (`matmul.py --sweep`: four products, each with
-all tiles; kernels alone, operands in L2) for `TILES`; sections 6, 22 and 23 (`small_m.py --sweep`: 36 shapes with four
-configurations, the rings of 15; cold) and the `small_m*.json` files for `SPLIT`. To refit on a card: run these sweeps
-there, add what they print to the sections, with more shapes, run this, and write the constants that it shows into
-`machines/`.
+No GPU is needed. What is read of `results/`: `sweep_products.json` (`sweep_products.py`: drawn products, each with some
+configurations, behind another launch like it or, with few rows, cold) for `TILES`; sections 6, 22 and 23 of
+`h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four configurations, the rings of 15; cold) and the `small_m*.json`
+files for `SPLIT`. To refit on a card: run these sweeps there, with more shapes, put what they write in these places, run
+this, and write the constants that it shows into `machines/`.
 
-A fit lowers the mean square of the logarithm of predicted over measured, one constant at a time, by factors, `LIMIT` at
-most: few shapes do not determine all constants. Of tiles only ratios count: the clock is what fits best. The figures of a
+A fit lowers the mean square of the logarithm of predicted over measured, one constant at a time, by factors, within limits:
+few shapes do not determine all constants. Of tiles every product counts the same, its fast configurations more than its
+slow ones, and what all its configurations have in common little: choices are what matters. The figures of a
 set of constants: the typical error, which is the mean factor between predicted and measured, less 1; and `regret`, how much
 longer the configuration with the best prediction takes than the fastest one that was measured, on average over the shapes:
 what choices cost. Both are also shown for a fit to half of the shapes, judged by the other half. Constants of the hardware
-(`wgmma_columns`, `shared_rate`) and those that no recorded time depends on stay as they are.
+(`wgmma_columns`) and those that no recorded time depends on stay as they are.
 """
 
 from __future__ import annotations
@@ -28,14 +29,32 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, cycles
+import numpy as np
+
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import SplitConfig, predicted
+from phalanx.kernels.products.tile_model import predicted_tiles, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
 RESULTS = Path(__file__).resolve().parent / "results"
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
-FIXED = ("wgmma_columns", "shared_rate", "margin", "weights_in_flight", "weights_in_flight_beside_rows")
+FIXED = (
+    "wgmma_columns", "margin", "weights_in_flight", "weights_in_flight_beside_rows", "unaligned_factor",
+    "short_ring_factor",
+)
+TILE_FIXED = ("wgmma_columns", "margin")
+TILE_LIMITS = {
+    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
+    "across_factor": (1.0, 1.6),
+    "zero_fill": (16.0, 40.0), "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "launch": (1.0, 4.0),
+    "hbm": (3.6e6, 3.9e6), "hbm_sm": (36e3, 39e3), "kept_bytes": (40e6, 60e6),
+}
+"""Where physics or other measurements say what is possible; other constants move by `LIMIT`."""
+COMMON = 0.15
+"""How much an error counts that all configurations of a product share."""
+STEEP = 4.0
+"""How fast the weight of a configuration falls with the time that it takes longer than the best."""
 FACTORS = (1.3, 1.1, 1.03, 1.01)
 LIMIT = 2.0
 WORDS = {"st": "stages", "g": "groups", "p": "pieces"}
@@ -87,17 +106,78 @@ def split_samples() -> Iterator[Sample]:
                 yield Sample(tuple(row["shape"]), SplitConfig(**row["config"]), row["us"])
 
 
-def tile_samples() -> Iterator[Sample]:
-    """Times of `matmul_tiles` with its operands in L2."""
-    shape: tuple[int, ...] = ()
-    row = r"(\d+) x (\d+), stages (\d+), cluster \((\d), (\d)\) +group (\d+), parts (\d+) +[\d.]+ +([\d.]+)"
-    for line in section("12"):
-        if found := re.match(r"bf16 (\d+) x (\d+) x (\d+)", line):
-            shape = tuple(map(int, found.groups()))
-        elif found := re.match(row, line):
-            bm, bn, stages, cm, cn, group, parts = map(int, found.groups()[:7])
-            config = MatmulConfig(bm, bn, 64, stages, (cm, cn), group, parts, 1 if bm == 64 else 2)
-            yield Sample(shape, config, float(found.group(8)))
+class Measured(NamedTuple):
+    """A product, and its configurations of tiles with their times in microseconds and their weights, 1 in all."""
+
+    problem: Problem
+    cold: bool
+    configs: tuple[MatmulConfig, ...]
+    us: Any
+    weights: Any
+
+
+def tile_samples() -> list[Measured]:
+    """Times of `matmul_tiles`."""
+    found = []
+    for product in json.loads((RESULTS / "sweep_products.json").read_text())["products"]:
+        rows = [row for row in product["rows"] if row["kind"] == "tiles"]
+        configs = tuple(MatmulConfig(**{**row["config"], "cluster": tuple(row["config"]["cluster"])}) for row in rows)
+        problem = Problem(**{**product["problem"], "by_k": tuple(product["problem"]["by_k"])})
+        us = np.array([row["us"] for row in rows])
+        weights = np.exp(-STEEP * (us / us.min() - 1)) + 0.03
+        found.append(Measured(problem, product["cold"], configs, us, weights / weights.sum()))
+    return found
+
+
+def tile_times(product: Measured, costs: Any) -> Any:
+    """Predicted microseconds; of a cold launch with nothing in L2."""
+    if product.cold:
+        costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
+    return predicted_tiles(tabled(product.configs, CARD, costs), product.problem, CARD, costs)
+
+
+def tile_error(products: list[Measured], costs: Any) -> float:
+    """What a fit of tiles lowers."""
+    total = 0.0
+    for product in products:
+        off = np.log(tile_times(product, costs) / product.us)
+        middle = float((product.weights * off).sum())
+        total += float((product.weights * (off - middle) ** 2).sum()) + COMMON * middle**2
+    return total / len(products)
+
+
+def tile_figures(products: list[Measured], costs: Any) -> str:
+    """The typical error, and the regret."""
+    off, lost = [], []
+    for product in products:
+        took = tile_times(product, costs)
+        off.append(float((product.weights * np.abs(np.log(took / product.us))).sum()))
+        lost.append(product.us[int(np.argmin(took))] / product.us.min() - 1)
+    return f"error {100 * (math.exp(fmean(off)) - 1):5.1f}%   regret {100 * fmean(lost):4.1f}%"
+
+
+def report_tiles(rounds: int) -> None:
+    """The same as `report`, of tiles."""
+    products, costs = tile_samples(), H200.tiles
+
+    def best(those: list[Measured]) -> Any:
+        return fitted(lambda these: tile_error(those, these), costs, rounds, TILE_FIXED, TILE_LIMITS)
+
+    print(f"\nTILES: {sum(len(product.us) for product in products)} times of {len(products)} products")
+    print(f"  in use                           {tile_figures(products, costs)}")
+    found = best(products)
+    print(f"  fitted to all                    {tile_figures(products, found)}")
+    for fit, judge in ((products[::2], products[1::2]), (products[1::2], products[::2])):
+        told = tile_figures(judge, best(fit))
+        print(f"  fitted to half, the other half   {told}   (in use: {tile_figures(judge, costs)})")
+    show_constants(costs, found, TILE_FIXED)
+
+
+def show_constants(costs: Any, found: Any, fixed: tuple[str, ...]) -> None:
+    """Constants in use, and fitted ones."""
+    for name in vars(costs):
+        if name not in fixed:
+            print(f"  {name:22} {getattr(costs, name):12.4g} -> {getattr(found, name):12.4g}")
 
 
 def split_model(sample: Sample, costs: Any) -> float:
@@ -105,16 +185,9 @@ def split_model(sample: Sample, costs: Any) -> float:
     return predicted(sample.config, *sample.shape, costs=costs)  # type: ignore[misc]
 
 
-def tile_model(sample: Sample, costs: Any) -> float:
-    """Predicted cycles of tiles."""
-    return cycles(Problem(*sample.shape), sample.config, CARD, costs)
-
-
-def deviations(samples: list[Sample], model: Model, costs: Any, scaled: bool) -> list[float]:
-    """The logarithms of predicted over measured; of ratios alone where `scaled`."""
-    found = [math.log(model(sample, costs) / sample.us) for sample in samples]
-    middle = fmean(found) if scaled else 0.0
-    return [each - middle for each in found]
+def deviations(samples: list[Sample], model: Model, costs: Any) -> list[float]:
+    """The logarithms of predicted over measured."""
+    return [math.log(model(sample, costs) / sample.us) for sample in samples]
 
 
 def regret(samples: list[Sample], model: Model, costs: Any) -> float:
@@ -130,17 +203,18 @@ def regret(samples: list[Sample], model: Model, costs: Any) -> float:
     return fmean(lost)
 
 
-def fitted(samples: list[Sample], model: Model, costs: Any, scaled: bool, rounds: int) -> Any:
+def fitted(
+    error: Callable[[Any], float], costs: Any, rounds: int, fixed: tuple[str, ...] = FIXED,
+    limits: dict[str, tuple[float, float]] | None = None,
+) -> Any:
     """The costs with each constant moved by factors as long as that brings predictions nearer."""
-
-    def error(these: Any) -> float:
-        return fmean(each * each for each in deviations(samples, model, these, scaled))
-
     start, best = costs, error(costs)
     for _ in range(rounds):
-        for name, factor in ((name, factor) for factor in FACTORS for name in vars(costs) if name not in FIXED):
+        for name, factor in ((name, factor) for factor in FACTORS for name in vars(costs) if name not in fixed):
+            first = getattr(start, name)
+            low, high = (limits or {}).get(name, (first / LIMIT, first * LIMIT))
             for step in (factor, 1 / factor):
-                while 1 / LIMIT <= (value := getattr(costs, name) * step) / getattr(start, name) <= LIMIT:
+                while low <= (value := getattr(costs, name) * step) <= high:
                     now = error(moved := replace(costs, **{name: value}))
                     if now >= best - 1e-9:
                         break
@@ -148,34 +222,37 @@ def fitted(samples: list[Sample], model: Model, costs: Any, scaled: bool, rounds
     return costs
 
 
-def figures(samples: list[Sample], model: Model, costs: Any, scaled: bool) -> str:
+def fitted_to(samples: list[Sample], model: Model, costs: Any, rounds: int) -> Any:
+    """The costs fitted to recorded times."""
+    return fitted(lambda these: fmean(each * each for each in deviations(samples, model, these)), costs, rounds)
+
+
+def figures(samples: list[Sample], model: Model, costs: Any) -> str:
     """The typical error, and the regret."""
-    typical = math.exp(fmean(map(abs, deviations(samples, model, costs, scaled)))) - 1
+    typical = math.exp(fmean(map(abs, deviations(samples, model, costs)))) - 1
     return f"error {100 * typical:5.1f}%   regret {100 * regret(samples, model, costs):4.1f}%"
 
 
-def report(title: str, samples: list[Sample], model: Model, costs: Any, scaled: bool, rounds: int) -> None:
+def report(title: str, samples: list[Sample], model: Model, costs: Any, rounds: int) -> None:
     """Prints the figures of the constants in use and of fitted ones, then the constants."""
     shapes = list(dict.fromkeys(sample.shape for sample in samples))
     print(f"\n{title}: {len(samples)} times of {len(shapes)} shapes")
-    print(f"  in use                           {figures(samples, model, costs, scaled)}")
-    found = fitted(samples, model, costs, scaled, rounds)
-    print(f"  fitted to all                    {figures(samples, model, found, scaled)}")
+    print(f"  in use                           {figures(samples, model, costs)}")
+    found = fitted_to(samples, model, costs, rounds)
+    print(f"  fitted to all                    {figures(samples, model, found)}")
     halves = [[sample for sample in samples if shapes.index(sample.shape) % 2 == half] for half in (0, 1)]
     for fit, judge in (halves, halves[::-1]):
-        told = figures(judge, model, fitted(fit, model, costs, scaled, rounds), scaled)
-        print(f"  fitted to half, the other half   {told}   (in use: {figures(judge, model, costs, scaled)})")
-    for name in vars(costs):
-        if name not in FIXED:
-            print(f"  {name:22} {getattr(costs, name):12.4g} -> {getattr(found, name):12.4g}")
+        told = figures(judge, model, fitted_to(fit, model, costs, rounds))
+        print(f"  fitted to half, the other half   {told}   (in use: {figures(judge, model, costs)})")
+    show_constants(costs, found, FIXED)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    report("TILES", list(tile_samples()), tile_model, H200.tiles, True, options.rounds)
-    report("SPLIT", list(split_samples()), split_model, H200.split, False, options.rounds)
+    report_tiles(options.rounds)
+    report("SPLIT", list(split_samples()), split_model, H200.split, options.rounds)
 
 
 if __name__ == "__main__":

@@ -34,17 +34,7 @@ import torch
 
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, matmul
-from phalanx.kernels.products.matmul_config import (
-    CLUSTERS_OF_FIRST,
-    TILES,
-    MatmulConfig,
-    Problem,
-    candidates,
-    choose,
-    complete,
-    cycles,
-    split_side,
-)
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, cycles, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.runtime.device.timing import Mode, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
@@ -308,7 +298,7 @@ def variations(problem: Problem) -> list[MatmulConfig]:
     """What the heuristic knows, best first by its model, then what else might be better: stages, groups, parts."""
     on = px.device()
     known = sorted(candidates(problem), key=lambda config: cycles(problem, config, on))
-    base = complete(problem, *TILES[0], CLUSTERS_OF_FIRST[0])
+    base = next(candidates(problem))
     chosen = choose(problem)
     tuned = [
         MatmulConfig(**{**vars(config), **change})

@@ -86,6 +86,13 @@ for _name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
         f"  y[0] = {_name}_from_float(a), y[1] = {_name}_from_float(b);\n}}"
     )
 
+for _source, _name in ((source, target) for source in ("f8e4m3", "f8e5m2") for target in ("f16", "bf16")):
+    HOST_FUNCTIONS[f"{_name}_pair_from_{_source}"] = (
+        f"{_once(f'{_name}_from_float')}\n{_once(f'{_source}_to_float')}\n"
+        f"static inline void {_name}_pair_from_{_source}(px_{_name}* y, px_{_source} a, px_{_source} b) {{\n"
+        f"  y[0] = {_name}_from_float({_source}_to_float(a)), y[1] = {_name}_from_float({_source}_to_float(b));\n}}"
+    )
+
 for _name, _value, _rounded in (
     ("f16", "px_half_value", "px_half_of"), ("bf16", "px_bfloat_value", "px_bfloat_of")
 ):  # the exact sum, cut to a float whose last bit tells of what was lost, then rounded once

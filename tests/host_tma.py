@@ -1,6 +1,6 @@
-"""TMA copies on the CPU, for `host_cuda`: tensor copies as their descriptor says, plain bulk copies, groups.
+"""Copies on the CPU, for `host_cuda`: tensor copies as their descriptor says, plain bulk copies, groups, those of threads.
 
-A copy lands when the shuffle says so, or at the latest when its group is waited for.
+A copy lands when the shuffle says so, or at the latest when its group is waited for; one of a thread, not before its commit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ run = run_on_host
 
 HOST_FUNCTIONS |= {
     "cp_async_bulk_commit_group": "static void cp_async_bulk_commit_group() {}",
+    "cp_async_mbarrier_arrive": "static void cp_async_mbarrier_arrive(unsigned bar) { px_copies_arrive(bar); }",
+    **{
+        f"cp_async_{n}": f"static void cp_async_{n}(unsigned to, const void* from, unsigned found) "
+        f"{{ px_copy_async(to, from, {n}, found); }}"
+        for n in (4, 8, 16)
+    },
     "prefetch_tensormap": "static void prefetch_tensormap(const void*) {}",
     "cp_async_bulk_tensor_2d_scatter4": """
 static void cp_async_bulk_tensor_2d_scatter4(const void* m, int c, int r0, int r1, int r2, int r3, unsigned s) {

@@ -37,11 +37,11 @@ class LibraryLaunch:
 
 @contextmanager
 def launches(
-    *kernels: tuple[ModuleType, str], run: bool = True, arch: str | None = None
+    *kernels: tuple[ModuleType, str], run: bool = True, arch: str | None = None, on_host: bool = False
 ) -> Iterator[list[LibraryLaunch]]:
     """What is launched inside of the kernels that these names of modules stand for; without `run` nothing else happens.
 
-    `arch`: the simulator runs it as that target gets it.
+    `arch`: the simulator runs it as that target gets it, or with `on_host` the CPU runs that target's text.
     """
     named = {} if arch is None else {"arch": arch}
     found: list[LibraryLaunch] = []
@@ -54,7 +54,9 @@ def launches(
             def launch(*args: Any, **constants: Any) -> None:
                 kept = {name: value for name, value in constants.items() if name != "arch"}
                 found.append(LibraryLaunch(self.kernel, grid, args, kept))
-                if run:
+                if on_host:
+                    found[-1].on_host(**named)
+                elif run:
                     self.kernel[grid](*args, **{**constants, **named})
 
             return launch

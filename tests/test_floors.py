@@ -32,6 +32,7 @@ WITHOUT_TILES = {
         "if", "for", "while", "break", "continue", "scope", "leave", "role", "roles", "sync", "wait_prior",
         "launch_dependents", "role_copy", "block_id", "num_blocks", "next_tile",
     },
+    "cp_async": {"commit"},
     "gather": {"tma.gather4", "tma.scatter4"},
     "mbarrier": {
         "init", "inval", "fence.barrier_init", "arrive", "expect_tx", "arrive_expect_tx", "transaction", "wait", "test_wait",

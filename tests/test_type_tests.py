@@ -56,6 +56,7 @@ CALCULATES: dict[str, str] = {
     "analysis/offsets.py": "a start as a sum of products",
     "analysis/ranks.py": "what a number is in the CTA of one rank",
     "analysis/signs.py": "whether a number may be negative",
+    "analysis/tile_grids.py": "the row and the column of a tile",
 }
 """Files in which questions about arithmetic are allowed, each with what it calculates."""
 
@@ -68,6 +69,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/trace.py", "type(b[var])"): "a number: 1 and True are different terms",
     ("cuda/lower/registry.py", "type(op)"): "the look-up of what a family registered",
     ("sim/registry.py", "type(op)"): "the look-up of what a family registered",
+    ("analysis/across_ranks.py", "getattr(op, name)"): "each of its declared fields, by name",
+    ("analysis/across_ranks.py", "type(op)"): "part of a key: equal instructions of equal operands give equal values",
     ("analysis/ranks.py", "getattr(op, name)"): "each of its declared fields, by name",
     ("sim/codegen.py", "type(item)"): "an operand that is no operand, in a message",
     ("sim/combine.py", "getattr(op, name)"): "each of its declared operands, by name",

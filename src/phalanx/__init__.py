@@ -31,7 +31,7 @@ from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
 from phalanx.language.examples import example
 from phalanx.language.kernel import bind_with, func, kernel
-from phalanx.language.ops import clc, cluster, fence, tcgen05, tma
+from phalanx.language.ops import clc, cluster, cp_async, fence, tcgen05, tma
 from phalanx.language.ops.control import (
     assume,
     block_id,
@@ -51,6 +51,7 @@ from phalanx.language.ops.mbarrier import barrier
 from phalanx.language.ops.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
 from phalanx.language.ops.mma import dot
 from phalanx.language.ops.persistent import persistent
+from phalanx.language.ops.pipelined import pipelined
 from phalanx.language.ops.pipes import pipe
 from phalanx.language.ops.ptx import ptx
 from phalanx.language.ops.ring import ring
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.device.devices import device
     from phalanx.runtime.device.packed import packed
     from phalanx.runtime.exploring import explore
+    from phalanx.runtime.exporting.export import export
     from phalanx.runtime.launch.dispatch import compile
     from phalanx.runtime.launch.specialise import spec
     from phalanx.runtime.tuning import tune
@@ -114,6 +116,7 @@ _LAZY = {
     "compile": "phalanx.runtime.launch.dispatch",
     "device": "phalanx.runtime.device.devices",
     "explore": "phalanx.runtime.exploring",
+    "export": "phalanx.runtime.exporting.export",
     "kernels": "phalanx.kernels",
     "packed": "phalanx.runtime.device.packed",
     "spec": "phalanx.runtime.launch.specialise",
@@ -154,12 +157,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
-    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cumsum", "device", "device_assert", "dot", "empty",
-    "erf", "example", "exp", "exp2", "explore", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3", "f8e5m2",
-    "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep", "kernel", "kernels",
-    "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply", "num_blocks", "packed",
-    "persistent", "pipe", "print", "ptx", "reciprocal", "reduce", "ring", "round", "rsqrt", "scan", "shared", "sigmoid",
-    "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh", "tcgen05", "tma", "tmem", "topk",
-    "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait",
-    "where", "zeros",
+    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cp_async", "cumsum", "device", "device_assert", "dot",
+    "empty", "erf", "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
+    "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep",
+    "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
+    "num_blocks", "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round",
+    "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync",
+    "tanh", "tcgen05", "tma", "tmem", "topk", "trunc", "tune", "u16", "u32", "u64", "u8", "unroll", "wait_prior",
+    "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

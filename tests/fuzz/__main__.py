@@ -25,6 +25,7 @@ KINDS = {
     "choreography": "random rings, multicasts, pushes, reductions, products: simulator, checks, GPU",
     "role_copies": "the choreographies with alike roles, as copies and one by one: counts, checks, results, mistakes",
     "tensor": "random products on Blackwell's tensor cores: simulator, checks, text on the host, mistakes",
+    "pipelines": "random loops that pipeline themselves: as written, pipelined, by NumPy, checks, GPU",
     "signals": "random programs of barriers: checks against exploration of every order",
     "sources": "mutated sources of valid kernels: clean errors, findings or success",
 }

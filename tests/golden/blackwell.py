@@ -11,13 +11,13 @@ from golden.dots import dot_ring
 from phalanx.kernels.attention.forward_blackwell import attention_blackwell
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
+from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 
 clc_scale = importlib.import_module("clc_scale").clc_scale
 
 Launch = tuple[Any, list[Any], dict[str, Any]]
 OPERAND = px.spec((300, 200), px.bf16)
 MATRIX = px.spec((150, 200), px.f32)
-OPERAND = px.spec((300, 200), px.bf16)
 
 
 def rung(name: str, **options: Any) -> Launch:
@@ -44,6 +44,12 @@ LIBRARY: dict[str, Launch] = {
         matmul_blackwell[148],
         [square(px.f4e2m1), square(px.f4e2m1), square(px.bf16), *NOTHING[:3], 0.5, BLOCKS, BLOCKS],
         {**TWO_TILES, "BK": 256, "BLOCK": 16, "ACTIVATION": "relu"},
+    ),
+    "pack_scales": (pack_scale_tiles[32, 2], [px.spec((4096, 128), px.f8e8m0), px.spec((32, 32, 32, 4, 4), px.f8e8m0)], {}),
+    "quantize_nvfp4": (
+        quantize_tiles[32, 32],
+        [square(px.bf16), square(px.f4e2m1), px.spec((32, 64, 32, 4, 4), px.f8e4m3), 1.0],
+        {"BLOCK": 16, "LARGEST": 6.0},
     ),
     "grouped_blackwell_gather": (
         grouped_blackwell[148],

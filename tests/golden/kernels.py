@@ -6,6 +6,7 @@ import cluster_cases
 import collective_cases
 import phalanx as px
 from phalanx.kernels.attention.forward_tiles import attention_tiles
+from plain_products import plain_matmul
 
 
 @px.struct
@@ -162,8 +163,13 @@ def spec(shape, dtype):
 CASES = {
     "attention_tiles": (
         attention_tiles[2],
-        [spec((1, 2, 150, 16), px.bf16)] * 4 + [spec((1, 2, 150), px.f32), *[None] * 8, 0.36, *[None] * 4, 0, 1, 2],
+        [spec((1, 2, 150, 16), px.bf16)] * 4
+        + [spec((1, 2, 150), px.f32), *[None] * 6, 0.36, *[None] * 4, 0, 1, 2, *[None] * 5],
         {"DIM": 16, "WIDE": 16, "GROUPS": 2, "KEYS": 32, "PRODUCER_REGS": None, "REGS": None},
+    ),
+    "plain_product": (
+        plain_matmul[1, 2], [spec((100, 80), px.bf16), spec((100, 80), px.bf16), spec((100, 100), px.f32)],
+        {"BM": 128, "WARPS": 8},
     ),
     "histogram": (histogram[4], [spec((1024,), px.i32), spec((64,), px.i32)], {}),
     "find_first": (find_first[1], [spec((1000,), px.f32), spec((1,), px.i32), 1000], {}),

@@ -12,16 +12,18 @@ from examples.cases import EXAMPLES, random_case
 from golden.blackwell import CASES as BLACKWELL
 from golden.kernels import CASES
 from golden.prelude import apart, listed_in, read_helpers, written
+from golden.workstation import CASES as WORKSTATION
 
 HERE = Path(__file__).resolve().parent / "expected"
-NAMES = [*EXAMPLES, *CASES, *BLACKWELL]
+NAMES = [*EXAMPLES, *CASES, *BLACKWELL, *WORKSTATION]
 HELPERS = HERE / "helpers.cuh"
 
 
 def compiled(name: str, arch: str = "sm_90a") -> Any:
-    if name in BLACKWELL:
-        launch, args, constants = BLACKWELL[name]
-        return px.compile(launch, *args, arch="sm_100a", **constants)
+    for cases, target in ((BLACKWELL, "sm_100a"), (WORKSTATION, "sm_120a")):
+        if name in cases:
+            launch, args, constants = cases[name]
+            return px.compile(launch, *args, arch=target, **constants)
     if name in CASES:
         launch, args, constants = CASES[name]
         return px.compile(launch, *args, arch=arch, **constants)

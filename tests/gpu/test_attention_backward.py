@@ -49,7 +49,7 @@ MASKS = [{}, {"causal": True}, {"window": (200, 31)}, {"causal": True, "window":
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=str)
-@pytest.mark.parametrize("dim", [64, 96, 128])
+@pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_sizes_and_masks(dim: int, mask: dict[str, Any], deterministic: bool) -> None:
     rng = np.random.default_rng(dim)

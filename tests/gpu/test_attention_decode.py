@@ -37,12 +37,13 @@ def plain(result: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
 CONFIGS = (
     None, DecodeConfig(1, 3), DecodeConfig(4, 3, 16), DecodeConfig(12, 3, 16), DecodeConfig(16, 3, 16),
     DecodeConfig(3, 5, 16, 1, 128), DecodeConfig(1, 5, 16, 1, 128, 7), DecodeConfig(2, 3, 16, splits=3),
+    DecodeConfig(1, 2, 16, 1, runs=5), DecodeConfig(1, 2, 16, 1, runs=132, heads=2),
 )  # fmt: skip
 
 
 CASES = [
     *((8, 2, 1, page, config) for config in CONFIGS for page in (0, 16 if config is None else config.box)),
-    *((*heads, page, None) for heads in ((12, 1, 11), (6, 6, 3)) for page in (0, 64, 256)),
+    *((*heads, page, None) for heads in ((12, 1, 11), (6, 6, 3), (100, 1, 1)) for page in (0, 64, 256)),
 ]
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from examples.cases import EXAMPLES, random_case
+from examples.simple import NAMES, SIZES, case
 from phalanx.runtime.launch.dispatch import BoundLaunch
 
 pytestmark = pytest.mark.gpu
@@ -33,3 +34,12 @@ def test_with_the_watchdog(name: str) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_is_right(name: str, seed: int) -> None:
     random_case(name, seed).run(*mover())
+
+
+@pytest.mark.parametrize("watchdog", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_simple_ones(name: str, watchdog: bool) -> None:
+    for sizes in SIZES[name]:
+        made = case(name, **sizes)
+        made.launch = BoundLaunch(dataclasses.replace(made.launch.kernel, watchdog=watchdog), made.launch.grid)
+        made.run(*mover())

@@ -26,3 +26,12 @@ def test_choreographies(first: int, tmp_path: Path) -> None:
     outcomes = list(judge(range(first, first + 10), Options(gpu=True, host=False, folder=tmp_path)))
     wrong = [outcome.problem for outcome in outcomes if outcome.problem is not None]
     assert len(outcomes) == 10 and not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 20))
+def test_pipelined_loops(first: int, tmp_path: Path) -> None:
+    from fuzz.pipelines import judge
+
+    outcomes = list(judge(range(first, first + 20), Options(gpu=True, host=False, folder=tmp_path)))
+    wrong = [outcome.problem for outcome in outcomes if outcome.problem is not None]
+    assert len(outcomes) == 20 and not wrong, "\n\n".join(wrong)

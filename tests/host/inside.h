@@ -18,6 +18,7 @@ struct Fiber : px_thread {
   int waits;       // 0, or the kind of barrier
   int meetings;    // cluster barriers that it arrived at
   std::vector<std::vector<px_product>> products;  // groups that nobody has waited for; the last one is open
+  std::vector<std::function<void()>> copies;      // that it has begun itself and not committed yet
 };
 struct Meeting { int here; bool all; };  // threads at one barrier of a warp or CTA
 struct Barrier { long long pending, expected, bytes; unsigned phase; };

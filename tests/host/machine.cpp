@@ -275,7 +275,7 @@ int run_cluster(uint3 origin) {
   for (int i = 0; i < total; ++i) {
     Fiber& f = fibers[i];
     const unsigned c = i / threads, x = shape[0], y = shape[1];
-    f.index = i, f.rank = (int)c, f.memory = memories[c];
+    f.index = i, f.rank = (int)c, f.memory = memories[c], f.copies.clear();
     f.thread = {(unsigned)(i % threads), 0, 0};
     f.block = {origin.x + c % x, origin.y + c / x % y, origin.z + c / (x * y)};
     prepare(f);
@@ -486,6 +486,24 @@ void px_tensor_out(const void* map, const int* at, const int* rows, unsigned fro
   flying.push_back([=] { box(m, memory, offset, corner, named, by.empty() ? OUT : REDUCE, by); });
 }
 void px_land_all() { while (!flying.empty()) land(0); }
+void px_copy_async(unsigned to, const void* from, unsigned bytes, unsigned found) {
+  if (found > bytes) px_fail("%u bytes of a copy of %u", found, bytes);
+  if (found) px_aligned<const char>((const char*)from, bytes);
+  unsigned char* const place = px_place(px_own(to), bytes);
+  self().copies.push_back([=] { memcpy(place, from, found), memset(place + found, 0, bytes - found); });
+}
+void px_copies_arrive(unsigned bar) {
+  ++barrier(px_own(bar)).pending;
+  unsigned char* const at = px_place(bar, 8);
+  const auto begun = std::move(self().copies);
+  self().copies.clear();
+  flying.push_back([=] {
+    for (const auto& copy : begun) copy();
+    auto found = barriers.find(at);
+    if (found == barriers.end()) { px_fail("an arrival at a barrier that is not initialised"); return; }
+    --found->second.pending, credit(at, 0);
+  });
+}
 
 float px_e4m3[256], px_e5m2[256];
 // A float of eight bits: so many of fraction, the exponent's bias; e4m3 has no infinity, and one NaN of each sign.

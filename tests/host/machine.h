@@ -118,6 +118,10 @@ void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows
                     int group);
 void px_tensor_out(const void* map, const int* at, const int* rows, unsigned from, const char* reduction);
 void px_land_all();
+// A copy that a thread begins, of which so many bytes are found and the others are zeros; a barrier that waits for all of
+// the thread's, and hears of it by an arrival that is announced here.
+void px_copy_async(unsigned to, const void* from, unsigned bytes, unsigned found);
+void px_copies_arrive(unsigned bar);
 #define PX_HERE (1u << px_self->rank)
 
 // ---------------------------------------------------------------------- tensor cores

@@ -38,15 +38,6 @@ def test_result_is_the_same_whoever_takes_the_tiles():
     assert turned.swapaxes(1, 2).flags.c_contiguous
 
 
-@pytest.mark.long
-def test_tiles_that_are_cut_give_what_whole_ones_give():
-    rng = np.random.default_rng(4)
-    q, k, v = heads(rng, 1, 3, 100, 64), heads(rng, 1, 3, 150, 64, amplitude=3), heads(rng, 1, 3, 150, 64)
-    config = AttentionConfig(groups=1, keys=32, share=True)  # 6 tiles of 5 blocks on 4 CTAs: 7 or 8 blocks each
-    got = both(q, k, v, config)
-    np.testing.assert_array_equal(attention(q, k, v, config=config), got)
-
-
 def test_packed_sequences_know_nothing_of_each_other():
     rng = np.random.default_rng(2)
     starts_q, starts_k = (np.array(x, np.int32) for x in ([0, 1, 70, 70, 200, 290, 300], [0, 50, 90, 200, 200, 333, 340]))

@@ -104,6 +104,21 @@ def test_all_kernels_are_clean():
         assert report.ok, str(report)
 
 
+@pytest.mark.parametrize("dim", [192, pytest.param(256, marks=pytest.mark.long)])
+def test_heads_beyond_128_have_a_pass_for_each_gradient(dim):
+    rng = np.random.default_rng(8)
+    do, q, k, v = arrays(rng, 1, 2, 1, 70, 90, dim)
+    given = forward(q, k, v, causal=True)
+    with launches(*ALL) as found:
+        got = attention_backward(do, q, k, v, *given, causal=True)
+    assert_gradients(got, gradients(do, q, k, v, causal=True))
+    names = [launch.kernel.name for launch in found]
+    assert names == ["prepare_rows", "backward_keys", "backward_keys", "backward_queries"]
+    for launch in found[1:3]:
+        report = launch.check(schedules=1)
+        assert report.ok, str(report)
+
+
 def test_deterministic_results_do_not_depend_on_who_comes_first():
     """Under random orders of events: equal bit for bit. The sums that CTAs add to in any order are not, as it happens."""
     rng = np.random.default_rng(5)
@@ -137,14 +152,17 @@ def simulate_launch(launch, schedule):
 
 X = np.zeros((1, 2, 40, 64), BF16)
 LOGS = np.zeros((1, 2, 40), np.float32)
-WIDE = np.zeros((1, 2, 40, 192), BF16)
+ODD, WIDE = np.zeros((1, 2, 40, 80), BF16), np.zeros((1, 2, 40, 256), BF16)
 WRONG = [
     ({"do": X[:, :1]}, "do is bf16 of shape (1, 1, 40, 64), q bf16 of (1, 2, 40, 64)",
      "pass the result of attention, and its gradient, in q's type and shape"),
     ({"lse": LOGS[0]}, "lse has shape (2, 40)", "pass what attention(..., lse=True) gave, of shape (1, 2, 40)"),
-    (dict.fromkeys(("do", "q", "k", "v", "o"), WIDE),
-     "heads of 192 elements have no backward kernel: the sums of gradients do not fit into registers",
-     "there are kernels for 64, 96, 128: pad smaller heads with zeros"),
+    (dict.fromkeys(("do", "q", "k", "v", "o"), ODD), "heads of 80 elements have no backward kernel",
+     "there are kernels for 64, 96, 128, 192, 256: pad smaller heads with zeros"),
+    ({**dict.fromkeys(("do", "q", "k", "v", "o"), WIDE), "config": BackwardConfig(stages=1)},
+     "heads of 256 elements without apart", "give apart=True: each gradient has a pass of its own"),
+    ({**dict.fromkeys(("do", "q", "k", "v", "o"), WIDE), "config": BackwardConfig(apart=True)},
+     "2 stages with heads of 256 elements", "give 1: shared memory has no room for more"),
     ({"dbias": True}, "dbias without a bias", "pass the bias that attention was given"),
     ({"dbias": True, "deterministic": True, "bias": np.zeros((1, 2, 1, 40), np.float32)},
      "the gradient of a bias of shape (1, 2, 1, 40) is a sum in any order, and not deterministic",
@@ -169,7 +187,7 @@ MASKS = [{}, {"causal": True}, {"window": (33, 20)}, {"causal": True, "window": 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mask", MASKS, ids=str)
-@pytest.mark.parametrize("dim", [64, 96, 128])
+@pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 def test_every_size_and_mask(dim, mask):
     rng = np.random.default_rng(dim)
     for queries, keys, dtype, amplitude in ((300, 211, BF16, 1), (137, 300, np.float16, 4)):
@@ -196,7 +214,7 @@ def test_random_shapes(seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dim", [64, 96, 128])
+@pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 def test_caps_slopes_and_biases(dim):
     rng = np.random.default_rng(6)
     given = arrays(rng, 2, 2, 1, 100, 150, dim)
@@ -253,7 +271,7 @@ SHIPPED = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("options", SHIPPED, ids=lambda options: ", ".join(options))
-@pytest.mark.parametrize("dim", [64, 96, 128])
+@pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 def test_nothing_spills(dim, options):
     made = compiled(dim, **options)
     assert [x.spills for x in made] == [0] * len(made)
@@ -267,7 +285,9 @@ def test_configurations_that_are_not_chosen_compile(config):
 
 
 def test_choice():
-    assert choose_backward(64) == BackwardConfig(queries=128)
+    assert choose_backward(64) == BackwardConfig(queries=128, early=False)
+    assert choose_backward(64, bounded=True) == BackwardConfig(queries=128, ahead=True)
     assert choose_backward(64, varlen=True) == BackwardConfig(queries=64)
-    assert choose_backward(128) == choose_backward(128, bounded=True) == BackwardConfig(early=False)
+    assert choose_backward(128) == BackwardConfig(early=False, ahead=True)
+    assert choose_backward(128, bounded=True) == choose_backward(128, varlen=True) == BackwardConfig(early=False)
     assert choose_backward(128, biased=True) == BackwardConfig(early=False, apart=True)

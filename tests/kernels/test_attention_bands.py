@@ -19,9 +19,10 @@ def test_the_longest_rows_of_all_heads_of_a_band_go_first():
     assert list(blocks) == [7, 7, 5, 5, 3, 3, 7, 5, 3]  # 400, 208 and 16 keys in blocks of 80, and 2 for each tile
 
 
-def test_turns_go_there_and_back():
+def test_who_is_done_takes_the_next_tile():
     assert busiest(np.array([4.0, 3, 2, 1]), 2) == 1.0
     assert busiest(np.array([4.0, 3, 2]), 2) == pytest.approx(5 / 4.5)
+    assert busiest(np.array([4.0, 1, 1, 1, 1]), 2) == 1.0
 
 
 @pytest.mark.parametrize("sizes", [(4, 16, 4096), (2, 16, 8192), (1, 16, 16384), (8, 16, 2048), (4, 32, 4096, 64)])

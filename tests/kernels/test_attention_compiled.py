@@ -10,9 +10,7 @@ from phalanx.kernels.attention.forward_tiles import attention_tiles
 CTAS = 132
 
 
-def compiled(
-    sizes, *, dtype="bf16", left=None, right=None, cap=False, bias=None, packed=False, shared=False, lse=True, config=None
-):
+def compiled(sizes, *, dtype="bf16", left=None, right=None, cap=False, bias=None, packed=False, lse=True, config=None):
     """The kernel as a call with such arguments launches it."""
     dim, wide = sizes
     narrow = dtype == "f8e4m3"
@@ -23,14 +21,14 @@ def compiled(
     element, short = getattr(px, dtype), (4, 16, 4096)
     q, o = px.spec((*short, dim), element), px.spec((*short, wide), px.bf16 if narrow else element)
     v = px.spec((4, 16, wide, 4096) if narrow else (*short, wide), element)
-    parts, sums = (px.spec((CTAS + 1, 2, config.rows, *last), px.f32) for last in ((wide,), ()))
     starts = px.spec((9,), px.i32) if packed else None
     arrays = {None: None, "slopes": px.spec((4, 16), px.f32), "tile": px.spec((*short, 4096), px.f32)}
+    plan = (20, 40, 2, 2, 1) if kind == "full" and not packed else (None,) * 5
     return px.compile(
-        attention_tiles[CTAS], q, q, v, o, px.spec(short, px.f32) if lse else None, parts if shared else None,
-        sums if shared else None, arrays[bias], starts, starts, None, None, None, None if biased else 0.1,
-        0.1 if biased else None, 30.0 if cap else None, 0.5 if narrow else None, left, right, 1, 4, arch="sm_90a",
-        DIM=dim, WIDE=wide, BIAS_KIND=bias, **config.constants(heads),
+        attention_tiles[CTAS], q, q, v, o, px.spec(short, px.f32) if lse else None, arrays[bias], starts, starts, None,
+        None, None, None if biased else 0.1, 0.1 if biased else None, 30.0 if cap else None, 0.5 if narrow else None,
+        left, right, 1, 4, *plan, arch="sm_90a", DIM=dim, WIDE=wide, BIAS_KIND=bias,
+        SURE=not packed and bias != "tile", SCHEDULE="counter" if plan[0] is None else "static", **config.constants(heads),
     )  # fmt: skip
 
 

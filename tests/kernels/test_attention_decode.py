@@ -45,10 +45,11 @@ def run(
             "lengths": (150,), "tokens": 16, "heads": 8, "kv_heads": 1, "window": (20, 0),
             "config": DecodeConfig(2, 2, rows=128, ctas=1),
         },
+        {"lengths": (130, 0, 64), "heads": 100, "kv_heads": 1, "size": 32, "config": DecodeConfig(1, 2, 16, 1, 128)},
         {"lengths": (100, 33), "config": DecodeConfig(1, 2, splits=2), "softcap": 2.0, "dtype": np.float16},
         {"lengths": (90,), "cache": F8, "k_scale": 0.5, "v_scale": 2.0, "config": DecodeConfig(1, 2)},
     ],
-    ids=["lengths", "paged tokens", "128 rows, window", "splits, cap", "8 bits"],
+    ids=["lengths", "paged tokens", "128 rows, window", "128 rows in turns", "splits, cap", "8 bits"],
 )
 def test_against_float64(case: dict[str, Any]) -> None:
     assert run(**case) < TOLERANCE
@@ -97,30 +98,33 @@ def test_values_that_are_the_first_columns_of_the_keys(config: DecodeConfig) -> 
     assert error(got, decoded(q, k, k[..., :128], lengths)) < TOLERANCE
 
 
-def decoding(C: int = 1, **constants: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+def decoding(C: int = 1, G: int = 4, **constants: Any) -> tuple[Any, list[Any], dict[str, Any]]:
     """A launch of `decode_ring`, by hand: two sequences, the ring wraps, one of them ends inside a block."""
     lengths = np.array([260, 70], np.int32)
-    q = np.random.default_rng(0).standard_normal((2 * 4, 32)).astype(BF16)
+    q = np.random.default_rng(0).standard_normal((2 * G, 32)).astype(BF16)
     k, v = caches(0, (2, 270, 1, 32), 32, lengths)
-    out, logs = np.zeros((8, 32), BF16), np.zeros(8, np.float32)
-    args = [q, k, v, lengths, None, None, None, out, logs, 0.25, None, None, 1.0, None, 0, 270, 4]
-    return decode_ring[C, 1, 2], args, {"C": C, "STAGES": 2, "D": 32, "DV": 32, "G": 4, **constants}
+    out, logs = np.zeros((2 * G, 32), BF16), np.zeros(2 * G, np.float32)
+    args = [q, k, v, lengths, None, None, None, out, logs, 0.25, None, None, 1.0, None, 0, 270, G]
+    return decode_ring[C, 1, 2], args, {"C": C, "STAGES": 2, "D": 32, "DV": 32, "G": G, **constants}
 
 
-@pytest.mark.parametrize("C", [1, 2])
-def test_checked_clean(C: int) -> None:
-    bound, args, constants = decoding(C)
+IN_TURNS = {"G": 100, "BM": 128, "CTAS": 1, "IN_TURNS": True}
+
+
+@pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
+def test_checked_clean(constants: dict[str, Any]) -> None:
+    bound, args, constants = decoding(**constants)
     assert px.check(bound, *args, **constants).ok
 
 
 @pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.parametrize("C", [1, 2])
-def test_text_on_the_cpu(C: int) -> None:
-    bound, args, constants = decoding(C)
+@pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
+def test_text_on_the_cpu(constants: dict[str, Any]) -> None:
+    bound, args, constants = decoding(**constants)
     run_on_host(decode_ring, bound.grid, *args, **constants)
     q, k, v, lengths = args[:4]
-    want, logs = decoded(q.reshape(2, 1, 4, 32), k, v, lengths, scale=0.25 / np.log2(np.e))
+    want, logs = decoded(q.reshape(2, 1, constants["G"], 32), k, v, lengths, scale=0.25 / np.log2(np.e))
     assert np.abs(args[7].reshape(want.shape).astype(np.float64) - want).max() < TOLERANCE
     assert np.abs(args[8].reshape(logs.shape) - logs).max() < 1e-5
 
@@ -176,7 +180,8 @@ def test_no_spills(size: int, group: int, tokens: int, page: int, item: int, bat
     """What the choice gives compiles without spills, also with a window and a cap, and fits on an SM as often as it says."""
     config = choose_decode(batch, 2, group * tokens, 4096, size, size, page, item)
     arrays = specs(config, tokens, group, size, page, px.bf16 if item == 2 else px.f8e4m3)
-    sizes = {"D": size, "DV": size, "T": tokens, "G": group, "PAGE": page, "NARROW": item == 1}
+    sizes = {"D": size, "DV": size, "T": tokens, "G": group, "PAGE": page, "NARROW": item == 1, "HINT": "evict_first"}
+    sizes["IN_TURNS"] = config.rows > 64 and config.cluster == 1
     for slope, cap, left in ((None, None, None), (0.1, 30.0, 512)):
         made = px.compile(
             decode_ring[config.cluster * config.splits, 2, 3], *arrays, 1.0, slope, cap, 1.0, left, 0, 4096, 2 * group,
@@ -208,7 +213,7 @@ def test_choices() -> None:
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
     assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
-    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, ctas=1, rows=128, splits=16, room=3)
+    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, 16, ctas=1, rows=128, splits=16, room=3)
 
 
 def mistake(**changes: Any) -> str:

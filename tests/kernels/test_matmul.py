@@ -17,7 +17,7 @@ import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
-from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.split_k import choose_split, launch_split
 
 matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -319,6 +319,52 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     assert report.ok, report
 
 
+NARROW_TILES = {
+    "swapped": MatmulConfig(64, 40, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, swapped=True),
+    "swapped, one part": MatmulConfig(128, 56, stages=2, cluster=(1, 1), group=2, parts=1, swapped=True),
+    "swapped, columns of B": MatmulConfig(128, 48, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
+    "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
+    "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
+    "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
+}
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
+def test_tiles_of_any_height(config: MatmulConfig) -> None:
+    a, b, bias = numbers(149, 136), by_columns(numbers(136, 208)), numbers(208)
+    want = product(a, b) + bias.astype(np.float32)
+    close(matmul(a, b, bias, "relu", config=config), np.maximum(want, 0))
+    close(matmul(a, b, bias, out=np.empty((149, 208), np.float32), config=config), want)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
+def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
+    rows, columns, k = 2 * config.bm * config.cluster[0], config.bn * config.cluster[1], 192
+    a, b = numbers(rows, k), numbers(columns, k)
+    c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
+    bias = numbers(rows if config.swapped else columns)
+    constants = {**config.constants(), "BIAS_KIND": "row", "ACTIVATION": "relu"}
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_swapped_tiles_of_a_batch_with_scales() -> None:
+    config = MatmulConfig(64, 24, 128, stages=2, cluster=(1, 2), group=1, parts=1, groups=1, swapped=True)
+    a, b = (numbers(2, size, 144).astype(ml_dtypes.float8_e4m3fn) for size in (40, 80))
+    rows, columns = numbers(40, 1, dtype=np.float32), numbers(1, 80, dtype=np.float32)
+    got = matmul(a, b.swapaxes(-1, -2), scale_a=rows, scale_b=columns, config=config)
+    close(got, product(a, b.swapaxes(-1, -2)) * rows * columns)
+
+
+@pytest.mark.parametrize("a_form, b_form", [(as_is, as_is), (by_columns, by_columns), (by_columns, as_is)])
+def test_swapped_tiles_read_operands_as_they_lie(a_form: Callable, b_form: Callable) -> None:
+    config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, swapped=True)
+    a, b = a_form(numbers(104, 136)), b_form(numbers(136, 72))
+    close(matmul(a, b, config=config), product(a, b))
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)
@@ -446,9 +492,9 @@ def test_few_rows_and_large_weights_split_k() -> None:
     "problem",
     [
         Problem(4096, 4096, 4096), Problem(513, 4096, 14336), Problem(128, 512, 512), Problem(128, 4096, 14336, batch=2),
-        Problem(128, 4096, 14336, itemsize=1), Problem(128, 4096, 14336, by_k=(False, True)),
+        Problem(128, 4096, 14336, itemsize=1),
     ],
-    ids=["large", "too many rows", "small weights", "a batch", "8 bit", "rows along M"],
+    ids=["large", "too many rows", "small weights", "a batch", "8 bit"],
 )  # fmt: skip
 def test_others_take_tiles(problem: Problem) -> None:
     assert split_side(problem) is None
@@ -459,16 +505,19 @@ def always_split(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Every product that may goes to the kernel that splits K; gives what it was called with."""
     calls = []
 
-    def split(a: Any, b: Any, *rest: Any) -> Any:
+    def split(a: Any, b: Any, *rest: Any, **options: Any) -> None:
         calls.append((a.shape, b.shape))
-        return split_k_matmul(a, b, *rest)
+        launch_split(a, b, *rest, **options)
 
-    def side(problem: Problem, device: Any) -> str | None:
-        few = [which for which, by_k in zip(("rows", "columns"), problem.by_k) if by_k and problem.itemsize == 2]
-        return few[0] if few and problem.batch == 1 else None
+    def choice(problem: Problem, device: Any) -> Any:
+        if problem.itemsize != 2 or problem.batch != 1:
+            return None
+        if problem.m <= problem.n:
+            return "rows", choose_split(problem.m, problem.n, problem.k, problem.by_k[0])
+        return "columns", choose_split(problem.n, problem.m, problem.k, problem.by_k[1])
 
-    monkeypatch.setattr(matmul_module, "split_k_matmul", split)
-    monkeypatch.setattr(matmul_module, "split_side", side)
+    monkeypatch.setattr(matmul_module, "launch_split", split)
+    monkeypatch.setattr(matmul_module, "split_choice", choice)
     matmul_module._PLANS.clear()
     yield calls
     matmul_module._PLANS.clear()
@@ -498,8 +547,10 @@ def test_few_columns_are_split_as_rows_of_the_transposed_product(always_split: A
     assert matmul(a, b, out=out) is out
     close(out, product(a, b))
     assert always_split == [((24, 136), (136, 72))]
-    close(matmul(a, b, numbers(24)), product(a, b) + numbers(24).astype(np.float32))  # a bias along the other axis: tiles
-    assert len(always_split) == 1
+    bias = numbers(24)
+    close(matmul(a, b, bias, "relu"), np.maximum(product(a, b) + bias.astype(np.float32), 0))
+    close(matmul(by_columns(a), numbers(136, 24)), product(a, numbers(136, 24)))
+    assert len(always_split) == 3
 
 
 @pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")

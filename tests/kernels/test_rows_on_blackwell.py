@@ -1,4 +1,4 @@
-"""What the library has besides products runs on Blackwell by the same calls: simulated, and compiled without spills."""
+"""The library without products on Blackwell, by the same calls: simulated, as text on the CPU, without spills."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import phalanx as px
 from golden.choices import KERNELS
+from host_cuda import COMPILER, MISSING
 from library_launches import launches
 
 BF16 = ml_dtypes.bfloat16
@@ -51,6 +52,18 @@ def test_the_same_calls(name: str, arch: str) -> None:
     for launch in found:
         made = launch.compile(arch)
         assert made.spills == 0 and made.cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name", CALLS)
+def test_the_text_for_blackwell_on_the_cpu(name: str) -> None:
+    want = CALLS[name]()
+    with launches(*KERNELS, arch="sm_100a", on_host=True) as found:
+        got = CALLS[name]()
+    assert found
+    for ours, theirs in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want)), strict=True):
+        np.testing.assert_allclose(ours.astype(np.float32), theirs.astype(np.float32), rtol=1e-2, atol=1e-5)
 
 
 def test_every_function_is_called() -> None:

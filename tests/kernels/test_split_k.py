@@ -247,7 +247,8 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int
         whole = (m if flipped else n) % 8 == 0
         c = spec((n, m) if flipped else (m, n), px.f32 if whole else px.f16, aligned=whole)
         arguments = read_arguments(split_ring, (spec((m, depth), px.f16), spec((n, depth), px.f16), c, spec((n,), px.f32)))
-        constants = {"ROWS": True, "FLIPPED": flipped, "WHOLE": whole, "BIASED": True, "ACTIVATION": None}
+        constants = {"ROWS": True, "A_ROWS": True, "FLIPPED": flipped, "WHOLE": whole, "BIASED": True, "ACTIVATION": None}
+        constants["BIAS_OF_ROWS"] = flipped
         plan = lower(specialise(split_ring, arguments, {**constants, **config.constants()}).prepared, arch)
         assert plan.shared_bytes <= config.shared_bytes <= arch.shared_limit, config
 

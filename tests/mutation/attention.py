@@ -22,8 +22,9 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
         q, k, v = (rng.standard_normal((1, 2, n, 16)).astype(ml_dtypes.bfloat16) for n in (queries, keys, keys))
         config = AttentionConfig(**{"groups": 1, "keys": 16, "slack": 0.0, **settings})
         heads = Heads(1, 2, 2, queries, keys, 16, 16, "bf16")
+        plan = (1, 1, 1, 1, 0) if config.groups > 1 and right is None else (None,) * 5
         constants = {"DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None}
-        args = [q, k, v, np.zeros_like(q), *[None] * 9, 0.36, None, None, None, None, right, 1, 2]
+        args = [q, k, v, np.zeros_like(q), *[None] * 7, 0.36, None, None, None, None, right, 1, 2, *plan]
         return Case("attention_tiles", attention_tiles[1], args, constants)
 
     return make

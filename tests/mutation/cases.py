@@ -14,6 +14,7 @@ import numpy as np
 from mutation.blackwell import BLACKWELL
 from mutation.launches import Case
 from mutation.library import LIBRARY
+from mutation.pipelined import PIPELINED
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "gemm")]
@@ -58,4 +59,5 @@ CASES: dict[str, Callable[[], Case]] = {
     "gemm_v7": gemm(7, (1, 2), 256, 128, BN=64, STAGES=2),
     **BLACKWELL,
     **LIBRARY,
+    **PIPELINED,
 }

@@ -10,8 +10,8 @@ from phalanx.cuda.abi import TensorMapSlot
 from phalanx.errors import Error
 from phalanx.runtime.device.driver import Driver
 from phalanx.runtime.device.tensormap import (
-    _DATA_TYPES,
-    _EXPANDED_TYPES,
+    DATA_TYPES,
+    EXPANDED_TYPES,
     Geometry,
     TensorMapCache,
     encode,
@@ -132,11 +132,11 @@ def test_data_types_are_the_header_s() -> None:
     }  # fmt: skip
     assert {
         k: int(getattr(bindings, "CU_TENSOR_MAP_DATA_TYPE_" + v)) for k, v in names.items()
-    } == _DATA_TYPES
+    } == DATA_TYPES
     expanded = {"f4e2m1": "16U4_ALIGN16B", "f6e2m3": "16U6_ALIGN16B", "f6e3m2": "16U6_ALIGN16B"}
     assert {
         k: int(getattr(bindings, "CU_TENSOR_MAP_DATA_TYPE_" + v)) for k, v in expanded.items()
-    } == _EXPANDED_TYPES
+    } == EXPANDED_TYPES
 
 
 def test_room_between_elements() -> None:

@@ -18,7 +18,10 @@ from phalanx.language.examples import launch_of
 from phalanx.tools.cli import app
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("gemm/v*.py")) if path.stem != "common")
+FILES = sorted(
+    path for path in (*FOLDER.glob("*.py"), *FOLDER.glob("gemm/v*.py"), *FOLDER.glob("simple/*.py"))
+    if path.stem not in ("common", "arrays")
+)  # fmt: skip
 
 KERNELS = '''
 import numpy as np
@@ -260,7 +263,7 @@ def test_a_reader_that_has_gone(file) -> None:
 
 
 def test_every_command_says_its_exit_codes() -> None:
-    for arguments in ([], ["check"], ["bench"]):
+    for arguments in ([], ["check"], ["explain"], ["bench"]):
         text = " ".join(CliRunner().invoke(app, [*arguments, "--help"]).output.split())
         assert "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done;" in text
 

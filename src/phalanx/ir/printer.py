@@ -147,7 +147,8 @@ class _Printer:
                 label, index = self._target(op.label), self._result(op.index)
                 unrolled = f" unroll {op.unroll}" if op.unroll else ""
                 dealt = " dealt" if op.dealt else ""
-                self._line(depth, f"for{label} {index} in range({bounds}){unrolled}{dealt} {{", op.loc)
+                ahead = f" {op.pipelined.text}" if op.pipelined is not None else ""
+                self._line(depth, f"for{label} {index} in range({bounds}){unrolled}{dealt}{ahead} {{", op.loc)
                 self._block(op.body, depth + 1)
                 self._line(depth, "}")
             case While():

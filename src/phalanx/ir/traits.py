@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.control import NextTile
     from phalanx.ir.ops.mbarrier import Form
+    from phalanx.ir.ops.memory import Load, Store
     from phalanx.ir.views import SharedView
 
 
@@ -30,12 +31,24 @@ class Fold:
 
 @frozen
 class Product:
-    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile."""
+    """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile.
+
+    `along`: the axis of the tile that the user wants the agent's warpgroups to share, "m" or "n".
+    """
 
     a: SharedView | Value
     b: SharedView | Value
     acc: Value | None
     result: Value
+    along: str = "m"
+
+
+@frozen
+class Permutation:
+    """What an instruction defines is the tile `x` with its axes in the order `perm`."""
+
+    x: Value
+    perm: tuple[int, ...]
 
 
 class Traits:
@@ -60,6 +73,11 @@ class Traits:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
         return None
 
+    @property
+    def block_dimension(self) -> int | None:
+        """The dimension of the grid along which it gives the CTA's own index; None for what gives another number."""
+        return None
+
     def in_copy(self, copy: int) -> int | None:
         """The number that it defines in that copy of the role around it, where the copy alone decides it."""
         return None
@@ -77,6 +95,21 @@ class Traits:
     @property
     def product(self) -> Product | None:
         """What it multiplies, if it is a product of matrices that is over when the next instruction begins."""
+        return None
+
+    @property
+    def tile_load(self) -> Load | None:
+        """Itself, if it brings a region of memory into registers and does nothing else."""
+        return None
+
+    @property
+    def tile_store(self) -> Store | None:
+        """Itself, if it brings registers into a region of memory and does nothing else."""
+        return None
+
+    @property
+    def permutation(self) -> Permutation | None:
+        """Of which tile its result is another view, if it only changes the order of the axes."""
         return None
 
     @property
@@ -116,6 +149,10 @@ class Traits:
 
     def without_update(self, old: Value) -> Op:
         """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
+        raise NotImplementedError
+
+    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
+        """The same product of other operands, which have the same elements. Only asked of one that has a `product`."""
         raise NotImplementedError
 
     def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:

@@ -16,7 +16,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, values_in
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
-from phalanx.ir.ops import cluster, control, gather, mbarrier, memory, tile, tma
+from phalanx.ir.ops import cluster, control, cp_async, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, RoleCopy, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.spaces import Home, Space
@@ -532,6 +532,12 @@ def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
         )
 
 
+def _check_thread_copy(op: cp_async.CpAsyncLoad) -> None:
+    _need(op.src.dtype == op.dst.dtype and op.src.shape == op.dst.shape, op, f"of {op.src.shape} to {op.dst.shape}")
+    _need(_shape(op.result) == op.dst.shape and _dtype(op.result) == op.dst.dtype, op, f"moves {op.result.type}")
+    _need(op.dst.cta is None, op, "to another CTA's shared memory")
+
+
 def _check_row_copy(op: gather.RowCopy) -> None:
     views, shared = gather.row_views(op)
     if any(view.dtype != shared.dtype for view in views):
@@ -603,6 +609,7 @@ _TYPES: dict[type[Op], Callable[..., None]] = {
     tma.TmaStore: _check_copy,
     tma.TmaReduce: _check_copy,
     tma.TmaWait: _check_group_wait,
+    cp_async.CpAsyncLoad: _check_thread_copy,
     gather.TmaGather4: _check_row_copy,
     gather.TmaGather: _check_row_copy,
     gather.TmaScatter4: _check_row_copy,

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from phalanx.frozen import frozen
+from phalanx.ir.ops.control import Pipelining
 from phalanx.ir.types import Type
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, Buffer
@@ -49,7 +50,8 @@ class Unavailable:
 class RunTimeRange:
     """`range(...)`, possibly over run-time values; `unroll`: how many iterations the loop writes out at a time.
 
-    `dealt`: its numbers are tiles that are dealt to the clusters of the grid, to each its share.
+    `dealt`: its numbers are tiles that are dealt to the clusters of the grid, to each its share; `unordered`: in
+    an order that is the compiler's. `pipelined`: its loads run ahead.
     """
 
     start: int | Value
@@ -57,6 +59,8 @@ class RunTimeRange:
     step: int | Value
     unroll: int = 0
     dealt: bool = False
+    pipelined: Pipelining | None = None
+    unordered: bool = False
 
 
 @frozen

@@ -1,7 +1,7 @@
 """The H200: what was measured on it, and what the models of the library were fitted to.
 
 A comment beside a number says where it comes from, and which file under `benchmarks/results` still shows it; where nothing
-was kept, it says that. `benchmarks/matmul.py --sweep`, `small_m.py --sweep`, `grouped.py --sweep` and `rowwise_sweep.py`
+was kept, it says that. `benchmarks/sweep_products.py`, `small_m.py --sweep`, `grouped.py --sweep` and `rowwise_sweep.py`
 measure configurations on a card; `benchmarks/fit_h200.py` fits `TILES` and `SPLIT` to what such runs recorded, and shows how
 near these numbers and fitted ones come.
 """
@@ -18,24 +18,32 @@ from phalanx.machines.model import (
     TileCosts,
 )
 
-# How these were fitted was not kept. `benchmarks/matmul.py --sweep` shows the model beside measured times; section 12 of
-# `h200_tuning.txt` is one of its runs.
+# Fitted by `benchmarks/fit_h200.py` to `sweep_products.json`: 254 times of 41 products, most of them drawn (seed 101).
 TILES = TileCosts(
     # Of the hardware: an instruction of N columns takes N / 2 cycles.
     wgmma_columns=2,
-    # Of the hardware: 32 banks of 4 bytes.
-    shared_rate=128,
-    l2_rate=40,
-    l2_rate_alone=64,
-    # A piece of 128 bytes of such a row touches two lines, one of which its neighbour needs too.
-    unaligned_factor=1.5,
-    epilogue=1200,
-    epilogue_rate=16,
-    extra_part=500,
-    launch=4000,
-    step=32,
-    single_group_factor=1.15,
-    margin=0.95,
+    # Of the hardware 128: 32 banks of 4 bytes.
+    shared_rate=115,
+    l2_rate=47.75,
+    l2_rate_alone=127,
+    unaligned_factor=1.43,
+    across_factor=1.21,
+    zero_fill=25,
+    ragged_factor=0.61,
+    epilogue=207,
+    epilogue_rate=14.2,
+    extra_part=266,
+    step=34,
+    step_in_pair=25,
+    step_in_four=34,
+    single_group_factor=1.245,
+    clock=1750,
+    hbm=3.62e6,
+    hbm_sm=38.8e3,
+    kept_bytes=43_500_000,
+    launch=1.0,
+    cold=4.5,
+    margin=0.985,
 )
 
 # With a cold L2, as far as `split_ring` reaches: fitted to measured times of some 150 configurations of 45 shapes; 36
@@ -46,6 +54,8 @@ SPLIT = SplitCosts(
     l2=15e6,
     l2_sm=140e3,
     zero_fill=20e3,
+    # Two shapes of `sweep_products.json`.
+    unaligned_factor=1.25,
     peer=28e3,
     tensor=6.2e6,
     single_group_factor=1.05,
@@ -55,6 +65,8 @@ SPLIT = SplitCosts(
     signal=1.0,
     sharing=0.7,
     restart=3.0,
+    # One shape of `sweep_products.json`.
+    short_ring_factor=1.7,
     # 15 shapes, cold: sections 21 and 22 of `h200_tuning.txt`.
     weights_in_flight=112 * 1024,
     weights_in_flight_beside_rows=96 * 1024,
@@ -94,23 +106,20 @@ GROUPS = GroupLimits(kept_bytes=48 << 20, middle_rows=384)
 H200 = Machine(
     name="H200",
     sms=132,
-    # Where memory is the limit; only `split_side` asks for it.
-    clock=1750,
     l2_bytes=60 << 20,
     line_bytes=128,
     shared_bytes_per_sm=228 * 1024,
     reserved_shared_bytes=1024,
-    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory.
-    clusters_at_once={1: 132, 2: 66, 4: 30, 8: 15, 16: 7},
+    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory; of 3 and 6: 40 and 20 take two waves.
+    clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 19, 8: 15, 16: 7},
     clustered_sms=120,
-    streamed_bytes=8 << 20,
+    streamed_bytes=2 << 20,
     tiles=TILES,
     split=SPLIT,
-    # 1, 16, 64 and 128 rows measured 0.40, 0.70, 0.94 and 0.65 of the tiles' time; section 23 of `h200_tuning.txt` has more.
-    split_rows=SplitRule(few=128, most=512, allowed=1.05, stored=0.0),
-    # 1 and 16 columns measured 0.38 and 0.49 of it; 256 of 4096 x 256 x 14336 took 56.8 us, kernels alone, the tiles 49.9
-    # (sections 11 and 26). `stored` was measured before columns were stored as they lie.
-    split_columns=SplitRule(few=16, most=128, allowed=1.0, stored=6.5e-6),
+    # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
+    split_rows=SplitRule(few=64, most=512, allowed=1.0, stored=0.0),
+    # Sections 11 and 26; `stored` is from `sweep_products.json`, one product of 552 columns.
+    split_columns=SplitRule(few=16, most=512, allowed=1.0, stored=0.5e-6),
     rows=ROWS,
     moves=MOVES,
     groups=GROUPS,

@@ -1,8 +1,8 @@
 """What is known of a card, with units: one class for facts, and one for each model or rule that is fitted to measurements.
 
 A card is an instance of `Machine` (`phalanx.machines.h200.H200`). Every field has a unit in its annotation and a sentence
-below it; how the number came about stands where the card is written down. Models count bytes and microseconds. That of
-tiles counts cycles of an SM, whose times are compared with each other; `Machine.clock` makes microseconds of them.
+below it; how the number came about stands where the card is written down. Models count bytes and microseconds; what happens
+inside an SM is said in cycles.
 
 Two models have a rate of L2, of the tensor cores and a launch of their own, and they differ: each number is what one
 kernel reaches, with all that its model leaves out. So they are fitted, and to be fitted again, model by model.
@@ -30,9 +30,9 @@ MicrosecondsPerElement = Annotated[float, "us/element"]
 
 @frozen
 class TileCosts:
-    """The model of `matmul_config`: the time of one tile of a product whose operands lie in L2.
+    """The model of `tile_model`: the time of a product in tiles, whose operands lie in L2 as far as they fit.
 
-    A tile's steps along K each take as long as the slowest of tensor cores, shared memory and L2; then comes its epilogue.
+    A tile's steps along K each take as long as tensor cores and L2 together; then comes its epilogue.
     """
 
     wgmma_columns: PerCycle
@@ -45,18 +45,38 @@ class TileCosts:
     """The same while few SMs read."""
     unaligned_factor: Factor
     """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
+    across_factor: Factor
+    """What an operand costs that is not contiguous along K: it comes in panels."""
+    zero_fill: BytesPerCycle
+    """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    ragged_factor: Factor
+    """Part of what such rows hold up a tile that shows in the end: other tiles take no longer."""
     epilogue: Cycles
     """From the last product of a tile to its first store."""
     epilogue_rate: PerCycle
     """Elements of a tile that an SM's epilogue rounds and stores."""
     extra_part: Cycles
     """Each part of an epilogue beyond two: the store before it has to have read the buffer."""
-    launch: Cycles
-    """From the launch to the first product, and the last store."""
     step: Cycles
     """Waiting for a stage and giving it back."""
+    step_in_pair: Cycles
+    """How much longer that takes where two CTAs share what they load."""
+    step_in_four: Cycles
+    """The same for four CTAs."""
     single_group_factor: Factor
     """One warpgroup alone leaves gaps between its products: they take that much longer."""
+    clock: CyclesPerMicrosecond
+    """Of the SMs while tensor cores work in a burst."""
+    hbm: BytesPerMicrosecond
+    """Bytes that HBM brings to all SMs."""
+    hbm_sm: BytesPerMicrosecond
+    """Bytes of the larger operand that HBM brings to one SM."""
+    kept_bytes: Bytes
+    """Of a product, what L2 still holds when the next one like it comes: of larger ones, nothing."""
+    launch: Microseconds
+    """From the end of the launch before to the first product."""
+    cold: Microseconds
+    """What a launch costs on top that comes alone, and finds nothing in L2."""
     margin: Factor
     """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
 
@@ -75,6 +95,8 @@ class SplitCosts:
     """Bytes of operands that L2 brings to one SM."""
     zero_fill: BytesPerMicrosecond
     """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    unaligned_factor: Factor
+    """What rows cost that do not begin at a line of L2, so that each piece of them takes two."""
     peer: BytesPerMicrosecond
     """Bytes of partial sums that one SM receives from others."""
     tensor: OperationsPerMicrosecond
@@ -93,6 +115,8 @@ class SplitCosts:
     """CTAs that share loads wait for each other."""
     restart: Microseconds
     """Each wave of CTAs after the first one."""
+    short_ring_factor: Factor
+    """What a short ring of weights that lie across K costs, beside many rows."""
     weights_in_flight: Bytes
     """Of the weights on an SM's way in: more of them push more out of L2, and what was written there takes HBM's time."""
     weights_in_flight_beside_rows: Bytes
@@ -108,8 +132,7 @@ class SplitRule:
     most: Count
     """More are never split."""
     allowed: Factor
-    """In between: part of the tiles' predicted time that the split's may be. One model is fitted to few rows, the other to
-    large products."""
+    """In between: part of the tiles' predicted time that the split's may be, both of launches that come alone."""
     stored: MicrosecondsPerElement
     """What an element of the result adds to the split's predicted time."""
 
@@ -177,8 +200,6 @@ class Machine:
     name: str
     sms: Count
     """Streaming multiprocessors."""
-    clock: CyclesPerMicrosecond
-    """Of the SMs, where memory is the limit."""
     l2_bytes: Bytes
     """Size of L2."""
     line_bytes: Bytes

@@ -16,6 +16,7 @@ from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar,
 from phalanx.ir.traits import Product
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, Var
+from phalanx.passes.agents import own_code
 
 Holding = frozenset[Value]
 """The cell and the values that are equal to what the tensor memory holds."""
@@ -41,15 +42,6 @@ class Chain:
     """Products of one block, each of which takes the result of the one before it and nobody else does."""
 
     products: tuple[Op, ...]
-
-
-def own_code(block: Block) -> Iterator[Op]:
-    """The instructions that the agent of `block` runs itself: not those of roles inside."""
-    for op in block.ops:
-        yield op
-        if not isinstance(op, Roles | Role):
-            for inner in op.blocks():
-                yield from own_code(inner)
 
 
 def find_residences(

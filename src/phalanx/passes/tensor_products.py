@@ -41,7 +41,8 @@ from phalanx.ir.types import BOOL, I32, TileType, Type
 from phalanx.ir.values import Const, Param, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, TensorBuffer, TensorView, View, in_shared
 from phalanx.location import Location
-from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, find_residences, own_code
+from phalanx.passes.agents import AgentCode, agents_of, own_code
+from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, find_residences
 from phalanx.passes.role_rules import trip_count
 from phalanx.passes.tensor_memory import plan_columns
 
@@ -58,11 +59,11 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
     For `runtime.launch.targets`, on targets with tensor memory, before barriers are counted and initialised. Products at
     `refused` places stay what they are, for the reason given there.
     """
-    agents = list(_agents(function))
+    agents = [_Agent(code) for code in agents_of(function)]
     reasons: dict[Op, str] = {}
     for agent in agents:
         for op, what in list(agent.products.items()):
-            reason = refused.get(op.loc) or _objection(function, arch, agent, what)
+            reason = refused.get(op.loc) or tensor_objection(function, arch, agent.code, what)
             if reason is not None:
                 reasons[op] = reason
                 del agent.products[op]
@@ -87,16 +88,9 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
 
 @dataclass(eq=False)
 class _Agent:
-    """Warps that run a block together; `anew`: they begin it in every turn of a loop.
+    """An agent and what it multiplies. Each of its copies has accumulators and a barrier of its own: `copy` chooses."""
 
-    Each of its `copies` has accumulators and a barrier of its own, which `copy` chooses.
-    """
-
-    block: Block
-    first: int
-    warps: int
-    copies: int
-    anew: bool
+    code: AgentCode
     products: dict[Op, Product] = field(default_factory=dict)
     barrier: BarrierArray | None = None
     phase: Var = field(default_factory=lambda: Var(I32, "dot_phase"))
@@ -107,22 +101,28 @@ class _Agent:
             if op.product is not None:
                 self.products[op] = op.product
 
+    @property
+    def block(self) -> Block:
+        """What it runs."""
+        return self.code.block
 
-def _agents(function: Function) -> Iterator[_Agent]:
-    yield _Agent(function.body, 0, function.warps, 1, False)
-    yield from _roles_in(function.body, False)
+    @property
+    def first(self) -> int:
+        """Its first warp."""
+        return self.code.first
+
+    @property
+    def warps(self) -> int:
+        """How many warps it has."""
+        return self.code.warps
+
+    @property
+    def copies(self) -> int:
+        """How many such agents there are."""
+        return self.code.copies
 
 
-def _roles_in(block: Block, anew: bool) -> Iterator[_Agent]:
-    for op in block.ops:
-        for role in op.regions if isinstance(op, Roles) else (op,) if isinstance(op, Role) else ():
-            yield _Agent(role.body, role.first, role.count, role.copies, anew)
-        if not isinstance(op, Roles | Role):
-            for inner in op.blocks():
-                yield from _roles_in(inner, anew or isinstance(op, For | While))
-
-
-def _objection(function: Function, arch: Arch, agent: _Agent, what: Product) -> str | None:
+def tensor_objection(function: Function, arch: Arch, agent: AgentCode, what: Product) -> str | None:
     """Why a product can't be one of `tcgen05`, if it can't."""
     for name, item in (("a", what.a), ("b", what.b)):
         if not in_shared(item):

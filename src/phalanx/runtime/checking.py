@@ -15,7 +15,7 @@ from phalanx.ir.core import Function
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
-from phalanx.runtime.launch.targets import named_arch
+from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
 from phalanx.sanitizer.held_runs import Held, HeldRuns
@@ -36,7 +36,7 @@ _REFUSALS: WeakKeyDictionary[Function, dict[Arch, Error | None]] = WeakKeyDictio
 
 def check(
     bound: BoundLaunch, *args: Any, schedules: int = DEFAULT_SCHEDULES, seed: int = 0, strict: bool = False,
-    executor: Executor | None = None, arch: str | None = None, **constants: Any,
+    executor: Executor | None = None, arch: str | None = None, pipelined: bool = True, **constants: Any,
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
@@ -46,7 +46,8 @@ def check(
     proxy fence between a generic read and an asynchronous write. `executor`, a `concurrent.futures.Executor`, runs
     all but the first schedule; without one, processes of this machine help where there is much to run. `arch` is the
     target whose version of the kernel is checked (default: the first of sm_90a, sm_100a, sm_120a that has all of its
-    instructions); an instruction that it lacks is an error. Example::
+    instructions); an instruction that it lacks is an error. `pipelined=False` checks loops over `px.pipelined` as they are
+    written. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -57,7 +58,9 @@ def check(
     if not isinstance(strict, bool):
         raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
     require_executor(executor)
-    return check_launch(bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch)
+    return check_launch(
+        bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch, pipelined=pipelined
+    )
 
 
 def require_bound(what: str, bound: Any) -> BoundLaunch:
@@ -90,7 +93,7 @@ def require_executor(executor: Any) -> Executor | None:
 def check_launch(
     bound: BoundLaunch, args: tuple[Any, ...], constants: dict[str, Any], schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
-    arch: str | None = None,
+    arch: str | None = None, pipelined: bool = True,
 ) -> Report:
     """The same for tools that show how far it is: `progress` is told how many schedules are done."""
     kernel = bound.kernel
@@ -108,6 +111,7 @@ def check_launch(
         grid = (0, 0, 0) if by_fit else normalise_grid(kernel, bound.grid, resolved)
         try:
             specialisation = specialise(kernel, arguments, values)
+            specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
             function = function_for(specialisation, target)
         except Error as error:
             report.findings = [finding_of(error)]

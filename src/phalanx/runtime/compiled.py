@@ -130,6 +130,13 @@ def source_digest(function: Function) -> str:
     return digest(*(f"{where} {line}" for where, line in sorted(lines)))
 
 
+def planned(function: Function, arch: Arch) -> Plan:
+    """What a target makes of a kernel, before its text is written: for tools that show its notes."""
+    from phalanx.cuda.lower.lower import lower
+
+    return lower(function, arch)
+
+
 def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
     """Lowers, writes the CUDA text and compiles it."""
     from phalanx.cuda.lower.lower import lower

@@ -13,7 +13,7 @@ from phalanx.runtime.checking import require_bound, require_executor, require_nu
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
-from phalanx.runtime.launch.targets import named_arch
+from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes, travels
 from phalanx.sanitizer.exploration import Found, Search, Start, split
 from phalanx.sanitizer.runs import copies_of
@@ -73,7 +73,7 @@ class Exploration:
 
 def explore(
     bound: BoundLaunch, *args: Any, limit: int = DEFAULT_LIMIT, executor: Executor | None = None,
-    arch: str | None = None, **constants: Any,
+    arch: str | None = None, pipelined: bool = True, **constants: Any,
 ) -> Exploration:
     """Runs a small kernel in every order of events that can make a difference, to prove that none of them deadlocks.
 
@@ -81,8 +81,8 @@ def explore(
     barriers, group waits and accesses of memory; orders that only swap events which commute count as one. The proof
     holds for the grid and the arguments given. At most about `limit` orders are run; `complete` says whether that was all.
     `executor` is a `concurrent.futures.Executor` to spread the work over; without one, processes of this machine help
-    where there is much of it. The arguments are copied. `arch` is the target whose version of the kernel is run, as for
-    `px.check`. Example::
+    where there is much of it. The arguments are copied. `arch` is the target whose version of the kernel is run,
+    `pipelined=False` leaves loops as they are written, as for `px.check`. Example::
 
         seen = px.explore(ring[2], x, y, STAGES=2)
         assert seen.complete and not seen.deadlocks and seen.outcomes == 1
@@ -96,6 +96,7 @@ def explore(
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
         specialisation = specialise(kernel, arguments, values)
+        specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
         if leaves_grid(bound.grid):
             grid = specialisation.fitting(bound.grid, arguments, numbers=True).in_simulator()
         else:

@@ -113,7 +113,7 @@ class AgentClock:
         self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
         self.locally: dict[FenceKind, np.ndarray] = {}
-        """For each space, what it knew at its own last fence: epochs of agents, and phases, whose stores had landed."""
+        """For each space, what it knew at its own last fence: epochs of agents, phases, groups whose stores had landed."""
         self.taken: dict[FenceKind, np.ndarray] = {}
         """For each kind of fence behind a wait, its vector at its last one: what it knew then it may act upon."""
         self.reset(0)
@@ -187,7 +187,7 @@ class AgentClock:
             kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
             for covered in kinds:
                 self._mark(layout.proxy[covered])
-                self.locally[covered] = self.vector[: layout.signals].copy()
+                self.locally[covered] = self.vector[: layout.knowledge].copy()
         else:  # behind a wait
             self.taken[kind] = self.vector.copy()
         self.tick()

@@ -219,12 +219,14 @@ def proxy(before: Record, after: Record) -> Finding:
         fence = "px.fence.async_proxy()"
     verb = {Mode.READ: "read", Mode.WRITE: "wrote", Mode.ATOMIC: "updated"}[before.mode]
     if before.work is not None:  # it lands later than its instruction: a fence of who issued it comes too soon
-        barrier, phase = before.work.barriers[0], before.work.phases[0]
+        waited = "its commit"
+        if before.work.barriers:
+            waited = f"{named(before.work.barriers[0])} (phase {before.work.phases[0]})"
         return Finding(
             "proxy",
             f"{call(after.op)} {after.verb} {after.region()} through the async proxy, and {call(before.op)} "
             f"({place(before.op)}) {verb} it through the generic proxy, when it landed; put px.fence.async_proxy() after "
-            f"the wait for {named(barrier)} (phase {phase}), before {place(after.op)}, in the role that issues it: a fence "
+            f"the wait for {waited}, before {place(after.op)}, in the role that issues it: a fence "
             "of the sender comes before the data",
             after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
         )

@@ -9,6 +9,8 @@ import typer
 
 from phalanx.tools.bench.command import app as bench
 from phalanx.tools.check import check
+from phalanx.tools.explain import explain
+from phalanx.tools.export import export
 from phalanx.tools.output import CODES, INTERRUPTED, UNABLE, guarded, say
 
 ABOUT = "Phalanx: GPU kernels whose choreography is checked before it runs."
@@ -67,6 +69,8 @@ def clear_cache() -> None:
 
 
 app.command(epilog=CODES)(check)
+app.command(epilog=CODES)(export)
+app.command(epilog=CODES)(explain)
 app.add_typer(bench, name="bench")
 
 

@@ -1,5 +1,5 @@
-// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:320
-// 384 threads, 12384 bytes of shared memory
+// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:402
+// 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
 template <class T, int rank>
@@ -17,13 +17,17 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   fence_mbarrier_init_release_cluster
 //   griddepcontrol_wait
 //   griddepcontrol_launch_dependents
-//   wrap_add
 //   wrap_mul
+//   wrap_add
+//   atomic_add_i32_global
+//   inside
 //   bits
+//   shuffle
+//   wrap_sub
+//   atomic_exch_i32_global
 //   unknown_zero
 //   keep_scalar
 //   floor_div
-//   wrap_sub
 //   minimum
 //   maximum
 //   floor_mod
@@ -31,9 +35,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   mbarrier_wait_parity
 //   mbarrier_arrive_expect_tx_shared_cta
 //   cp_async_bulk_tensor_4d_shared_global
+//   mbarrier_arrive_shared_cta
 //   elect_sync
 //   bar_sync_of
-//   mbarrier_arrive_shared_cta
 //   wgmma_descriptor
 //   keep_float
 //   wgmma_fence_sync_aligned
@@ -56,8 +60,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   stmatrix_x4
 //   unpack
 //   load_vector
-//   inside
 //   store_vector
+//   fence_proxy_async_shared_cta
 //   shared_address
 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
@@ -70,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int right,
     const int group,
     const int band,
+    const __grid_constant__ px_array<int, 1> tile_counters,
     const __grid_constant__ px_tensor_map K_map,
     const __grid_constant__ px_tensor_map Q_map,
     const __grid_constant__ px_tensor_map V_map) {
@@ -78,13 +83,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
   const unsigned px_never = ptx::unknown_zero();
-  const unsigned queries_full = px_base + 12288;
-  const unsigned queries_empty = px_base + 12304;
-  const unsigned keys_full = px_base + 12320;
-  const unsigned keys_empty = px_base + 12336;
-  const unsigned values_full = px_base + 12352;
-  const unsigned values_empty = px_base + 12368;
+  const unsigned queries_full = px_base + 12424;
+  const unsigned queries_empty = px_base + 12440;
+  const unsigned keys_full = px_base + 12456;
+  const unsigned keys_empty = px_base + 12472;
+  const unsigned values_full = px_base + 12488;
+  const unsigned values_empty = px_base + 12504;
   const unsigned k_addr = px_base + 8192;
+  int* const places = reinterpret_cast<int*>(px_smem + 12288);
   const unsigned q_addr = px_base;
   const unsigned v_addr = px_base + 10240;
   px_bf16* const q = reinterpret_cast<px_bf16*>(px_smem);
@@ -94,492 +100,467 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_tiles.py:338: queries = px.pipe(QUERY_STAGES)
+  // forward_tiles.py:420: queries = px.pipe(QUERY_STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 2);
-    // forward_tiles.py:339: keys = px.pipe(STAGES)
+    // forward_tiles.py:421: keys = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 2);
-    // forward_tiles.py:340: values = px.pipe(STAGES)
+    // forward_tiles.py:422: values = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 2);
-    // forward_tiles.py:320: def attention_tiles(
+    // forward_tiles.py:402: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
   __syncthreads();  // barriers are initialised before their first use
-  // forward_tiles.py:343: batches, shared = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1, PARTIAL is not None
+  // forward_tiles.py:426: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_tiles.py:344: reach = Reach(Q.shape[2], K.shape[2], left, right)
+  // forward_tiles.py:428: reach = Reach(Q.shape[2], K.shape[2], left, right)
   const int K_size2 = K.shape[2];
-  // tiles.py:53: place, count = px.block_id(0), px.num_blocks(0)  (called at tiles.py:63)
-  const int block_x = (int)blockIdx.x;
-  const int blocks_x = (int)gridDim.x;
-  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:346)
+  // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+  const int O_size0 = O.shape[0];
+  const int O_size1 = O.shape[1];
+  const int O_size3 = O.shape[3];
+  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:430)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:346)
+  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:430)
   ptx::griddepcontrol_launch_dependents();
-  // forward_tiles.py:348: with px.warps(0, 1, regs=PRODUCER_REGS):
+  // forward_tiles.py:432: with px.warps(0, 1, regs=PRODUCER_REGS):
   if (px_warp_id == 0) {  // warp 0
+    const int px_thread = (int)threadIdx.x;
     const bool px_one = ptx::elect_sync();
-    // tiles.py:117: self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches  (called at tiles.py:63)
+    // tiles.py:51: heads = self.heads * self.batches  (called at forward_tiles.py:120)
+    const int heads = ptx::wrap_mul(Q_size1, Q_size0);
+    // tiles.py:56: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py:120)
     const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
-    const int t_1 = ptx::wrap_mul(ptx::wrap_mul(t, Q_size1), Q_size0);
-    // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:118)
-    const int t_2 = ptx::keep_scalar(Q_size2);
-    const int rows = ptx::wrap_add((t_2 >> 7), ((int)((t_2 & 127) != 0)));
-    const int heads = ptx::keep_scalar(Q_size1);
-    // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:118)
-    const int t_3 = ptx::floor_div<int>(block_x, ptx::wrap_mul(rows, band));
-    const int first = ptx::wrap_mul(t_3, band);
-    // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:118)
-    const int t_4 = ptx::wrap_sub(ptx::wrap_mul(heads, Q_size0), first);
-    const int wide = ptx::maximum<int>((ptx::minimum<int>(band, t_4)), 1);
-    // tiles.py:111: place = t - first * rows  (called at tiles.py:118)
-    const int place = ptx::wrap_sub(block_x, ptx::wrap_mul(first, rows));
-    // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:118)
-    const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(place, wide)));
-    const int which = ptx::wrap_add(first, (ptx::floor_mod<int>(place, wide)));
-    // tiles.py:113: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:118)
-    const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads)), 0);
-    // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-    const int row = ptx::wrap_mul(m, 128);
-    // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-    const int row_1 = ptx::wrap_sub(ptx::wrap_add(row, Q_size2), ptx::wrap_mul(rows, 128));
-    // forward_tiles.py:82: while tile.live:  (called at forward_tiles.py:349)
+    const int count = ptx::wrap_mul(t, heads);
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
     int filling_parity_1 = 0;
     int filling_2 = 0;
     int filling_parity_2 = 0;
-    bool live = block_x < t_1;
-    int batch_1 = batch;
-    int head = ptx::floor_mod<int>(which, heads);
-    int row_2 = row_1;
-    int turn = 0;
-    while (live) {
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
+    int place = 0;
+    const int cluster = (int)blockIdx.x + (int)gridDim.x * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
+    int next_tile = cluster;
+    while (true) {
+      const int t_1 = next_tile & 2147483647;
+      if (!(t_1 < count)) break;
+      int drawn = 0;
+      if (px_thread == 0 && ptx::inside(0, tile_counters.shape[0])) drawn = ptx::atomic_add_i32_global(tile_counters.data, 1);
+      drawn = ptx::shuffle(drawn, 0);
+      const bool last = drawn == ptx::wrap_sub(count, 1);
+      if (last) {
+        __syncwarp();  // tile_counters was updated at line 120 before tile_counters is updated
+        if (px_thread == 0 && ptx::inside(0, tile_counters.shape[0])) ptx::atomic_exch_i32_global(tile_counters.data, 0);
+      }
+      const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
+      next_tile = ptx::wrap_add(drawn, clusters);
+      // tiles.py:115: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:68)
+      const int t_2 = ptx::keep_scalar(Q_size2);
+      const int rows = ptx::wrap_add((t_2 >> 7), ((int)((t_2 & 127) != 0)));
+      const int heads_1 = ptx::keep_scalar(Q_size1);
+      // tiles.py:119: band = px.keep(self.band)  (called at tiles.py:68)
+      const int band_1 = ptx::keep_scalar(band);
+      // tiles.py:120: first = t // (rows * band) * band  (called at tiles.py:68)
+      const int t_3 = ptx::floor_div<int>(t_1, ptx::wrap_mul(rows, band_1));
+      const int first = ptx::wrap_mul(t_3, band_1);
+      // tiles.py:121: wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)  (called at tiles.py:68)
+      const int t_4 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first);
+      const int wide = ptx::maximum<int>((ptx::minimum<int>(band_1, t_4)), 1);
+      // tiles.py:122: place = t - first * rows  (called at tiles.py:68)
+      const int place_1 = ptx::wrap_sub(t_1, ptx::wrap_mul(first, rows));
+      // tiles.py:123: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:68)
+      const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(place_1, wide)));
+      const int which = ptx::wrap_add(first, (ptx::floor_mod<int>(place_1, wide)));
+      // tiles.py:124: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:68)
+      const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads_1)), 0);
+      const int t_5 = ptx::floor_mod<int>(which, heads_1);
+      // tiles.py:105: row = m * self.ROWS  (called at tiles.py:124)
+      const int row = ptx::wrap_mul(m, 128);
+      // tiles.py:107: row = row + queries - rows * self.ROWS  (called at tiles.py:124)
+      const int row_1 = ptx::wrap_sub(ptx::wrap_add(row, Q_size2), ptx::wrap_mul(rows, 128));
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_5 = ptx::wrap_add(ptx::wrap_add(row_2, 127), ptx::wrap_sub(K_size2, Q_size2));
+      const int t_6 = ptx::wrap_add(ptx::wrap_add(row_1, 127), ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_5, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
-      const int t_6 = ptx::maximum<int>(end, 0);
-      const int high = ptx::wrap_add((t_6 >> 5), ((int)((t_6 & 31) != 0)));
-      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:59)
+      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_6, right), 1)));
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
+      const int t_7 = ptx::maximum<int>(end, 0);
+      const int high = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
+      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:99)
       const int low = ptx::minimum<int>(0, high);
-      // forward_tiles.py:60: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:83)
+      // forward_tiles.py:100: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:123)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_tiles.py:61: found = low, px.maximum(high, low + 1)  (called at forward_tiles.py:83)
+      // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:123)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:84: batch, head = tile.batch, tile.head // group  (called at forward_tiles.py:349)
-      const int head_1 = ptx::floor_div<int>(head, group);
-      // forward_tiles.py:85: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:349)
+      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:433)
+      const int t_8 = ptx::keep_scalar(group);
+      const int head = ptx::floor_div<int>(t_5, t_8);
+      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:433)
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
-      // forward_tiles.py:86: with b.keys.produce() as stage:  (called at forward_tiles.py:349)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 86 before the elected thread goes on
+      __syncwarp();  // all threads are done with tile_counters at line 120 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
-        // forward_tiles.py:87: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:349)
+        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head_1, batch_1, keys_full + 8 * filling_1);
+        ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head, batch, keys_full + 8 * filling_1);
       }
-      // forward_tiles.py:86: with b.keys.produce() as stage:  (called at forward_tiles.py:349)
-      const int t_7 = ptx::wrap_add(filling_1, 1);
-      const bool t_8 = t_7 == 2;
-      // forward_tiles.py:88: with b.queries.produce() as stage:  (called at forward_tiles.py:349)
-      ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 88 before the elected thread goes on
-      if (px_one) {
-        ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
-        // forward_tiles.py:91: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:349)
-        // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_2, head, batch_1, queries_full + 8 * filling);
-      }
-      // forward_tiles.py:90: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:349)
-      const int row_3 = ptx::wrap_add(row_2, 64);
-      // forward_tiles.py:91: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:349)
-      if (px_one) {
-        // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_3, head, batch_1, queries_full + 8 * filling);
-      }
-      // forward_tiles.py:88: with b.queries.produce() as stage:  (called at forward_tiles.py:349)
-      const int t_9 = ptx::wrap_add(filling, 1);
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+      const int t_9 = ptx::wrap_add(filling_1, 1);
       const bool t_10 = t_9 == 2;
-      // forward_tiles.py:92: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:349)
-      int filling_3 = t_8 ? 0 : t_7;
-      int filling_parity_3 = filling_parity_1 ^ ((int)t_8);
+      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:433)
+      ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
+      // forward_tiles.py:60: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py:129)
+      if (px_thread == 0) *(places + filling * 8) = 2;
+      // forward_tiles.py:61: px.store(self.places[place, 1], tile.batch)  (called at forward_tiles.py:129)
+      if (px_thread == 0) *(places + filling * 8 + 1) = batch;
+      // forward_tiles.py:62: px.store(self.places[place, 2], tile.head)  (called at forward_tiles.py:129)
+      if (px_thread == 0) *(places + filling * 8 + 2) = t_5;
+      // forward_tiles.py:63: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py:129)
+      if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
+      __syncwarp();  // all threads have passed the wait at line 128 before the elected thread goes on
+      if (px_one) {
+        // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
+        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
+      }
+      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:433)
+      const int row_2 = ptx::wrap_add(row_1, 64);
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
+      if (px_one) {
+        // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
+        ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_5, batch, queries_full + 8 * filling);
+        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:433)
+        ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
+      }
+      const int t_11 = ptx::wrap_add(filling, 1);
+      const bool t_12 = t_11 == 2;
+      // forward_tiles.py:56: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:134)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
+      int filling_3 = t_10 ? 0 : t_9;
+      int filling_parity_3 = filling_parity_1 ^ ((int)t_10);
       int filling_4 = filling_2;
       int filling_parity_4 = filling_parity_2;
       #pragma unroll 1
       for (int j = 1; j < ptx::wrap_sub(high_1, low_1); ++j) {
-        // forward_tiles.py:93: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:349)
+        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:433)
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
-        // forward_tiles.py:94: with b.keys.produce() as stage:  (called at forward_tiles.py:349)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 94 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
-          // forward_tiles.py:95: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:349)
+          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
-          ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head_1, batch_1, keys_full + 8 * filling_3);
+          ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head, batch, keys_full + 8 * filling_3);
         }
-        // forward_tiles.py:94: with b.keys.produce() as stage:  (called at forward_tiles.py:349)
-        const int t_11 = ptx::wrap_add(filling_3, 1);
-        const bool t_12 = t_11 == 2;
-        // forward_tiles.py:96: with b.values.produce() as stage:  (called at forward_tiles.py:349)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+        const int t_13 = ptx::wrap_add(filling_3, 1);
+        const bool t_14 = t_13 == 2;
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 96 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 139 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
-        // forward_tiles.py:97: behind = key + b.KEYS  (called at forward_tiles.py:349)
+        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:433)
         const int behind = ptx::wrap_add(key_1, 32);
-        // forward_tiles.py:98: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:349)
+        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
-          ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head_1, batch_1, values_full + 8 * filling_4);
+          ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head, batch, values_full + 8 * filling_4);
         }
-        // forward_tiles.py:96: with b.values.produce() as stage:  (called at forward_tiles.py:349)
-        const int t_13 = ptx::wrap_add(filling_4, 1);
-        const bool t_14 = t_13 == 2;
-        filling_3 = t_12 ? 0 : t_11;
-        filling_parity_3 = filling_parity_3 ^ ((int)t_12);
-        filling_4 = t_14 ? 0 : t_13;
-        filling_parity_4 = filling_parity_4 ^ ((int)t_14);
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+        const int t_15 = ptx::wrap_add(filling_4, 1);
+        const bool t_16 = t_15 == 2;
+        filling_3 = t_14 ? 0 : t_13;
+        filling_parity_3 = filling_parity_3 ^ ((int)t_14);
+        filling_4 = t_16 ? 0 : t_15;
+        filling_parity_4 = filling_parity_4 ^ ((int)t_16);
       }
-      // forward_tiles.py:92: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:349)
-      // forward_tiles.py:99: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:349)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
+      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:433)
       const int key_1 = ptx::wrap_mul(low_1, 32);
-      // forward_tiles.py:100: with b.values.produce() as stage:  (called at forward_tiles.py:349)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 100 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
-        // forward_tiles.py:101: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:349)
+        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
-        ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head_1, batch_1, values_full + 8 * filling_4);
+        ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head, batch, values_full + 8 * filling_4);
       }
-      // forward_tiles.py:100: with b.values.produce() as stage:  (called at forward_tiles.py:349)
-      const int t_11 = ptx::wrap_add(filling_4, 1);
-      const bool t_12 = t_11 == 2;
-      // forward_tiles.py:102: turn += 1  (called at forward_tiles.py:349)
-      const int turn_1 = ptx::wrap_add(turn, 1);
-      // tiles.py:55: place = px.where(turn % 2 == 0, place, count - 1 - place)  (called at tiles.py:63)
-      const int t_13 = ptx::wrap_sub(ptx::wrap_sub(blocks_x, 1), block_x);
-      const int place_1 = ((turn_1 & 1) == 0) ? block_x : t_13;
-      // tiles.py:56: return turn * count + place  (called at tiles.py:63)
-      const int t_14 = ptx::wrap_add(ptx::wrap_mul(turn_1, blocks_x), place_1);
-      // tiles.py:117: self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches  (called at tiles.py:63)
-      const int t_15 = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
-      const int t_16 = ptx::wrap_mul(ptx::wrap_mul(t_15, Q_size1), Q_size0);
-      // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:118)
-      const int t_17 = ptx::keep_scalar(Q_size2);
-      const int rows_1 = ptx::wrap_add((t_17 >> 7), ((int)((t_17 & 127) != 0)));
-      const int heads_1 = ptx::keep_scalar(Q_size1);
-      // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:118)
-      const int t_18 = ptx::floor_div<int>(t_14, ptx::wrap_mul(rows_1, band));
-      const int first_1 = ptx::wrap_mul(t_18, band);
-      // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:118)
-      const int t_19 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first_1);
-      const int wide_1 = ptx::maximum<int>((ptx::minimum<int>(band, t_19)), 1);
-      // tiles.py:111: place = t - first * rows  (called at tiles.py:118)
-      const int place_2 = ptx::wrap_sub(t_14, ptx::wrap_mul(first_1, rows_1));
-      // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:118)
-      const int m_1 = ptx::wrap_sub(ptx::wrap_sub(rows_1, 1), (ptx::floor_div<int>(place_2, wide_1)));
-      const int which_1 = ptx::wrap_add(first_1, (ptx::floor_mod<int>(place_2, wide_1)));
-      // tiles.py:113: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:118)
-      const int t_20 = ptx::maximum<int>((ptx::floor_div<int>(which_1, heads_1)), 0);
-      // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-      const int row_4 = ptx::wrap_mul(m_1, 128);
-      // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-      const int row_5 = ptx::wrap_sub(ptx::wrap_add(row_4, Q_size2), ptx::wrap_mul(rows_1, 128));
-      // forward_tiles.py:103: tile.seek(turn)  (called at forward_tiles.py:349)
-      filling = t_10 ? 0 : t_9;
-      filling_parity = filling_parity ^ ((int)t_10);
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+      const int t_13 = ptx::wrap_add(filling_4, 1);
+      const bool t_14 = t_13 == 2;
+      filling = t_12 ? 0 : t_11;
+      filling_parity = filling_parity ^ ((int)t_12);
       filling_1 = filling_3;
       filling_parity_1 = filling_parity_3;
-      filling_2 = t_12 ? 0 : t_11;
-      filling_parity_2 = filling_parity_4 ^ ((int)t_12);
-      live = t_14 < t_16;
-      batch_1 = t_20;
-      head = ptx::floor_mod<int>(which_1, heads_1);
-      row_2 = row_5;
-      turn = turn_1;
+      filling_2 = t_14 ? 0 : t_13;
+      filling_parity_2 = filling_parity_4 ^ ((int)t_14);
+      place = (place == 1) ? 0 : ptx::wrap_add(place, 1);
+    }
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
+    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:433)
+    ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
+    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:433)
+    int t_1[1];
+    #pragma unroll
+    for (int i = 0; i < 1; ++i) t_1[i] = 0;
+    if ((px_lane & 24) == 0) {
+      int* const p = places + filling * 8 + (px_lane & 7);
+      *(p) = t_1[0];
+    }
+    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:433)
+    __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
+    if (px_one) {
+      ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
     }
   } else if (px_warp_id >= 4) {  // warps 4 to 11, 2 copies
     const int px_copy = (px_warp_id - 4) / 4;
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
-    // forward_tiles.py:351: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
+    int taking;
+    // forward_tiles.py:435: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
     const int c = px_copy;
-    // tiles.py:117: self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches  (called at tiles.py:63)
-    const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
-    const int t_1 = ptx::wrap_mul(ptx::wrap_mul(t, Q_size1), Q_size0);
-    // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:118)
-    const int t_2 = ptx::keep_scalar(Q_size2);
-    const int rows = ptx::wrap_add((t_2 >> 7), ((int)((t_2 & 127) != 0)));
-    const int heads = ptx::keep_scalar(Q_size1);
-    // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:118)
-    const int t_3 = ptx::floor_div<int>(block_x, ptx::wrap_mul(rows, band));
-    const int first = ptx::wrap_mul(t_3, band);
-    // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:118)
-    const int t_4 = ptx::wrap_sub(ptx::wrap_mul(heads, Q_size0), first);
-    const int wide = ptx::maximum<int>((ptx::minimum<int>(band, t_4)), 1);
-    // tiles.py:111: place = t - first * rows  (called at tiles.py:118)
-    const int place = ptx::wrap_sub(block_x, ptx::wrap_mul(first, rows));
-    // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:118)
-    const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(place, wide)));
-    // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-    const int row = ptx::wrap_mul(m, 128);
-    // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-    const int row_1 = ptx::wrap_sub(ptx::wrap_add(row, Q_size2), ptx::wrap_mul(rows, 128));
-    // forward_tiles.py:213: if tile.live:  (called at forward_tiles.py:360)
-    if (block_x < t_1) {
+    // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:270)
+    ptx::mbarrier_wait_parity(queries_full, 0);
+    // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:259)
+    const int t = *(places);
+    const int t_1 = *(places + 1);
+    // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:259)
+    const int t_2 = *(places + 2);
+    const int t_3 = *(places + 3);
+    // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
+    if (t > 0) {
       float o[8];
-      unsigned p[8];
+      unsigned p_1[8];
       float before_top[2];
       float before_sums[2];
       int before;
       int before_1;
-      // forward_tiles.py:214: slot = b.queries.wait()  (called at forward_tiles.py:360)
-      ptx::mbarrier_wait_parity(queries_full, 0);
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_5 = ptx::wrap_add(ptx::wrap_add(row_1, 127), ptx::wrap_sub(K_size2, Q_size2));
+      const int t_4 = ptx::wrap_add(ptx::wrap_add(t_3, 127), ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_5, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
-      const int t_6 = ptx::maximum<int>(end, 0);
-      const int high = ptx::wrap_add((t_6 >> 5), ((int)((t_6 & 31) != 0)));
-      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:59)
+      const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_4, right), 1)));
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
+      const int t_5 = ptx::maximum<int>(end, 0);
+      const int high = ptx::wrap_add((t_5 >> 5), ((int)((t_5 & 31) != 0)));
+      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:99)
       const int low = ptx::minimum<int>(0, high);
-      // forward_tiles.py:60: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:199)
+      // forward_tiles.py:100: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:245)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_tiles.py:61: found = low, px.maximum(high, low + 1)  (called at forward_tiles.py:199)
+      // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:245)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:200: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:215)
-      const int row_2 = ptx::wrap_add(row_1, ptx::wrap_mul(c, 64));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:201)
+      // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:296)
+      const int row = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_7 = ptx::wrap_add(ptx::wrap_add(row_2, 63), ptx::wrap_sub(K_size2, Q_size2));
+      const int t_6 = ptx::wrap_add(ptx::wrap_add(row, 63), ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-      const int end_1 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_7, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:201)
-      const int t_8 = ptx::maximum<int>(end_1, 0);
-      const int high_2 = ptx::wrap_add((t_8 >> 5), ((int)((t_8 & 31) != 0)));
-      // forward_tiles.py:202: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:215)
+      const int end_1 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_6, right), 1)));
+      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
+      const int t_7 = ptx::maximum<int>(end_1, 0);
+      const int high_2 = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
+      // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:296)
       const int mine = ptx::maximum<int>((ptx::minimum<int>(high_2, high_1)), ptx::wrap_add(low_1, 1));
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      const int t_9 = ptx::wrap_add(row_2, ptx::wrap_sub(K_size2, Q_size2));
+      const int t_8 = ptx::wrap_add(row, ptx::wrap_sub(K_size2, Q_size2));
       // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
-      const int end_2 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_9, right), 1)));
-      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:203)
+      const int end_2 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_8, right), 1)));
+      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:249)
       const int high_3 = (ptx::maximum<int>(end_2, 0)) >> 5;
-      // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:203)
+      // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:249)
       const int whole_high = ptx::maximum<int>(0, high_3);
-      // forward_tiles.py:204: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:215)
-      const int t_10 = ptx::minimum<int>(whole_high, ptx::wrap_sub(mine, 1));
-      const int whole_high_1 = ptx::maximum<int>(t_10, low_1);
-      // forward_tiles.py:205: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:215)
+      // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:296)
+      const int t_9 = ptx::minimum<int>(whole_high, ptx::wrap_sub(mine, 1));
+      const int whole_high_1 = ptx::maximum<int>(t_9, low_1);
+      // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:296)
       const int skipped = ptx::wrap_sub(high_1, mine);
       const int whole_low = ptx::minimum<int>((ptx::maximum<int>(0, low_1)), whole_high_1);
-      // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:216)
-      int taking = 0;
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:297)
+      int taking_1 = 0;
       int taking_parity = 0;
       #pragma unroll 1
-      for (int t_11 = 0; t_11 < skipped; ++t_11) {
-        // forward_tiles.py:162: pipe.wait()  (called at forward_tiles.py:216)
-        ptx::mbarrier_wait_parity(keys_full + 8 * taking, taking_parity);
-        // forward_tiles.py:163: pipe.release()  (called at forward_tiles.py:216)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 162 before the elected thread goes on
+      for (int t_10 = 0; t_10 < skipped; ++t_10) {
+        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:297)
+        ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
+        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:297)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking);
+          ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
         }
-        const int t_12 = ptx::wrap_add(taking, 1);
-        const bool t_13 = t_12 == 2;
-        taking = t_13 ? 0 : t_12;
-        taking_parity = taking_parity ^ ((int)t_13);
+        const int t_11 = ptx::wrap_add(taking_1, 1);
+        const bool t_12 = t_11 == 2;
+        taking_1 = t_12 ? 0 : t_11;
+        taking_parity = taking_parity ^ ((int)t_12);
       }
-      // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:216)
-      // forward_tiles.py:137: stage = b.keys.wait()  (called at forward_tiles.py:217)
-      ptx::mbarrier_wait_parity(keys_full + 8 * taking, taking_parity);
-      // forward_tiles.py:138: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:217)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:297)
+      // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:298)
+      ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
+      // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:298)
       float s[16];
-      // forward_tiles.py:139: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:217)
+      // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:298)
       {
         const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + c * 2048, 0xc000001000010000ull);
-        const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking * 1024, 0xc000001000010000ull);
+        const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_1 * 1024, 0xc000001000010000ull);
         ptx::keep_float<16>(s);
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n32k16_f32_bf16_bf16(s, px_a, px_b, false);
       }
-      // forward_tiles.py:140: px.wgmma_commit()  (called at forward_tiles.py:217)
+      // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:298)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:218: px.wgmma_wait(0)  (called at forward_tiles.py:360)
+      // forward_tiles.py:299: px.wgmma_wait(0)  (called at forward_tiles.py:279)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<16>(s);
-      // forward_tiles.py:219: b.keys.release()  (called at forward_tiles.py:360)
+      // forward_tiles.py:300: b.keys.release()  (called at forward_tiles.py:279)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking);
+        ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
       }
-      const int t_11 = ptx::wrap_add(taking, 1);
-      const bool t_12 = t_11 == 2;
-      // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:222)
-      int taking_1 = 0;
+      const int t_10 = ptx::wrap_add(taking_1, 1);
+      const bool t_11 = t_10 == 2;
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:303)
+      int taking_2 = 0;
       int taking_parity_1 = 0;
       #pragma unroll 1
-      for (int t_13 = 0; t_13 < skipped; ++t_13) {
-        // forward_tiles.py:162: pipe.wait()  (called at forward_tiles.py:222)
-        ptx::mbarrier_wait_parity(values_full + 8 * taking_1, taking_parity_1);
-        // forward_tiles.py:163: pipe.release()  (called at forward_tiles.py:222)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 162 before the elected thread goes on
+      for (int t_12 = 0; t_12 < skipped; ++t_12) {
+        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:303)
+        ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
+        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:303)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_1);
+          ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
-        const int t_14 = ptx::wrap_add(taking_1, 1);
-        const bool t_15 = t_14 == 2;
-        taking_1 = t_15 ? 0 : t_14;
-        taking_parity_1 = taking_parity_1 ^ ((int)t_15);
+        const int t_13 = ptx::wrap_add(taking_2, 1);
+        const bool t_14 = t_13 == 2;
+        taking_2 = t_14 ? 0 : t_13;
+        taking_parity_1 = taking_parity_1 ^ ((int)t_14);
       }
-      // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:222)
-      // forward_tiles.py:223: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:360)
-      const int t_13 = ptx::wrap_mul(ptx::wrap_sub(mine, 1), 32);
-      // forward_tiles.py:168: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:223)
-      const int row_3 = ptx::wrap_add(row_1, ptx::wrap_mul(c, 64));
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:303)
+      // forward_tiles.py:304: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:279)
+      const int t_12 = ptx::wrap_mul(ptx::wrap_sub(mine, 1), 32);
+      // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:304)
+      const int row_1 = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
+      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
-      const int t_14 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
-      const int t_15 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_14, right), 1)), t_13);
-      // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:178)
-      // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:178)
-      int t_16[2];
+      const int t_13 = ptx::wrap_add(row_1, ptx::wrap_sub(K_size2, Q_size2));
+      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+      const int t_14 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_13, right), 1)), t_12);
+      // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:224)
+      // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:224)
+      int t_15[2];
       {
         const int c0 = (px_lane >> 2) + px_warp * 16;
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          t_16[i] = c0 + i * 8;
+          t_15[i] = c0 + i * 8;
         }
       }
-      int rows_1[2];
+      int rows[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) rows_1[i] = t_16[i];
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
+      for (int i = 0; i < 2; ++i) rows[i] = t_15[i];
+      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+      int t_16[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_16[i] = ptx::wrap_add(t_14, rows[i]);
       int t_17[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_17[i] = ptx::wrap_add(t_15, rows_1[i]);
-      int t_18[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_18[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_13), t_17[i]);
+      for (int i = 0; i < 2; ++i) t_17[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_12), t_16[i]);
       bool ok[16];
       {
         const int c1 = (px_lane & 3) * 2;
         int limit[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_18[i], -1) - c1;
+        for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_17[i], -1) - c1;
         #pragma unroll
         for (int i = 0; i < 16; ++i) ok[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
       }
-      // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:178)
+      // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:224)
       float s_1[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) s_1[i] = ok[i] ? s[i] : __int_as_float(0xff800000);
-      // scores.py:133: highest = s[:, 0:8]  (called at scores.py:124)
-      float highest[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) highest[i] = s_1[i];
-      // scores.py:135: highest = px.maximum(highest, s[:, column : column + 8])  (called at scores.py:124)
-      float t_19[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) t_19[i] = s_1[i + 4];
-      float highest_1[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) highest_1[i] = ptx::max_NaN_f32(highest[i], t_19[i]);
-      float t_20[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) t_20[i] = s_1[i + 8];
-      float highest_2[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) highest_2[i] = ptx::max_NaN_f32(highest_1[i], t_20[i]);
-      float t_21[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) t_21[i] = s_1[i + 12];
-      float highest_3[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) highest_3[i] = ptx::max_NaN_f32(highest_2[i], t_21[i]);
-      // scores.py:136: return px.max(highest, axis=1)  (called at scores.py:124)
-      float highest_max[2];
+      // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:305)
+      float s_max[2];
       {
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          highest_max[i] = __int_as_float(0xff800000);
-        }
+        float s_max_parts[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          highest_max[i >> 1] = ptx::max_NaN_f32(highest_max[i >> 1], highest_3[i]);
+          s_max_parts[(i & 1) * 2 + ((i >> 1) & 1)] = s_1[i];
+        }
+        #pragma unroll
+        for (int i = 4; i < 16; ++i) {
+          s_max_parts[(i & 1) * 2 + ((i >> 1) & 1)] = ptx::max_NaN_f32(s_max_parts[(i & 1) * 2 + ((i >> 1) & 1)], s_1[i]);
+        }
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          s_max[i] = ptx::max_NaN_f32(s_max_parts[i], s_max_parts[i + 2]);
         }
         #pragma unroll
         for (int mask = 1; mask <= 2; mask *= 2) {
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            highest_max[i] = ptx::max_NaN_f32(highest_max[i], ptx::shuffle_xor(highest_max[i], mask));
+            s_max[i] = ptx::max_NaN_f32(s_max[i], ptx::shuffle_xor(s_max[i], mask));
           }
         }
       }
-      float t_22[2];
+      float t_18[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_22[i] = highest_max[i];
-      // scores.py:124: top = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)  (called at forward_tiles.py:224)
+      for (int i = 0; i < 2; ++i) t_18[i] = s_max[i];
       float top[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) top[i] = t_22[i] * factor;
-      // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:224)
-      bool t_23[2];
+      for (int i = 0; i < 2; ++i) top[i] = t_18[i] * factor;
+      // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:305)
+      bool t_19[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_23[i] = top[i] == __int_as_float(0xff800000);
+      for (int i = 0; i < 2; ++i) t_19[i] = top[i] == __int_as_float(0xff800000);
       float base[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) base[i] = t_23[i] ? 0.0f : top[i];
-      // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:224)
-      float t_24[2];
+      for (int i = 0; i < 2; ++i) base[i] = t_19[i] ? 0.0f : top[i];
+      // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:305)
+      float t_20[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_24[i] = base[i];
-      float t_25[2];
+      for (int i = 0; i < 2; ++i) t_20[i] = base[i];
+      float t_21[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_25[i] = -t_24[i];
-      float t_26[16];
+      for (int i = 0; i < 2; ++i) t_21[i] = -t_20[i];
+      float t_22[16];
       #pragma unroll
-      for (int i = 0; i < 16; ++i) t_26[i] = fmaf(s_1[i], factor, t_25[(i >> 1) & 1]);
-      float p_1[16];
+      for (int i = 0; i < 16; ++i) t_22[i] = fmaf(s_1[i], factor, t_21[(i >> 1) & 1]);
+      float p_2[16];
       #pragma unroll
-      for (int i = 0; i < 16; ++i) p_1[i] = ptx::exp2_approx(t_26[i]);
-      // scores.py:142: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
-      float t_27[16];
+      for (int i = 0; i < 16; ++i) p_2[i] = ptx::exp2_approx(t_22[i]);
+      // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
+      float t_23[16];
       #pragma unroll
-      for (int i = 0; i < 16; ++i) t_27[i] = p_1[i];
+      for (int i = 0; i < 16; ++i) t_23[i] = p_2[i];
       float eights_sum[4];
       {
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          eights_sum[i & 3] = t_27[i];
+          eights_sum[i & 3] = t_23[i];
         }
         #pragma unroll
         for (int i = 4; i < 16; ++i) {
-          eights_sum[i & 3] = eights_sum[i & 3] + t_27[i];
+          eights_sum[i & 3] = eights_sum[i & 3] + t_23[i];
         }
       }
       float eights[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) eights[i] = eights_sum[i];
-      // scores.py:143: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
-      float t_28[4];
+      // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
+      float t_24[4];
       #pragma unroll
-      for (int i = 0; i < 4; ++i) t_28[i] = eights[i];
+      for (int i = 0; i < 4; ++i) t_24[i] = eights[i];
       float sums_sum[2];
       {
         #pragma unroll
@@ -588,25 +569,26 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          sums_sum[i >> 1] = sums_sum[i >> 1] + t_28[i];
+          sums_sum[i >> 1] = sums_sum[i >> 1] + t_24[i];
         }
       }
       float sums[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) sums[i] = sums_sum[i];
-      // forward_tiles.py:156: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:225)
-      px_bf16 p_2[16];
+      // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:306)
+      px_bf16 p_3[16];
       #pragma unroll
-      for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
-      // forward_tiles.py:226: while True:  (called at forward_tiles.py:360)
-      int taking_2 = 0;
+      for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_3 + i, p_2[i], p_2[i + 1]);
+      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+      int taking_3 = 0;
       int taking_parity_2 = 0;
-      int taking_3 = t_12 ? 0 : t_11;
-      int taking_parity_3 = taking_parity ^ ((int)t_12);
-      int taking_4 = taking_1;
+      int taking_4 = t_11 ? 0 : t_10;
+      int taking_parity_3 = taking_parity ^ ((int)t_11);
+      int taking_5 = taking_2;
       int taking_parity_4 = taking_parity_1;
-      int row_4 = row_1;
-      int turn = 0;
+      int place = 1;
+      int row_2 = t_3;
+      int place_1 = 0;
       int slot = 0;
       int high_4 = mine;
       int whole_low_1 = whole_low;
@@ -614,16 +596,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float s_2[16];
       #pragma unroll
       for (int px_r = 0; px_r < 16; ++px_r) s_2[px_r] = s_1[px_r];
-      // forward_tiles.py:225: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py:360)
+      // forward_tiles.py:306: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py:279)
       float o_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) o_1[i] = 0.0f;
-      // forward_tiles.py:226: while True:  (called at forward_tiles.py:360)
+      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
       float state_0[8];
       #pragma unroll
       for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = o_1[px_r];
       unsigned state_1[8];
-      ptx::pack_words<16>(state_1, p_2);
+      ptx::pack_words<16>(state_1, p_3);
       float state_2[2];
       #pragma unroll
       for (int px_r = 0; px_r < 2; ++px_r) state_2[px_r] = top[px_r];
@@ -631,14 +613,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       #pragma unroll
       for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = sums[px_r];
       while (true) {
-        const int turn_1 = turn;
+        const int place_2 = place_1;
+        const int slot_1 = slot;
         px_bf16 state_1_1[16];
         ptx::unpack_words<16>(state_1_1, state_1);
         if (!true) break;
-        // forward_tiles.py:228: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:360)
-        int taking_5 = taking_3;
-        int taking_parity_5 = taking_parity_3;
+        // forward_tiles.py:309: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:279)
         int taking_6 = taking_4;
+        int taking_parity_5 = taking_parity_3;
+        int taking_7 = taking_5;
         int taking_parity_6 = taking_parity_4;
         float s_3[16];
         #pragma unroll
@@ -654,421 +637,168 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float state_3_1[2];
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = state_3[px_r];
-        const unsigned long long q_first = ptx::wgmma_descriptor(q_addr + slot * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
+        const unsigned long long q_first = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
         unsigned long long q_steps[1] = {q_first};
         ptx::hold_descriptors<1>(q_steps);
         #pragma unroll 1
         for (int j = ptx::wrap_sub(high_4, 2); j > ptx::wrap_sub(whole_high_2, 1); --j) {
           px_bf16 state_1_3[16];
           ptx::unpack_words<16>(state_1_3, state_1_2);
-          // forward_tiles.py:137: stage = b.keys.wait()  (called at forward_tiles.py:184)
-          ptx::mbarrier_wait_parity(keys_full + 8 * taking_5, taking_parity_5);
-          // forward_tiles.py:138: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:184)
+          // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:230)
+          ptx::mbarrier_wait_parity(keys_full + 8 * taking_6, taking_parity_5);
+          // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:230)
           float s_4[16];
-          // forward_tiles.py:139: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:184)
+          // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:230)
           {
-            const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_5 * 1024, 0xc000001000010000ull);
+            const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_6 * 1024, 0xc000001000010000ull);
             ptx::keep_float<16>(s_4);
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n32k16_f32_bf16_bf16(s_4, q_steps[0], px_b, false);
           }
-          // forward_tiles.py:140: px.wgmma_commit()  (called at forward_tiles.py:184)
+          // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:230)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:146: stage = b.values.wait()  (called at forward_tiles.py:185)
-          ptx::mbarrier_wait_parity(values_full + 8 * taking_6, taking_parity_6);
-          // forward_tiles.py:147: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:185)
+          // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:231)
+          ptx::mbarrier_wait_parity(values_full + 8 * taking_7, taking_parity_6);
+          // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:231)
           {
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, state_1_3);
-            const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_6 * 1024, 0xc000001000400000ull);
+            const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_7 * 1024, 0xc000001000400000ull);
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_1, px_a, px_b, true);
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_1, px_a + 4, px_b + 32, true);
           }
-          // forward_tiles.py:148: px.wgmma_commit()  (called at forward_tiles.py:185)
+          // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:231)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:186: px.wgmma_wait(1)  (called at forward_tiles.py:229)
+          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:310)
           ptx::wgmma_wait_group_1();
           ptx::keep_float<16>(s_4);
-          // forward_tiles.py:187: b.keys.release()  (called at forward_tiles.py:229)
+          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:310)
           if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_5);
+            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_6);
           }
-          const int t_29 = ptx::wrap_add(taking_5, 1);
-          const bool t_30 = t_29 == 2;
-          // forward_tiles.py:188: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py:229)
-          const int t_31 = ptx::wrap_mul(j, 32);
-          // forward_tiles.py:168: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:188)
-          const int row_5 = ptx::wrap_add(row_4, ptx::wrap_mul(c, 64));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
+          const int t_25 = ptx::wrap_add(taking_6, 1);
+          const bool t_26 = t_25 == 2;
+          // forward_tiles.py:234: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py:310)
+          const int t_27 = ptx::wrap_mul(j, 32);
+          // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:234)
+          const int row_3 = ptx::wrap_add(row_2, ptx::wrap_mul(c, 64));
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
           // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
-          const int t_32 = ptx::wrap_add(row_5, ptx::wrap_sub(K_size2, Q_size2));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
-          const int t_33 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_32, right), 1)), t_31);
-          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:178)
-          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:178)
-          int t_34[2];
+          const int t_28 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+          const int t_29 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_28, right), 1)), t_27);
+          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:224)
+          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:224)
+          int t_30[2];
           {
             const int c0 = (px_lane >> 2) + px_warp * 16;
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-              t_34[i] = c0 + i * 8;
+              t_30[i] = c0 + i * 8;
             }
           }
-          int rows_2[2];
+          int rows_1[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) rows_2[i] = t_34[i];
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
-          int t_35[2];
+          for (int i = 0; i < 2; ++i) rows_1[i] = t_30[i];
+          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+          int t_31[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_35[i] = ptx::wrap_add(t_33, rows_2[i]);
-          int t_36[2];
+          for (int i = 0; i < 2; ++i) t_31[i] = ptx::wrap_add(t_29, rows_1[i]);
+          int t_32[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_36[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_31), t_35[i]);
+          for (int i = 0; i < 2; ++i) t_32[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_27), t_31[i]);
           bool ok_1[16];
           {
             const int c1 = (px_lane & 3) * 2;
             int limit[2];
             #pragma unroll
-            for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_36[i], -1) - c1;
+            for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_32[i], -1) - c1;
             #pragma unroll
             for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
           }
-          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:178)
+          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:224)
           float s_5[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) s_5[i] = ok_1[i] ? s_4[i] : __int_as_float(0xff800000);
-          // scores.py:133: highest = s[:, 0:8]  (called at scores.py:103)
-          float highest_4[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_4[i] = s_5[i];
-          // scores.py:135: highest = px.maximum(highest, s[:, column : column + 8])  (called at scores.py:103)
-          float t_37[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_37[i] = s_5[i + 4];
-          float highest_5[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_5[i] = ptx::max_NaN_f32(highest_4[i], t_37[i]);
-          float t_38[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_38[i] = s_5[i + 8];
-          float highest_6[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_6[i] = ptx::max_NaN_f32(highest_5[i], t_38[i]);
-          float t_39[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_39[i] = s_5[i + 12];
-          float highest_7[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_7[i] = ptx::max_NaN_f32(highest_6[i], t_39[i]);
-          // scores.py:136: return px.max(highest, axis=1)  (called at scores.py:103)
-          float highest_max_1[2];
+          // scores.py:103: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:236)
+          float s_max_1[2];
           {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              highest_max_1[i] = __int_as_float(0xff800000);
-            }
+            float s_max_1_parts[4];
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              highest_max_1[i >> 1] = ptx::max_NaN_f32(highest_max_1[i >> 1], highest_7[i]);
-            }
-            #pragma unroll
-            for (int mask = 1; mask <= 2; mask *= 2) {
-              #pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                highest_max_1[i] = ptx::max_NaN_f32(highest_max_1[i], ptx::shuffle_xor(highest_max_1[i], mask));
-              }
-            }
-          }
-          float t_40[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_40[i] = highest_max_1[i];
-          // scores.py:103: highest = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)  (called at forward_tiles.py:190)
-          float highest_8[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) highest_8[i] = t_40[i] * factor;
-          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:190)
-          float t_41[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_41[i] = state_2_1[i] + 8.0f;
-          bool t_42[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_42[i] = highest_8[i] <= t_41[i];
-          float v_new[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new[i] = t_42[i] ? state_2_1[i] : highest_8[i];
-          // scores.py:108: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at forward_tiles.py:190)
-          bool t_43[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_43[i] = v_new[i] == __int_as_float(0xff800000);
-          float base_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) base_1[i] = t_43[i] ? 0.0f : v_new[i];
-          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:190)
-          float t_44[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_44[i] = state_2_1[i] - base_1[i];
-          float alpha[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) alpha[i] = ptx::exp2_approx(t_44[i]);
-          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:190)
-          float t_45[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_45[i] = base_1[i];
-          float t_46[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_46[i] = -t_45[i];
-          float t_47[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) t_47[i] = fmaf(s_5[i], factor, t_46[(i >> 1) & 1]);
-          float p_3[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) p_3[i] = ptx::exp2_approx(t_47[i]);
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:190)
-          float t_48[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_48[i] = alpha[i];
-          float t_49[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_49[i] = state_3_1[i] * t_48[i];
-          // scores.py:142: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
-          float t_50[16];
-          #pragma unroll
-          for (int i = 0; i < 16; ++i) t_50[i] = p_3[i];
-          float eights_sum_1[4];
-          {
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              eights_sum_1[i & 3] = t_50[i];
+              s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = s_5[i];
             }
             #pragma unroll
             for (int i = 4; i < 16; ++i) {
-              eights_sum_1[i & 3] = eights_sum_1[i & 3] + t_50[i];
+              s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = ptx::max_NaN_f32(s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)], s_5[i]);
             }
-          }
-          float eights_1[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-          // scores.py:143: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
-          float t_51[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_51[i] = eights_1[i];
-          float t_sum[2];
-          {
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-              t_sum[i] = 0.0f;
-            }
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              t_sum[i >> 1] = t_sum[i >> 1] + t_51[i];
-            }
-          }
-          float t_52[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_52[i] = t_sum[i];
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:190)
-          float sums_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) sums_1[i] = t_49[i] + t_52[i];
-          // forward_tiles.py:191: px.wgmma_wait(0)  (called at forward_tiles.py:229)
-          ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
-          ptx::wgmma_wait_group_0();
-          ptx::keep_float<16>(s_3);
-          ptx::keep_float<8>(state_0_1);
-          // forward_tiles.py:192: b.values.release()  (called at forward_tiles.py:229)
-          if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_6);
-          }
-          const int t_53 = ptx::wrap_add(taking_6, 1);
-          const bool t_54 = t_53 == 2;
-          // forward_tiles.py:193: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:229)
-          float t_55[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_55[i] = alpha[i];
-          float o_2[8];
-          #pragma unroll
-          for (int i = 0; i < 8; ++i) o_2[i] = state_0_1[i];
-          {
-            bool some = false;
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) some |= t_55[i] != 1.0f;
-            if (__any_sync(0xffffffffu, some)) {
-              #pragma unroll
-              for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_55[(i >> 1) & 1];
-            }
-          }
-          // forward_tiles.py:156: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:194)
-          px_bf16 p_4[16];
-          #pragma unroll
-          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_4 + i, p_3[i], p_3[i + 1]);
-          // forward_tiles.py:229: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py:360)
-          taking_5 = t_30 ? 0 : t_29;
-          taking_parity_5 = taking_parity_5 ^ ((int)t_30);
-          taking_6 = t_54 ? 0 : t_53;
-          taking_parity_6 = taking_parity_6 ^ ((int)t_54);
-          #pragma unroll
-          for (int px_r = 0; px_r < 8; ++px_r) state_0_1[px_r] = o_2[px_r];
-          ptx::pack_words<16>(state_1_2, p_4);
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_2_1[px_r] = v_new[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = sums_1[px_r];
-        }
-        // forward_tiles.py:228: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:360)
-        px_bf16 state_1_3[16];
-        ptx::unpack_words<16>(state_1_3, state_1_2);
-        // forward_tiles.py:230: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:360)
-        int taking_7 = taking_5;
-        int taking_parity_7 = taking_parity_5;
-        int taking_8 = taking_6;
-        int taking_parity_8 = taking_parity_6;
-        float s_4[16];
-        #pragma unroll
-        for (int px_r = 0; px_r < 16; ++px_r) s_4[px_r] = s_3[px_r];
-        float state_0_2[8];
-        #pragma unroll
-        for (int px_r = 0; px_r < 8; ++px_r) state_0_2[px_r] = state_0_1[px_r];
-        unsigned state_1_4[8];
-        ptx::pack_words<16>(state_1_4, state_1_3);
-        float state_2_2[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_2_2[px_r] = state_2_1[px_r];
-        float state_3_2[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = state_3_1[px_r];
-        const unsigned long long q_first_1 = ptx::wgmma_descriptor(q_addr + slot * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
-        unsigned long long q_steps_1[1] = {q_first_1};
-        ptx::hold_descriptors<1>(q_steps_1);
-        #pragma unroll 1
-        for (int j = ptx::wrap_sub(whole_high_2, 1); j > ptx::wrap_sub(whole_low_1, 1); --j) {
-          px_bf16 state_1_5[16];
-          ptx::unpack_words<16>(state_1_5, state_1_4);
-          // forward_tiles.py:137: stage = b.keys.wait()  (called at forward_tiles.py:184)
-          ptx::mbarrier_wait_parity(keys_full + 8 * taking_7, taking_parity_7);
-          // forward_tiles.py:138: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:184)
-          float s_5[16];
-          // forward_tiles.py:139: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:184)
-          {
-            const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_7 * 1024, 0xc000001000010000ull);
-            ptx::keep_float<16>(s_5);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, q_steps_1[0], px_b, false);
-          }
-          // forward_tiles.py:140: px.wgmma_commit()  (called at forward_tiles.py:184)
-          ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:146: stage = b.values.wait()  (called at forward_tiles.py:185)
-          ptx::mbarrier_wait_parity(values_full + 8 * taking_8, taking_parity_8);
-          // forward_tiles.py:147: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:185)
-          {
-            unsigned px_a[8];
-            ptx::pack_words<16>(px_a, state_1_5);
-            const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_8 * 1024, 0xc000001000400000ull);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
-          }
-          // forward_tiles.py:148: px.wgmma_commit()  (called at forward_tiles.py:185)
-          ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:186: px.wgmma_wait(1)  (called at forward_tiles.py:231)
-          ptx::wgmma_wait_group_1();
-          ptx::keep_float<16>(s_5);
-          // forward_tiles.py:187: b.keys.release()  (called at forward_tiles.py:231)
-          if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_7);
-          }
-          const int t_29 = ptx::wrap_add(taking_7, 1);
-          const bool t_30 = t_29 == 2;
-          // scores.py:133: highest = s[:, 0:8]  (called at scores.py:103)
-          float highest_4[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_4[i] = s_5[i];
-          // scores.py:135: highest = px.maximum(highest, s[:, column : column + 8])  (called at scores.py:103)
-          float t_31[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_31[i] = s_5[i + 4];
-          float highest_5[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_5[i] = ptx::max_NaN_f32(highest_4[i], t_31[i]);
-          float t_32[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_32[i] = s_5[i + 8];
-          float highest_6[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_6[i] = ptx::max_NaN_f32(highest_5[i], t_32[i]);
-          float t_33[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) t_33[i] = s_5[i + 12];
-          float highest_7[4];
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) highest_7[i] = ptx::max_NaN_f32(highest_6[i], t_33[i]);
-          // scores.py:136: return px.max(highest, axis=1)  (called at scores.py:103)
-          float highest_max_1[2];
-          {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              highest_max_1[i] = __int_as_float(0xff800000);
-            }
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              highest_max_1[i >> 1] = ptx::max_NaN_f32(highest_max_1[i >> 1], highest_7[i]);
+              s_max_1[i] = ptx::max_NaN_f32(s_max_1_parts[i], s_max_1_parts[i + 2]);
             }
             #pragma unroll
             for (int mask = 1; mask <= 2; mask *= 2) {
               #pragma unroll
               for (int i = 0; i < 2; ++i) {
-                highest_max_1[i] = ptx::max_NaN_f32(highest_max_1[i], ptx::shuffle_xor(highest_max_1[i], mask));
+                s_max_1[i] = ptx::max_NaN_f32(s_max_1[i], ptx::shuffle_xor(s_max_1[i], mask));
               }
             }
           }
+          float t_33[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_33[i] = s_max_1[i];
+          float highest[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) highest[i] = t_33[i] * factor;
+          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:236)
           float t_34[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_34[i] = highest_max_1[i];
-          // scores.py:103: highest = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)  (called at forward_tiles.py:190)
-          float highest_8[2];
+          for (int i = 0; i < 2; ++i) t_34[i] = state_2_1[i] + 8.0f;
+          bool t_35[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) highest_8[i] = t_34[i] * factor;
-          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:190)
-          float t_35[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_35[i] = state_2_2[i] + 8.0f;
-          bool t_36[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_36[i] = highest_8[i] <= t_35[i];
+          for (int i = 0; i < 2; ++i) t_35[i] = highest[i] <= t_34[i];
           float v_new[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new[i] = t_36[i] ? state_2_2[i] : highest_8[i];
-          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:190)
+          for (int i = 0; i < 2; ++i) v_new[i] = t_35[i] ? state_2_1[i] : highest[i];
+          // scores.py:108: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at forward_tiles.py:236)
+          bool t_36[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_36[i] = v_new[i] == __int_as_float(0xff800000);
+          float base_1[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) base_1[i] = t_36[i] ? 0.0f : v_new[i];
+          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:236)
           float t_37[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_37[i] = state_2_2[i] - v_new[i];
+          for (int i = 0; i < 2; ++i) t_37[i] = state_2_1[i] - base_1[i];
           float alpha[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) alpha[i] = ptx::exp2_approx(t_37[i]);
-          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:190)
+          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:236)
           float t_38[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_38[i] = v_new[i];
+          for (int i = 0; i < 2; ++i) t_38[i] = base_1[i];
           float t_39[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_39[i] = -t_38[i];
           float t_40[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_40[i] = fmaf(s_5[i], factor, t_39[(i >> 1) & 1]);
-          float p_3[16];
+          float p_4[16];
           #pragma unroll
-          for (int i = 0; i < 16; ++i) p_3[i] = ptx::exp2_approx(t_40[i]);
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:190)
+          for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_40[i]);
+          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:236)
           float t_41[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_41[i] = alpha[i];
           float t_42[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) t_42[i] = state_3_2[i] * t_41[i];
-          // scores.py:142: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
+          for (int i = 0; i < 2; ++i) t_42[i] = state_3_1[i] * t_41[i];
+          // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
           float t_43[16];
           #pragma unroll
-          for (int i = 0; i < 16; ++i) t_43[i] = p_3[i];
+          for (int i = 0; i < 16; ++i) t_43[i] = p_4[i];
           float eights_sum_1[4];
           {
             #pragma unroll
@@ -1083,7 +813,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float eights_1[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-          // scores.py:143: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
+          // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
           float t_44[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) t_44[i] = eights_1[i];
@@ -1101,28 +831,28 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float t_45[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_45[i] = t_sum[i];
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:190)
+          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:236)
           float sums_1[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) sums_1[i] = t_42[i] + t_45[i];
-          // forward_tiles.py:191: px.wgmma_wait(0)  (called at forward_tiles.py:231)
+          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:310)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
-          ptx::keep_float<16>(s_4);
-          ptx::keep_float<8>(state_0_2);
-          // forward_tiles.py:192: b.values.release()  (called at forward_tiles.py:231)
+          ptx::keep_float<16>(s_3);
+          ptx::keep_float<8>(state_0_1);
+          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:310)
           if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_8);
+            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_7);
           }
-          const int t_46 = ptx::wrap_add(taking_8, 1);
+          const int t_46 = ptx::wrap_add(taking_7, 1);
           const bool t_47 = t_46 == 2;
-          // forward_tiles.py:193: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:231)
+          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:310)
           float t_48[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_48[i] = alpha[i];
           float o_2[8];
           #pragma unroll
-          for (int i = 0; i < 8; ++i) o_2[i] = state_0_2[i];
+          for (int i = 0; i < 8; ++i) o_2[i] = state_0_1[i];
           {
             bool some = false;
             #pragma unroll
@@ -1132,63 +862,266 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
               for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_48[(i >> 1) & 1];
             }
           }
-          // forward_tiles.py:156: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:194)
-          px_bf16 p_4[16];
+          // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:240)
+          px_bf16 p_5[16];
           #pragma unroll
-          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_4 + i, p_3[i], p_3[i + 1]);
-          // forward_tiles.py:231: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py:360)
-          taking_7 = t_30 ? 0 : t_29;
-          taking_parity_7 = taking_parity_7 ^ ((int)t_30);
-          taking_8 = t_47 ? 0 : t_46;
-          taking_parity_8 = taking_parity_8 ^ ((int)t_47);
+          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
+          // forward_tiles.py:310: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py:279)
+          taking_6 = t_26 ? 0 : t_25;
+          taking_parity_5 = taking_parity_5 ^ ((int)t_26);
+          taking_7 = t_47 ? 0 : t_46;
+          taking_parity_6 = taking_parity_6 ^ ((int)t_47);
+          #pragma unroll
+          for (int px_r = 0; px_r < 8; ++px_r) state_0_1[px_r] = o_2[px_r];
+          ptx::pack_words<16>(state_1_2, p_5);
+          #pragma unroll
+          for (int px_r = 0; px_r < 2; ++px_r) state_2_1[px_r] = v_new[px_r];
+          #pragma unroll
+          for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = sums_1[px_r];
+        }
+        // forward_tiles.py:309: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:279)
+        px_bf16 state_1_3[16];
+        ptx::unpack_words<16>(state_1_3, state_1_2);
+        // forward_tiles.py:311: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:279)
+        int taking_8 = taking_6;
+        int taking_parity_7 = taking_parity_5;
+        int taking_9 = taking_7;
+        int taking_parity_8 = taking_parity_6;
+        float s_4[16];
+        #pragma unroll
+        for (int px_r = 0; px_r < 16; ++px_r) s_4[px_r] = s_3[px_r];
+        float state_0_2[8];
+        #pragma unroll
+        for (int px_r = 0; px_r < 8; ++px_r) state_0_2[px_r] = state_0_1[px_r];
+        unsigned state_1_4[8];
+        ptx::pack_words<16>(state_1_4, state_1_3);
+        float state_2_2[2];
+        #pragma unroll
+        for (int px_r = 0; px_r < 2; ++px_r) state_2_2[px_r] = state_2_1[px_r];
+        float state_3_2[2];
+        #pragma unroll
+        for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = state_3_1[px_r];
+        const unsigned long long q_first_1 = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
+        unsigned long long q_steps_1[1] = {q_first_1};
+        ptx::hold_descriptors<1>(q_steps_1);
+        #pragma unroll 1
+        for (int j = ptx::wrap_sub(whole_high_2, 1); j > ptx::wrap_sub(whole_low_1, 1); --j) {
+          px_bf16 state_1_5[16];
+          ptx::unpack_words<16>(state_1_5, state_1_4);
+          // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:230)
+          ptx::mbarrier_wait_parity(keys_full + 8 * taking_8, taking_parity_7);
+          // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:230)
+          float s_5[16];
+          // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:230)
+          {
+            const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_8 * 1024, 0xc000001000010000ull);
+            ptx::keep_float<16>(s_5);
+            ptx::wgmma_fence_sync_aligned();
+            ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, q_steps_1[0], px_b, false);
+          }
+          // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:230)
+          ptx::wgmma_commit_group_sync_aligned();
+          // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:231)
+          ptx::mbarrier_wait_parity(values_full + 8 * taking_9, taking_parity_8);
+          // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:231)
+          {
+            unsigned px_a[8];
+            ptx::pack_words<16>(px_a, state_1_5);
+            const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
+            ptx::wgmma_fence_sync_aligned();
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
+          }
+          // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:231)
+          ptx::wgmma_commit_group_sync_aligned();
+          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:312)
+          ptx::wgmma_wait_group_1();
+          ptx::keep_float<16>(s_5);
+          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:312)
+          if (px_one) {
+            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_8);
+          }
+          const int t_25 = ptx::wrap_add(taking_8, 1);
+          const bool t_26 = t_25 == 2;
+          // scores.py:103: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:236)
+          float s_max_1[2];
+          {
+            float s_max_1_parts[4];
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = s_5[i];
+            }
+            #pragma unroll
+            for (int i = 4; i < 16; ++i) {
+              s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = ptx::max_NaN_f32(s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)], s_5[i]);
+            }
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              s_max_1[i] = ptx::max_NaN_f32(s_max_1_parts[i], s_max_1_parts[i + 2]);
+            }
+            #pragma unroll
+            for (int mask = 1; mask <= 2; mask *= 2) {
+              #pragma unroll
+              for (int i = 0; i < 2; ++i) {
+                s_max_1[i] = ptx::max_NaN_f32(s_max_1[i], ptx::shuffle_xor(s_max_1[i], mask));
+              }
+            }
+          }
+          float t_27[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_27[i] = s_max_1[i];
+          float highest[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) highest[i] = t_27[i] * factor;
+          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:236)
+          float t_28[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_28[i] = state_2_2[i] + 8.0f;
+          bool t_29[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_29[i] = highest[i] <= t_28[i];
+          float v_new[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) v_new[i] = t_29[i] ? state_2_2[i] : highest[i];
+          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:236)
+          float t_30[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_30[i] = state_2_2[i] - v_new[i];
+          float alpha[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) alpha[i] = ptx::exp2_approx(t_30[i]);
+          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:236)
+          float t_31[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_31[i] = v_new[i];
+          float t_32[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_32[i] = -t_31[i];
+          float t_33[16];
+          #pragma unroll
+          for (int i = 0; i < 16; ++i) t_33[i] = fmaf(s_5[i], factor, t_32[(i >> 1) & 1]);
+          float p_4[16];
+          #pragma unroll
+          for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_33[i]);
+          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:236)
+          float t_34[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_34[i] = alpha[i];
+          float t_35[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_35[i] = state_3_2[i] * t_34[i];
+          // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
+          float t_36[16];
+          #pragma unroll
+          for (int i = 0; i < 16; ++i) t_36[i] = p_4[i];
+          float eights_sum_1[4];
+          {
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              eights_sum_1[i & 3] = t_36[i];
+            }
+            #pragma unroll
+            for (int i = 4; i < 16; ++i) {
+              eights_sum_1[i & 3] = eights_sum_1[i & 3] + t_36[i];
+            }
+          }
+          float eights_1[4];
+          #pragma unroll
+          for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
+          // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
+          float t_37[4];
+          #pragma unroll
+          for (int i = 0; i < 4; ++i) t_37[i] = eights_1[i];
+          float t_sum[2];
+          {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              t_sum[i] = 0.0f;
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              t_sum[i >> 1] = t_sum[i >> 1] + t_37[i];
+            }
+          }
+          float t_38[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_38[i] = t_sum[i];
+          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:236)
+          float sums_1[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) sums_1[i] = t_35[i] + t_38[i];
+          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:312)
+          ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
+          ptx::wgmma_wait_group_0();
+          ptx::keep_float<16>(s_4);
+          ptx::keep_float<8>(state_0_2);
+          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:312)
+          if (px_one) {
+            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
+          }
+          const int t_39 = ptx::wrap_add(taking_9, 1);
+          const bool t_40 = t_39 == 2;
+          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:312)
+          float t_41[2];
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) t_41[i] = alpha[i];
+          float o_2[8];
+          #pragma unroll
+          for (int i = 0; i < 8; ++i) o_2[i] = state_0_2[i];
+          {
+            bool some = false;
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) some |= t_41[i] != 1.0f;
+            if (__any_sync(0xffffffffu, some)) {
+              #pragma unroll
+              for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_41[(i >> 1) & 1];
+            }
+          }
+          // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:240)
+          px_bf16 p_5[16];
+          #pragma unroll
+          for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
+          // forward_tiles.py:312: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py:279)
+          taking_8 = t_26 ? 0 : t_25;
+          taking_parity_7 = taking_parity_7 ^ ((int)t_26);
+          taking_9 = t_40 ? 0 : t_39;
+          taking_parity_8 = taking_parity_8 ^ ((int)t_40);
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) state_0_2[px_r] = o_2[px_r];
-          ptx::pack_words<16>(state_1_4, p_4);
+          ptx::pack_words<16>(state_1_4, p_5);
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) state_2_2[px_r] = v_new[px_r];
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = sums_1[px_r];
         }
-        // forward_tiles.py:230: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:360)
+        // forward_tiles.py:311: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:279)
         px_bf16 state_1_5[16];
         ptx::unpack_words<16>(state_1_5, state_1_4);
-        // forward_tiles.py:239: turn += 1  (called at forward_tiles.py:360)
-        const int turn_2 = ptx::wrap_add(turn_1, 1);
-        // tiles.py:55: place = px.where(turn % 2 == 0, place, count - 1 - place)  (called at tiles.py:63)
-        const int t_29 = ptx::wrap_sub(ptx::wrap_sub(blocks_x, 1), block_x);
-        const int place_1 = ((turn_2 & 1) == 0) ? block_x : t_29;
-        // tiles.py:56: return turn * count + place  (called at tiles.py:63)
-        const int t_30 = ptx::wrap_add(ptx::wrap_mul(turn_2, blocks_x), place_1);
-        // tiles.py:117: self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches  (called at tiles.py:63)
-        const int t_31 = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
-        const int t_32 = ptx::wrap_mul(ptx::wrap_mul(t_31, Q_size1), Q_size0);
-        // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:118)
-        const int t_33 = ptx::keep_scalar(Q_size2);
-        const int rows_2 = ptx::wrap_add((t_33 >> 7), ((int)((t_33 & 127) != 0)));
-        const int heads_1 = ptx::keep_scalar(Q_size1);
-        // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:118)
-        const int t_34 = ptx::floor_div<int>(t_30, ptx::wrap_mul(rows_2, band));
-        const int first_1 = ptx::wrap_mul(t_34, band);
-        // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:118)
-        const int t_35 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first_1);
-        const int wide_1 = ptx::maximum<int>((ptx::minimum<int>(band, t_35)), 1);
-        // tiles.py:111: place = t - first * rows  (called at tiles.py:118)
-        const int place_2 = ptx::wrap_sub(t_30, ptx::wrap_mul(first_1, rows_2));
-        // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:118)
-        const int m_1 = ptx::wrap_sub(ptx::wrap_sub(rows_2, 1), (ptx::floor_div<int>(place_2, wide_1)));
-        // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-        const int row_5 = ptx::wrap_mul(m_1, 128);
-        // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-        const int row_6 = ptx::wrap_sub(ptx::wrap_add(row_5, Q_size2), ptx::wrap_mul(rows_2, 128));
-        // forward_tiles.py:241: if not tile.live:  (called at forward_tiles.py:360)
-        if (!(t_30 < t_32)) {
-          // forward_tiles.py:226: while True:  (called at forward_tiles.py:360)
-          taking_3 = taking_7;
-          taking_parity_3 = taking_parity_7;
+        // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:320)
+        const int t_25 = ptx::wrap_add(taking_3, 1);
+        const bool t_26 = t_25 >= 2;
+        const int slot_2 = t_26 ? ptx::wrap_sub(t_25, 2) : t_25;
+        ptx::mbarrier_wait_parity(queries_full + 8 * slot_2, taking_parity_2 ^ ((int)t_26));
+        // forward_tiles.py:56: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:258)
+        const int t_27 = (place == 1) ? 0 : ptx::wrap_add(place, 1);
+        // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:259)
+        const int t_28 = *(places + slot_2 * 8);
+        const int t_29 = *(places + slot_2 * 8 + 1);
+        // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:259)
+        const int t_30 = *(places + slot_2 * 8 + 2);
+        const int t_31 = *(places + slot_2 * 8 + 3);
+        // forward_tiles.py:264: return self.c < tile.groups if self.LEVEL else tile.groups > 0  (called at forward_tiles.py:321)
+        // forward_tiles.py:321: if not self.attends(tile):  (called at forward_tiles.py:279)
+        if (!(t_28 > 0)) {
+          // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
           taking_4 = taking_8;
+          taking_parity_3 = taking_parity_7;
+          taking_5 = taking_9;
           taking_parity_4 = taking_parity_8;
-          row_4 = row_6;
-          turn = turn_2;
+          place = t_27;
+          row_2 = t_31;
+          place_1 = slot_2;
+          slot = slot_2;
           #pragma unroll
           for (int px_r = 0; px_r < 16; ++px_r) s_2[px_r] = s_4[px_r];
           #pragma unroll
@@ -1200,249 +1133,226 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = state_3_2[px_r];
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) o[px_r] = state_0_2[px_r];
-          ptx::pack_words<16>(p, state_1_5);
+          ptx::pack_words<16>(p_1, state_1_5);
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) before_top[px_r] = state_2_2[px_r];
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) before_sums[px_r] = state_3_2[px_r];
-          before = turn_1;
-          before_1 = slot;
-          // forward_tiles.py:242: break  (called at forward_tiles.py:360)
+          before = place_2;
+          before_1 = slot_1;
+          // forward_tiles.py:322: break  (called at forward_tiles.py:279)
           break;
         }
-        // forward_tiles.py:243: slot = b.queries.wait()  (called at forward_tiles.py:360)
-        const int t_36 = ptx::wrap_add(taking_2, 1);
-        const bool t_37 = t_36 >= 2;
-        const int slot_1 = t_37 ? ptx::wrap_sub(t_36, 2) : t_36;
-        ptx::mbarrier_wait_parity(queries_full + 8 * slot_1, taking_parity_2 ^ ((int)t_37));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
+        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-        const int t_38 = ptx::wrap_add(ptx::wrap_add(row_6, 127), ptx::wrap_sub(K_size2, Q_size2));
+        const int t_32 = ptx::wrap_add(ptx::wrap_add(t_31, 127), ptx::wrap_sub(K_size2, Q_size2));
         // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-        const int end_3 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_38, right), 1)));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:59)
-        const int t_39 = ptx::maximum<int>(end_3, 0);
-        const int high_5 = ptx::wrap_add((t_39 >> 5), ((int)((t_39 & 31) != 0)));
-        // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:59)
+        const int end_3 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_32, right), 1)));
+        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
+        const int t_33 = ptx::maximum<int>(end_3, 0);
+        const int high_5 = ptx::wrap_add((t_33 >> 5), ((int)((t_33 & 31) != 0)));
+        // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:99)
         const int low_2 = ptx::minimum<int>(0, high_5);
-        // forward_tiles.py:60: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:199)
-        const int t_40 = ptx::minimum<int>(low_2, ptx::wrap_sub(high_5, 1));
-        const int low_3 = ptx::maximum<int>(t_40, 0);
-        // forward_tiles.py:61: found = low, px.maximum(high, low + 1)  (called at forward_tiles.py:199)
+        // forward_tiles.py:100: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:245)
+        const int t_34 = ptx::minimum<int>(low_2, ptx::wrap_sub(high_5, 1));
+        const int low_3 = ptx::maximum<int>(t_34, 0);
+        // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:245)
         const int high_6 = ptx::maximum<int>(high_5, ptx::wrap_add(low_3, 1));
-        // forward_tiles.py:200: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:244)
-        const int row_7 = ptx::wrap_add(row_6, ptx::wrap_mul(c, 64));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:201)
+        // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:323)
+        const int row_3 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
+        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-        const int t_41 = ptx::wrap_add(ptx::wrap_add(row_7, 63), ptx::wrap_sub(K_size2, Q_size2));
+        const int t_35 = ptx::wrap_add(ptx::wrap_add(row_3, 63), ptx::wrap_sub(K_size2, Q_size2));
         // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
-        const int end_4 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_41, right), 1)));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:201)
-        const int t_42 = ptx::maximum<int>(end_4, 0);
-        const int high_7 = ptx::wrap_add((t_42 >> 5), ((int)((t_42 & 31) != 0)));
-        // forward_tiles.py:202: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:244)
+        const int end_4 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_35, right), 1)));
+        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
+        const int t_36 = ptx::maximum<int>(end_4, 0);
+        const int high_7 = ptx::wrap_add((t_36 >> 5), ((int)((t_36 & 31) != 0)));
+        // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:323)
         const int mine_1 = ptx::maximum<int>((ptx::minimum<int>(high_7, high_6)), ptx::wrap_add(low_3, 1));
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-        const int t_43 = ptx::wrap_add(row_7, ptx::wrap_sub(K_size2, Q_size2));
+        const int t_37 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
         // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
-        const int end_5 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_43, right), 1)));
-        // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:203)
+        const int end_5 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_37, right), 1)));
+        // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:249)
         const int high_8 = (ptx::maximum<int>(end_5, 0)) >> 5;
-        // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:203)
+        // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:249)
         const int whole_high_3 = ptx::maximum<int>(0, high_8);
-        // forward_tiles.py:204: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:244)
-        const int t_44 = ptx::minimum<int>(whole_high_3, ptx::wrap_sub(mine_1, 1));
-        const int whole_high_4 = ptx::maximum<int>(t_44, low_3);
-        // forward_tiles.py:205: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:244)
+        // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:323)
+        const int t_38 = ptx::minimum<int>(whole_high_3, ptx::wrap_sub(mine_1, 1));
+        const int whole_high_4 = ptx::maximum<int>(t_38, low_3);
+        // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:323)
         const int skipped_1 = ptx::wrap_sub(high_6, mine_1);
         const int whole_low_2 = ptx::minimum<int>((ptx::maximum<int>(0, low_3)), whole_high_4);
-        // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:245)
-        int taking_9 = taking_7;
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:324)
+        int taking_10 = taking_8;
         int taking_parity_9 = taking_parity_7;
         #pragma unroll 1
-        for (int t_45 = 0; t_45 < skipped_1; ++t_45) {
-          // forward_tiles.py:162: pipe.wait()  (called at forward_tiles.py:245)
-          ptx::mbarrier_wait_parity(keys_full + 8 * taking_9, taking_parity_9);
-          // forward_tiles.py:163: pipe.release()  (called at forward_tiles.py:245)
-          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 162 before the elected thread goes on
+        for (int t_39 = 0; t_39 < skipped_1; ++t_39) {
+          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:324)
+          ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
+          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:324)
+          ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
           if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_9);
+            ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
           }
-          const int t_46 = ptx::wrap_add(taking_9, 1);
-          const bool t_47 = t_46 == 2;
-          taking_9 = t_47 ? 0 : t_46;
-          taking_parity_9 = taking_parity_9 ^ ((int)t_47);
+          const int t_40 = ptx::wrap_add(taking_10, 1);
+          const bool t_41 = t_40 == 2;
+          taking_10 = t_41 ? 0 : t_40;
+          taking_parity_9 = taking_parity_9 ^ ((int)t_41);
         }
-        // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:245)
-        // forward_tiles.py:137: stage = b.keys.wait()  (called at forward_tiles.py:246)
-        ptx::mbarrier_wait_parity(keys_full + 8 * taking_9, taking_parity_9);
-        // forward_tiles.py:138: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:246)
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:324)
+        // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:325)
+        ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
+        // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:325)
         float s_5[16];
-        // forward_tiles.py:139: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:246)
+        // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:325)
         {
-          const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);
-          const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_9 * 1024, 0xc000001000010000ull);
+          const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + slot_2 * 4096 + c * 2048, 0xc000001000010000ull);
+          const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_10 * 1024, 0xc000001000010000ull);
           ptx::keep_float<16>(s_5);
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, px_a, px_b, false);
         }
-        // forward_tiles.py:140: px.wgmma_commit()  (called at forward_tiles.py:246)
+        // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:325)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:146: stage = b.values.wait()  (called at forward_tiles.py:247)
-        ptx::mbarrier_wait_parity(values_full + 8 * taking_8, taking_parity_8);
-        // forward_tiles.py:147: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:247)
+        // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:326)
+        ptx::mbarrier_wait_parity(values_full + 8 * taking_9, taking_parity_8);
+        // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:326)
         {
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, state_1_5);
-          const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_8 * 1024, 0xc000001000400000ull);
+          const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
         }
-        // forward_tiles.py:148: px.wgmma_commit()  (called at forward_tiles.py:247)
+        // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:326)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:248: px.wgmma_wait(1)  (called at forward_tiles.py:360)
+        // forward_tiles.py:327: px.wgmma_wait(1)  (called at forward_tiles.py:279)
         ptx::wgmma_wait_group_1();
         ptx::keep_float<16>(s_5);
-        // forward_tiles.py:249: b.keys.release()  (called at forward_tiles.py:360)
+        // forward_tiles.py:328: b.keys.release()  (called at forward_tiles.py:279)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_9);
+          ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
         }
-        const int t_45 = ptx::wrap_add(taking_9, 1);
-        const bool t_46 = t_45 == 2;
-        // forward_tiles.py:250: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:360)
-        const int t_47 = ptx::wrap_mul(ptx::wrap_sub(mine_1, 1), 32);
-        // forward_tiles.py:168: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:250)
-        const int row_8 = ptx::wrap_add(row_6, ptx::wrap_mul(c, 64));
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
+        const int t_39 = ptx::wrap_add(taking_10, 1);
+        const bool t_40 = t_39 == 2;
+        // forward_tiles.py:329: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:279)
+        const int t_41 = ptx::wrap_mul(ptx::wrap_sub(mine_1, 1), 32);
+        // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:329)
+        const int row_4 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
+        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
-        const int t_48 = ptx::wrap_add(row_8, ptx::wrap_sub(K_size2, Q_size2));
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
-        const int t_49 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_48, right), 1)), t_47);
-        // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:178)
-        // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:178)
-        int t_50[2];
+        const int t_42 = ptx::wrap_add(row_4, ptx::wrap_sub(K_size2, Q_size2));
+        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+        const int t_43 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_42, right), 1)), t_41);
+        // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:224)
+        // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:224)
+        int t_44[2];
         {
           const int c0 = (px_lane >> 2) + px_warp * 16;
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            t_50[i] = c0 + i * 8;
+            t_44[i] = c0 + i * 8;
           }
         }
-        int rows_3[2];
+        int rows_1[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) rows_3[i] = t_50[i];
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:178)
-        int t_51[2];
+        for (int i = 0; i < 2; ++i) rows_1[i] = t_44[i];
+        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
+        int t_45[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_51[i] = ptx::wrap_add(t_49, rows_3[i]);
-        int t_52[2];
+        for (int i = 0; i < 2; ++i) t_45[i] = ptx::wrap_add(t_43, rows_1[i]);
+        int t_46[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_52[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_47), t_51[i]);
+        for (int i = 0; i < 2; ++i) t_46[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_41), t_45[i]);
         bool ok_1[16];
         {
           const int c1 = (px_lane & 3) * 2;
           int limit[2];
           #pragma unroll
-          for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_52[i], -1) - c1;
+          for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_46[i], -1) - c1;
           #pragma unroll
           for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
         }
-        // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:178)
+        // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:224)
         float s_6[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) s_6[i] = ok_1[i] ? s_5[i] : __int_as_float(0xff800000);
-        // scores.py:133: highest = s[:, 0:8]  (called at scores.py:124)
-        float highest_4[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) highest_4[i] = s_6[i];
-        // scores.py:135: highest = px.maximum(highest, s[:, column : column + 8])  (called at scores.py:124)
-        float t_53[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) t_53[i] = s_6[i + 4];
-        float highest_5[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) highest_5[i] = ptx::max_NaN_f32(highest_4[i], t_53[i]);
-        float t_54[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) t_54[i] = s_6[i + 8];
-        float highest_6[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) highest_6[i] = ptx::max_NaN_f32(highest_5[i], t_54[i]);
-        float t_55[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) t_55[i] = s_6[i + 12];
-        float highest_7[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) highest_7[i] = ptx::max_NaN_f32(highest_6[i], t_55[i]);
-        // scores.py:136: return px.max(highest, axis=1)  (called at scores.py:124)
-        float highest_max_1[2];
+        // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:330)
+        float s_max_1[2];
         {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            highest_max_1[i] = __int_as_float(0xff800000);
-          }
+          float s_max_1_parts[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            highest_max_1[i >> 1] = ptx::max_NaN_f32(highest_max_1[i >> 1], highest_7[i]);
+            s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = s_6[i];
+          }
+          #pragma unroll
+          for (int i = 4; i < 16; ++i) {
+            s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)] = ptx::max_NaN_f32(s_max_1_parts[(i & 1) * 2 + ((i >> 1) & 1)], s_6[i]);
+          }
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            s_max_1[i] = ptx::max_NaN_f32(s_max_1_parts[i], s_max_1_parts[i + 2]);
           }
           #pragma unroll
           for (int mask = 1; mask <= 2; mask *= 2) {
             #pragma unroll
             for (int i = 0; i < 2; ++i) {
-              highest_max_1[i] = ptx::max_NaN_f32(highest_max_1[i], ptx::shuffle_xor(highest_max_1[i], mask));
+              s_max_1[i] = ptx::max_NaN_f32(s_max_1[i], ptx::shuffle_xor(s_max_1[i], mask));
             }
           }
         }
-        float t_56[2];
+        float t_47[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_56[i] = highest_max_1[i];
-        // scores.py:124: top = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)  (called at forward_tiles.py:251)
+        for (int i = 0; i < 2; ++i) t_47[i] = s_max_1[i];
         float top_1[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) top_1[i] = t_56[i] * factor;
-        // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:251)
-        bool t_57[2];
+        for (int i = 0; i < 2; ++i) top_1[i] = t_47[i] * factor;
+        // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:330)
+        bool t_48[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_57[i] = top_1[i] == __int_as_float(0xff800000);
+        for (int i = 0; i < 2; ++i) t_48[i] = top_1[i] == __int_as_float(0xff800000);
         float base_1[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) base_1[i] = t_57[i] ? 0.0f : top_1[i];
-        // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:251)
-        float t_58[2];
+        for (int i = 0; i < 2; ++i) base_1[i] = t_48[i] ? 0.0f : top_1[i];
+        // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:330)
+        float t_49[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_58[i] = base_1[i];
-        float t_59[2];
+        for (int i = 0; i < 2; ++i) t_49[i] = base_1[i];
+        float t_50[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_59[i] = -t_58[i];
-        float t_60[16];
+        for (int i = 0; i < 2; ++i) t_50[i] = -t_49[i];
+        float t_51[16];
         #pragma unroll
-        for (int i = 0; i < 16; ++i) t_60[i] = fmaf(s_6[i], factor, t_59[(i >> 1) & 1]);
-        float p_3[16];
+        for (int i = 0; i < 16; ++i) t_51[i] = fmaf(s_6[i], factor, t_50[(i >> 1) & 1]);
+        float p_4[16];
         #pragma unroll
-        for (int i = 0; i < 16; ++i) p_3[i] = ptx::exp2_approx(t_60[i]);
-        // scores.py:142: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
-        float t_61[16];
+        for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_51[i]);
+        // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
+        float t_52[16];
         #pragma unroll
-        for (int i = 0; i < 16; ++i) t_61[i] = p_3[i];
+        for (int i = 0; i < 16; ++i) t_52[i] = p_4[i];
         float eights_sum_1[4];
         {
           #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            eights_sum_1[i & 3] = t_61[i];
+            eights_sum_1[i & 3] = t_52[i];
           }
           #pragma unroll
           for (int i = 4; i < 16; ++i) {
-            eights_sum_1[i & 3] = eights_sum_1[i & 3] + t_61[i];
+            eights_sum_1[i & 3] = eights_sum_1[i & 3] + t_52[i];
           }
         }
         float eights_1[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-        // scores.py:143: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
-        float t_62[4];
+        // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
+        float t_53[4];
         #pragma unroll
-        for (int i = 0; i < 4; ++i) t_62[i] = eights_1[i];
+        for (int i = 0; i < 4; ++i) t_53[i] = eights_1[i];
         float sums_sum_1[2];
         {
           #pragma unroll
@@ -1451,77 +1361,56 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
           #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            sums_sum_1[i >> 1] = sums_sum_1[i >> 1] + t_62[i];
+            sums_sum_1[i >> 1] = sums_sum_1[i >> 1] + t_53[i];
           }
         }
         float sums_1[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) sums_1[i] = sums_sum_1[i];
-        // forward_tiles.py:252: px.wgmma_wait(0)  (called at forward_tiles.py:360)
+        // forward_tiles.py:331: px.wgmma_wait(0)  (called at forward_tiles.py:279)
         ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
         ptx::wgmma_wait_group_0();
         ptx::keep_float<16>(s_6);
         ptx::keep_float<8>(state_0_2);
-        // forward_tiles.py:253: b.values.release()  (called at forward_tiles.py:360)
+        // forward_tiles.py:332: b.values.release()  (called at forward_tiles.py:279)
         if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_8);
+          ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
         }
-        const int t_63 = ptx::wrap_add(taking_8, 1);
-        const bool t_64 = t_63 == 2;
-        // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:254)
-        int taking_10 = t_64 ? 0 : t_63;
-        int taking_parity_10 = taking_parity_8 ^ ((int)t_64);
+        const int t_54 = ptx::wrap_add(taking_9, 1);
+        const bool t_55 = t_54 == 2;
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:333)
+        int taking_11 = t_55 ? 0 : t_54;
+        int taking_parity_10 = taking_parity_8 ^ ((int)t_55);
         #pragma unroll 1
-        for (int t_65 = 0; t_65 < skipped_1; ++t_65) {
-          // forward_tiles.py:162: pipe.wait()  (called at forward_tiles.py:254)
-          ptx::mbarrier_wait_parity(values_full + 8 * taking_10, taking_parity_10);
-          // forward_tiles.py:163: pipe.release()  (called at forward_tiles.py:254)
-          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 162 before the elected thread goes on
+        for (int t_56 = 0; t_56 < skipped_1; ++t_56) {
+          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:333)
+          ptx::mbarrier_wait_parity(values_full + 8 * taking_11, taking_parity_10);
+          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:333)
+          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
           if (px_one) {
-            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_10);
+            ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_11);
           }
-          const int t_66 = ptx::wrap_add(taking_10, 1);
-          const bool t_67 = t_66 == 2;
-          taking_10 = t_67 ? 0 : t_66;
-          taking_parity_10 = taking_parity_10 ^ ((int)t_67);
+          const int t_57 = ptx::wrap_add(taking_11, 1);
+          const bool t_58 = t_57 == 2;
+          taking_11 = t_58 ? 0 : t_57;
+          taking_parity_10 = taking_parity_10 ^ ((int)t_58);
         }
-        // forward_tiles.py:161: for _ in range(count):  (called at forward_tiles.py:254)
-        // forward_tiles.py:156: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:255)
-        px_bf16 p_4[16];
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:333)
+        // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:334)
+        px_bf16 p_5[16];
         #pragma unroll
-        for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_4 + i, p_3[i], p_3[i + 1]);
-        // tiles.py:136: batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))  (called at forward_tiles.py:256)
-        const int t_65 = ptx::keep_scalar(turn_1);
-        // tiles.py:55: place = px.where(turn % 2 == 0, place, count - 1 - place)  (called at tiles.py:136)
-        const int t_66 = ptx::wrap_sub(ptx::wrap_sub(blocks_x, 1), block_x);
-        const int place_3 = ((t_65 & 1) == 0) ? block_x : t_66;
-        // tiles.py:56: return turn * count + place  (called at tiles.py:136)
-        const int t_67 = ptx::wrap_add(ptx::wrap_mul(t_65, blocks_x), place_3);
-        // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:136)
-        const int t_68 = ptx::keep_scalar(Q_size2);
-        const int rows_4 = ptx::wrap_add((t_68 >> 7), ((int)((t_68 & 127) != 0)));
-        const int heads_2 = ptx::keep_scalar(Q_size1);
-        // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:136)
-        const int t_69 = ptx::floor_div<int>(t_67, ptx::wrap_mul(rows_4, band));
-        const int first_2 = ptx::wrap_mul(t_69, band);
-        // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:136)
-        const int t_70 = ptx::wrap_sub(ptx::wrap_mul(heads_2, Q_size0), first_2);
-        const int wide_2 = ptx::maximum<int>((ptx::minimum<int>(band, t_70)), 1);
-        // tiles.py:111: place = t - first * rows  (called at tiles.py:136)
-        const int place_4 = ptx::wrap_sub(t_67, ptx::wrap_mul(first_2, rows_4));
-        // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:136)
-        const int m_2 = ptx::wrap_sub(ptx::wrap_sub(rows_4, 1), (ptx::floor_div<int>(place_4, wide_2)));
-        const int which = ptx::wrap_add(first_2, (ptx::floor_mod<int>(place_4, wide_2)));
-        // tiles.py:113: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:136)
-        const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads_2)), 0);
-        const int head = ptx::floor_mod<int>(which, heads_2);
-        // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-        const int row_9 = ptx::wrap_mul(m_2, 128);
-        // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-        const int row_10 = ptx::wrap_sub(ptx::wrap_add(row_9, Q_size2), ptx::wrap_mul(rows_4, 128));
-        // forward_tiles.py:267: row += self.c * b.ROWS  (called at forward_tiles.py:256)
-        const int row_11 = ptx::wrap_add(row_10, ptx::wrap_mul(c, 64));
-        // scores.py:149: total = px.sum(sums, axis=1)  (called at forward_tiles.py:269)
+        for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
+        // forward_tiles.py:347: tile.read(px.keep(place))  (called at forward_tiles.py:335)
+        const int t_56 = ptx::keep_scalar(place_2);
+        // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:347)
+        const int t_57 = *(places + t_56 * 8);
+        const int batch = *(places + t_56 * 8 + 1);
+        // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:347)
+        const int head = *(places + t_56 * 8 + 2);
+        const int t_58 = *(places + t_56 * 8 + 3);
+        // forward_tiles.py:348: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:335)
+        const int row_5 = ptx::wrap_add(t_58, ptx::wrap_mul(c, 64));
+        // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:350)
         float total_sum[2];
         {
           #pragma unroll
@@ -1539,172 +1428,164 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float total[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
-        // scores.py:150: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:269)
-        bool t_71[2];
+        // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:350)
+        bool t_59[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_71[i] = total[i] == 0.0f;
-        float t_72[2];
+        for (int i = 0; i < 2; ++i) t_59[i] = total[i] == 0.0f;
+        float t_60[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_72[i] = ptx::reciprocal_approx(total[i]);
+        for (int i = 0; i < 2; ++i) t_60[i] = ptx::reciprocal_approx(total[i]);
         float inverse[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) inverse[i] = t_71[i] ? 0.0f : t_72[i];
-        // forward_tiles.py:270: empty = total.reshape(b.ROWS, 1) == 0.0  (called at forward_tiles.py:256)
-        float t_73[2];
+        for (int i = 0; i < 2; ++i) inverse[i] = t_59[i] ? 0.0f : t_60[i];
+        // forward_tiles.py:353: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:335)
+        float t_61[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_73[i] = total[i];
-        bool empty[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) empty[i] = t_73[i] == 0.0f;
-        // forward_tiles.py:273: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:256)
-        float t_74[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_74[i] = inverse[i];
+        for (int i = 0; i < 2; ++i) t_61[i] = inverse[i];
         float result[8];
         #pragma unroll
-        for (int i = 0; i < 8; ++i) result[i] = state_0_2[i] * t_74[(i >> 1) & 1];
-        // forward_tiles.py:280: self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)  (called at forward_tiles.py:256)
-        float t_75[8];
+        for (int i = 0; i < 8; ++i) result[i] = state_0_2[i] * t_61[(i >> 1) & 1];
+        // forward_tiles.py:355: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:335)
+        float t_62[2];
         #pragma unroll
-        for (int i = 0; i < 8; ++i) t_75[i] = empty[(i >> 1) & 1] ? 0.0f : result[i];
-        px_bf16 t_76[8];
+        for (int i = 0; i < 2; ++i) t_62[i] = total[i];
+        bool t_63[2];
         #pragma unroll
-        for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(t_76 + i, t_75[i], t_75[i + 1]);
-        // forward_tiles.py:296: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:280)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 139 before q is written
-        {
-          const unsigned a = q_addr + 16 * (slot * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
-          unsigned words[4];
-          ptx::pack_words<8>(words, t_76);
-          ptx::stmatrix_x4(a, words);
-        }
-        // forward_tiles.py:298: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:280)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 296 before q is read
-        px_bf16 piece[8];
-        {
-          px_bf16* const p_5 = q + slot * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
-          ptx::load_vector<8>(piece, p_5);
-        }
-        // forward_tiles.py:302: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:280)
-        {
-          const unsigned x2 = (unsigned)row_11 + (px_lane >> 1) + px_warp * 16;
-          const int x3 = (px_lane & 1) * 8;
-          px_bf16* const p_5 = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
-          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p_5, piece);
-        }
-        // scores.py:156: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:306)
-        bool t_77[2];
+        for (int i = 0; i < 2; ++i) t_63[i] = t_62[i] == 0.0f;
+        float result_1[8];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_77[i] = total[i] == 0.0f;
-        float t_78[2];
+        for (int i = 0; i < 8; ++i) result_1[i] = t_63[(i >> 1) & 1] ? 0.0f : result[i];
+        // forward_tiles.py:356: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:335)
+        px_bf16 result_2[8];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_78[i] = log2f(total[i]);
-        float t_79[2];
+        for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
+        // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+        __builtin_assume(batch >= 0);
+        // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+        __builtin_assume(batch < O_size0);
+        // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+        __builtin_assume(head >= 0);
+        // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+        __builtin_assume(head < O_size1);
+        // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+        __builtin_assume(O_size3 == 16);
+        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
+        bool t_64[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_79[i] = state_2_2[i] + t_78[i];
-        float t_80[2];
+        for (int i = 0; i < 2; ++i) t_64[i] = total[i] == 0.0f;
+        float t_65[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_80[i] = t_79[i] * 0.6931472f;
-        float t_81[2];
+        for (int i = 0; i < 2; ++i) t_65[i] = log2f(total[i]);
+        float t_66[2];
         #pragma unroll
-        for (int i = 0; i < 2; ++i) t_81[i] = t_77[i] ? __int_as_float(0xff800000) : t_80[i];
-        // forward_tiles.py:306: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:280)
+        for (int i = 0; i < 2; ++i) t_66[i] = state_2_2[i] + t_65[i];
+        float t_67[2];
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) t_67[i] = t_66[i] * 0.6931472f;
+        float t_68[2];
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) t_68[i] = t_64[i] ? __int_as_float(0xff800000) : t_67[i];
+        // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
         if ((px_lane & 3) == 0) {
-          const unsigned x2 = (unsigned)row_11 + (px_lane >> 2) + px_warp * 16;
-          float* const p_5 = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
+          const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
+          float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p_5 + i * 8) = t_81[i];
+            if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_68[i];
           }
         }
-        // forward_tiles.py:282: b.queries.release()  (called at forward_tiles.py:256)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 298 before the elected thread arrives
-        if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_2);
+        // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
+        {
+          const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
+          unsigned words[4];
+          ptx::pack_words<8>(words, result_2);
+          ptx::stmatrix_x4(a, words);
         }
-        const int t_82 = ptx::wrap_add(taking_2, 1);
-        const bool t_83 = t_82 == 2;
-        // forward_tiles.py:257: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:360)
-        taking_2 = t_83 ? 0 : t_82;
-        taking_parity_2 = taking_parity_2 ^ ((int)t_83);
-        taking_3 = t_46 ? 0 : t_45;
-        taking_parity_3 = taking_parity_9 ^ ((int)t_46);
-        taking_4 = taking_10;
+        // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
+        px_bf16 piece[8];
+        {
+          px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
+          ptx::load_vector<8>(piece, p);
+        }
+        // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
+        {
+          const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
+          const int x3 = (px_lane & 1) * 8;
+          px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
+          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
+        }
+        // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:335)
+        ptx::fence_proxy_async_shared_cta();
+        // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:335)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
+        if (px_one) {
+          ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
+        }
+        const int t_69 = ptx::wrap_add(taking_3, 1);
+        const bool t_70 = t_69 == 2;
+        // forward_tiles.py:336: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:279)
+        taking_3 = t_70 ? 0 : t_69;
+        taking_parity_2 = taking_parity_2 ^ ((int)t_70);
+        taking_4 = t_40 ? 0 : t_39;
+        taking_parity_3 = taking_parity_9 ^ ((int)t_40);
+        taking_5 = taking_11;
         taking_parity_4 = taking_parity_10;
-        row_4 = row_6;
-        turn = turn_2;
-        slot = slot_1;
+        place = t_27;
+        row_2 = t_31;
+        place_1 = slot_2;
+        slot = slot_2;
         high_4 = mine_1;
         whole_low_1 = whole_low_2;
         whole_high_2 = whole_high_4;
         #pragma unroll
         for (int px_r = 0; px_r < 16; ++px_r) s_2[px_r] = s_6[px_r];
-        float t_84[8];
+        float t_71[8];
         #pragma unroll
-        for (int i = 0; i < 8; ++i) t_84[i] = 0.0f;
+        for (int i = 0; i < 8; ++i) t_71[i] = 0.0f;
         #pragma unroll
-        for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = t_84[px_r];
-        ptx::pack_words<16>(state_1, p_4);
+        for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = t_71[px_r];
+        ptx::pack_words<16>(state_1, p_5);
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_2[px_r] = top_1[px_r];
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = sums_1[px_r];
       }
-      // forward_tiles.py:226: while True:  (called at forward_tiles.py:360)
-      px_bf16 p_3[16];
-      ptx::unpack_words<16>(p_3, p);
-      // forward_tiles.py:146: stage = b.values.wait()  (called at forward_tiles.py:258)
-      ptx::mbarrier_wait_parity(values_full + 8 * taking_4, taking_parity_4);
-      // forward_tiles.py:147: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:258)
+      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+      px_bf16 p_4[16];
+      ptx::unpack_words<16>(p_4, p_1);
+      // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:337)
+      ptx::mbarrier_wait_parity(values_full + 8 * taking_5, taking_parity_4);
+      // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:337)
       {
         unsigned px_a[8];
-        ptx::pack_words<16>(px_a, p_3);
-        const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_4 * 1024, 0xc000001000400000ull);
+        ptx::pack_words<16>(px_a, p_4);
+        const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_5 * 1024, 0xc000001000400000ull);
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a, px_b, true);
         ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a + 4, px_b + 32, true);
       }
-      // forward_tiles.py:148: px.wgmma_commit()  (called at forward_tiles.py:258)
+      // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:337)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:259: px.wgmma_wait(0)  (called at forward_tiles.py:360)
+      // forward_tiles.py:338: px.wgmma_wait(0)  (called at forward_tiles.py:279)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<8>(o);
-      // forward_tiles.py:260: b.values.release()  (called at forward_tiles.py:360)
+      // forward_tiles.py:339: b.values.release()  (called at forward_tiles.py:279)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_4);
+        ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_5);
       }
-      // tiles.py:136: batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))  (called at forward_tiles.py:261)
-      const int t_29 = ptx::keep_scalar(before);
-      // tiles.py:55: place = px.where(turn % 2 == 0, place, count - 1 - place)  (called at tiles.py:136)
-      const int t_30 = ptx::wrap_sub(ptx::wrap_sub(blocks_x, 1), block_x);
-      const int place_1 = ((t_29 & 1) == 0) ? block_x : t_30;
-      // tiles.py:56: return turn * count + place  (called at tiles.py:136)
-      const int t_31 = ptx::wrap_add(ptx::wrap_mul(t_29, blocks_x), place_1);
-      // tiles.py:105: rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)  (called at tiles.py:136)
-      const int t_32 = ptx::keep_scalar(Q_size2);
-      const int rows_2 = ptx::wrap_add((t_32 >> 7), ((int)((t_32 & 127) != 0)));
-      const int heads_1 = ptx::keep_scalar(Q_size1);
-      // tiles.py:109: first = t // (rows * self.band) * self.band  (called at tiles.py:136)
-      const int t_33 = ptx::floor_div<int>(t_31, ptx::wrap_mul(rows_2, band));
-      const int first_1 = ptx::wrap_mul(t_33, band);
-      // tiles.py:110: wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)  (called at tiles.py:136)
-      const int t_34 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first_1);
-      const int wide_1 = ptx::maximum<int>((ptx::minimum<int>(band, t_34)), 1);
-      // tiles.py:111: place = t - first * rows  (called at tiles.py:136)
-      const int place_2 = ptx::wrap_sub(t_31, ptx::wrap_mul(first_1, rows_2));
-      // tiles.py:112: m, which = rows - 1 - place // wide, first + place % wide  (called at tiles.py:136)
-      const int m_1 = ptx::wrap_sub(ptx::wrap_sub(rows_2, 1), (ptx::floor_div<int>(place_2, wide_1)));
-      const int which = ptx::wrap_add(first_1, (ptx::floor_mod<int>(place_2, wide_1)));
-      // tiles.py:113: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:136)
-      const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads_1)), 0);
-      const int head = ptx::floor_mod<int>(which, heads_1);
-      // tiles.py:95: row = m * self.ROWS  (called at tiles.py:113)
-      const int row_5 = ptx::wrap_mul(m_1, 128);
-      // tiles.py:97: row = row + queries - rows * self.ROWS  (called at tiles.py:113)
-      const int row_6 = ptx::wrap_sub(ptx::wrap_add(row_5, Q_size2), ptx::wrap_mul(rows_2, 128));
-      // forward_tiles.py:267: row += self.c * b.ROWS  (called at forward_tiles.py:261)
-      const int row_7 = ptx::wrap_add(row_6, ptx::wrap_mul(c, 64));
-      // scores.py:149: total = px.sum(sums, axis=1)  (called at forward_tiles.py:269)
+      // forward_tiles.py:347: tile.read(px.keep(place))  (called at forward_tiles.py:340)
+      const int t_25 = ptx::keep_scalar(before);
+      // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:347)
+      const int t_26 = *(places + t_25 * 8);
+      const int batch = *(places + t_25 * 8 + 1);
+      // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:347)
+      const int head = *(places + t_25 * 8 + 2);
+      const int t_27 = *(places + t_25 * 8 + 3);
+      // forward_tiles.py:348: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:340)
+      const int row_3 = ptx::wrap_add(t_27, ptx::wrap_mul(c, 64));
+      // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:350)
       float total_sum[2];
       {
         #pragma unroll
@@ -1722,89 +1603,110 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float total[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
-      // scores.py:150: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:269)
-      bool t_35[2];
+      // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:350)
+      bool t_28[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_35[i] = total[i] == 0.0f;
-      float t_36[2];
+      for (int i = 0; i < 2; ++i) t_28[i] = total[i] == 0.0f;
+      float t_29[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_36[i] = ptx::reciprocal_approx(total[i]);
+      for (int i = 0; i < 2; ++i) t_29[i] = ptx::reciprocal_approx(total[i]);
       float inverse[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) inverse[i] = t_35[i] ? 0.0f : t_36[i];
-      // forward_tiles.py:270: empty = total.reshape(b.ROWS, 1) == 0.0  (called at forward_tiles.py:261)
-      float t_37[2];
+      for (int i = 0; i < 2; ++i) inverse[i] = t_28[i] ? 0.0f : t_29[i];
+      // forward_tiles.py:353: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:340)
+      float t_30[2];
       #pragma unroll
-      for (int i = 0; i < 2; ++i) t_37[i] = total[i];
-      bool empty[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) empty[i] = t_37[i] == 0.0f;
-      // forward_tiles.py:273: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:261)
-      float t_38[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_38[i] = inverse[i];
+      for (int i = 0; i < 2; ++i) t_30[i] = inverse[i];
       float result[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) result[i] = o[i] * t_38[(i >> 1) & 1];
-      // forward_tiles.py:280: self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)  (called at forward_tiles.py:261)
-      float t_39[8];
+      for (int i = 0; i < 8; ++i) result[i] = o[i] * t_30[(i >> 1) & 1];
+      // forward_tiles.py:355: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:340)
+      float t_31[2];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_39[i] = empty[(i >> 1) & 1] ? 0.0f : result[i];
-      px_bf16 t_40[8];
+      for (int i = 0; i < 2; ++i) t_31[i] = total[i];
+      bool t_32[2];
       #pragma unroll
-      for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(t_40 + i, t_39[i], t_39[i + 1]);
-      // forward_tiles.py:296: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:280)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 139 before q is written
+      for (int i = 0; i < 2; ++i) t_32[i] = t_31[i] == 0.0f;
+      float result_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) result_1[i] = t_32[(i >> 1) & 1] ? 0.0f : result[i];
+      // forward_tiles.py:356: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:340)
+      px_bf16 result_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
+      // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+      __builtin_assume(batch >= 0);
+      // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+      __builtin_assume(batch < O_size0);
+      // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+      __builtin_assume(head >= 0);
+      // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+      __builtin_assume(head < O_size1);
+      // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+      __builtin_assume(O_size3 == 16);
+      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
+      bool t_33[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_33[i] = total[i] == 0.0f;
+      float t_34[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_34[i] = log2f(total[i]);
+      float t_35[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_35[i] = before_top[i] + t_34[i];
+      float t_36[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_36[i] = t_35[i] * 0.6931472f;
+      float t_37[2];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i) t_37[i] = t_33[i] ? __int_as_float(0xff800000) : t_36[i];
+      // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
+      if ((px_lane & 3) == 0) {
+        const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;
+        float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_37[i];
+        }
+      }
+      // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
       {
         const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
         unsigned words[4];
-        ptx::pack_words<8>(words, t_40);
+        ptx::pack_words<8>(words, result_2);
         ptx::stmatrix_x4(a, words);
       }
-      // forward_tiles.py:298: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:280)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 296 before q is read
+      // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
       px_bf16 piece[8];
       {
-        px_bf16* const p_5 = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
-        ptx::load_vector<8>(piece, p_5);
+        px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
+        ptx::load_vector<8>(piece, p);
       }
-      // forward_tiles.py:302: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:280)
+      // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
       {
-        const unsigned x2 = (unsigned)row_7 + (px_lane >> 1) + px_warp * 16;
+        const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
         const int x3 = (px_lane & 1) * 8;
-        px_bf16* const p_5 = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
-        if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p_5, piece);
+        px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
+        if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
       }
-      // scores.py:156: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:306)
-      bool t_41[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_41[i] = total[i] == 0.0f;
-      float t_42[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_42[i] = log2f(total[i]);
-      float t_43[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_43[i] = before_top[i] + t_42[i];
-      float t_44[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_44[i] = t_43[i] * 0.6931472f;
-      float t_45[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_45[i] = t_41[i] ? __int_as_float(0xff800000) : t_44[i];
-      // forward_tiles.py:306: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:280)
-      if ((px_lane & 3) == 0) {
-        const unsigned x2 = (unsigned)row_7 + (px_lane >> 2) + px_warp * 16;
-        float* const p_5 = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p_5 + i * 8) = t_45[i];
-        }
-      }
-      // forward_tiles.py:282: b.queries.release()  (called at forward_tiles.py:261)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 298 before the elected thread arrives
+      // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:340)
+      ptx::fence_proxy_async_shared_cta();
+      // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:340)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
       if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_2);
+        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
       }
+      const int t_38 = ptx::wrap_add(taking_3, 1);
+      // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
+      taking = (t_38 == 2) ? 0 : t_38;
+    } else {
+      taking = 0;
+    }
+    // forward_tiles.py:280: b.queries.release()  (called at forward_tiles.py:444)
+    ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+    if (px_one) {
+      ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking);
     }
   }
 }

@@ -7,6 +7,22 @@ __device__ __forceinline__ bool argmax_takes(T x, int i, T y, int j) {
   return i < j ? x >= y || x != x : !(x <= y) && y == y;
 }
 
+// == atomic_add_i32_global
+__device__ __forceinline__ int atomic_add_i32_global(int* p, int x) {
+  int old;
+  asm volatile("atom.relaxed.gpu.global.add.s32 %0, [%1], %2;"
+               : "=r"(old) : "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+  return old;
+}
+
+// == atomic_exch_i32_global
+__device__ __forceinline__ int atomic_exch_i32_global(int* p, int x) {
+  int old;
+  asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;"
+               : "=r"(old) : "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
+  return old;
+}
+
 // == bar_sync
 template <int id, int threads>
 __device__ __forceinline__ void bar_sync() {
@@ -100,6 +116,12 @@ __device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, c
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }
 
+// == bytes_inside_2x2
+__device__ __forceinline__ unsigned bytes_inside_2x2(unsigned x, int n) {
+  const unsigned left = x < (unsigned)n ? (unsigned)n - x : 0;
+  return (left < 2 ? left : 2) * 2;
+}
+
 // == cluster_ctaid_x
 __device__ __forceinline__ int cluster_ctaid_x() {
   unsigned value;
@@ -143,6 +165,11 @@ __device__ __forceinline__ void clusterlaunchcontrol_try_cancel(unsigned respons
 __device__ __forceinline__ void clusterlaunchcontrol_try_cancel_multicast(unsigned response, unsigned bar) {
   asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
                :: "r"(response), "r"(bar) : "memory");
+}
+
+// == cp_async_4
+__device__ __forceinline__ void cp_async_4(unsigned to, const void* from, unsigned found) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(to), "l"(from), "r"(found) : "memory");
 }
 
 // == cp_async_bulk_commit_group
@@ -290,6 +317,11 @@ __device__ __forceinline__ void cp_async_bulk_wait_group_read_1() {
   asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 }
 
+// == cp_async_mbarrier_arrive
+__device__ __forceinline__ void cp_async_mbarrier_arrive(unsigned bar) {
+  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" :: "r"(bar) : "memory");
+}
+
 // == cp_reduce_async_bulk_tensor_2d_global_shared_add
 __device__ __forceinline__ void cp_reduce_async_bulk_tensor_2d_global_shared_add(
     const void* map, int c0, int c1, unsigned src) {
@@ -311,12 +343,29 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return y;
 }
 
+// == f4e2m1_pair_from_float
+__device__ __forceinline__ void f4e2m1_pair_from_float(px_f4e2m1* y, float low, float high) {
+  unsigned short pair;
+  asm("{ .reg .b8 both; cvt.rn.satfinite.e2m1x2.f32 both, %1, %2; mov.b16 %0, {both, both}; }" : "=h"(pair) : "f"(high), "f"(low));
+  y[0] = (px_f4e2m1)(pair & 15);
+  y[1] = (px_f4e2m1)(pair >> 4 & 15);
+}
+
 // == f8e4m3_pair_from_float
 __device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
   unsigned short pair;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
   y[0] = (px_f8e4m3)pair;
   y[1] = (px_f8e4m3)(pair >> 8);
+}
+
+// == f8e4m3_to_float
+__device__ __forceinline__ float f8e4m3_to_float(px_f8e4m3 x) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)x));
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"((unsigned short)pair));
+  return y;
 }
 
 // == fence_acq_rel_cluster
@@ -440,6 +489,18 @@ __device__ __forceinline__ void keep_float(float* x) {
 template <class T>
 __device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }
 
+// == ldmatrix_x4
+__device__ __forceinline__ void ldmatrix_x4(unsigned* words, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+
+// == ldmatrix_x4_trans
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned* words, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+
 // == load_vector
 // N consecutive elements, aligned to their size, by one access.
 template <int N, class T>
@@ -474,6 +535,20 @@ __device__ __forceinline__ void load_words(unsigned* words, const T* p) {
   } else {
     words[0] = *reinterpret_cast<const unsigned*>(p);
   }
+}
+
+// == load_words_once
+// 16 bytes that nobody reads again soon, where `inside`: predicated, so that no branch separates loads.
+template <int N, class T>
+__device__ __forceinline__ void load_words_once(unsigned* words, const T* p, bool inside) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.u32 p, %5, 0;\n"
+      "@p ld.global.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+      : "l"(p), "r"((unsigned)inside) : "memory");
 }
 
 // == mapa_shared_cluster
@@ -557,6 +632,26 @@ __device__ __forceinline__ void mbarrier_wait_parity_acquire_cluster(unsigned ba
 template <class T>
 __device__ __forceinline__ T minimum(T a, T b) { return a < b ? a : b; }
 
+// == mma_m16n8k16_f32_bf16_bf16
+__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16(float* d, const unsigned* a, const unsigned* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// == mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0
+__device__ __forceinline__ void mma_m16n8k32_mxf8f6f4_1x_e4m3_e4m3_ue8m0(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e4m3.f32.ue8m0 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
+// == mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3
+__device__ __forceinline__ void mma_m16n8k64_mxf4nvf4_4x_e2m1_e2m1_ue4m3(float* d, const unsigned* a, const unsigned* b, unsigned sa, unsigned sb) {
+  asm volatile("mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, %10, {0, 0}, %11, {0, 0};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(sa), "r"(sb));
+}
+
 // == pack_words
 template <int N, class T>
 __device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
@@ -626,6 +721,16 @@ __device__ __forceinline__ void reduce_add_i32_global(int* p, int x) {
   asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" :: "l"(__cvta_generic_to_global(p)), "r"(x) : "memory");
 }
 
+// == scale_word_1
+__device__ __forceinline__ unsigned scale_word_1(const unsigned char* s) {
+  return (unsigned)s[0];
+}
+
+// == scale_word_4
+__device__ __forceinline__ unsigned scale_word_4(const unsigned char* s) {
+  return (unsigned)s[0] | (unsigned)s[1] << 8 | (unsigned)s[2] << 16 | (unsigned)s[3] << 24;
+}
+
 // == setmaxnreg_dec
 template <int registers>
 __device__ __forceinline__ void setmaxnreg_dec() {
@@ -661,6 +766,17 @@ template <class T>
 __device__ __forceinline__ T shift_right(T a, T by) {
   constexpr int width = 8 * sizeof(T);
   return (T)((unsigned long long)by < width ? a >> by : a >> (width - 1) >> 1);
+}
+
+// == shuffle
+// An element of any size from another lane.
+template <class T>
+__device__ __forceinline__ T shuffle(T x, int lane) {
+  const unsigned long long b = bits<T>::of(x);
+  unsigned long long got = (unsigned)__shfl_sync(0xffffffffu, (unsigned)b, lane);
+  if constexpr (sizeof(T) == 8)
+    got |= (unsigned long long)__shfl_sync(0xffffffffu, (unsigned)(b >> 32), lane) << 32;
+  return bits<T>::from(got);
 }
 
 // == shuffle_xor

@@ -155,6 +155,25 @@ def unreadable_products(function: Function, arch: Arch) -> dict[Location, str]:
     return found
 
 
+def ring_problem(function: Function, arch: Arch) -> Error | int | None:
+    """What keeps a prepared kernel from its target: a copy that can't be (the error), or bytes of shared memory that lack.
+
+    For `runtime.launch.targets`, which then writes the rings of its loops anew. None where nothing does, or something else.
+    """
+    try:
+        arranged = arrange(without_protocols(function))
+        lacking = place(arranged, None).nbytes - arch.shared_limit
+    except Error:
+        return None
+    if lacking > 0:
+        return lacking
+    try:
+        plan_copies(arranged.pushes.function, arranged.shared, arch)
+    except Error as problem:
+        return problem
+    return None
+
+
 def place(arranged: Arrangement, arch: Arch | None) -> MemoryPlan:
     """Where everything in shared memory lies; an error where a target does not have so much."""
     return plan_memory(arranged.pushes.function, arch, arranged.shared, arranged.scratch)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
+from phalanx.cuda.tiles.helpers import PAIR_WIDENED
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
@@ -45,7 +46,7 @@ def emit_elementwise(
 
 
 def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
-    """A float tile to a narrow one two elements at a time, where the registers pair up; False if they do not."""
+    """A float tile to one of 16 bits or fewer, two elements at a time, where registers pair up; False if they do not."""
     target = scalar_dtype(result)
     source = scalar_dtype(x)
     pair = pair_from_float(w, target)
@@ -58,7 +59,12 @@ def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
         return False
     if w.uses(result):
         name, var = w.declare_tile(result), local(w, "i")
-        low, high = (widen(w, f"{w.name(x)}[{at}]", source) for at in (var, f"{var} + 1"))
+        wide = PAIR_WIDENED.get((source.name, target.name))
+        if wide is not None:
+            low, high = f"{w.name(x)}[{var}]", f"{w.name(x)}[{var} + 1]"
+            pair = wide
+        else:
+            low, high = (widen(w, f"{w.name(x)}[{at}]", source) for at in (var, f"{var} + 1"))
         w.line("#pragma unroll")
         w.line(
             f"for (int {var} = 0; {var} < {slots}; {var} += 2) "

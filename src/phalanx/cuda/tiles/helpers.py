@@ -100,6 +100,32 @@ PAIR_FROM_FLOAT = {
 }
 """Two conversions by one instruction, into neighbouring registers."""
 
+
+def _fp8_widened(source: str, target: str) -> Helper:
+    # A pair becomes f16 by one instruction; there is none to bf16, which has no fewer exponents: by way of f32.
+    half = "y[0] = (px_f16)pair;\ny[1] = (px_f16)(pair >> 16);"
+    if target == "bf16":
+        half = (
+            "float low, high;\n"
+            'asm("{ .reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }" '
+            ': "=f"(low), "=f"(high) : "r"(pair));\n'
+            'asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));\n'
+            "y[0] = (px_bf16)pair;\ny[1] = (px_bf16)(pair >> 16);"
+        )
+    return device_function(
+        f"{target}_pair_from_{source}",
+        "void",
+        ((f"px_{target}*", "y"), (f"px_{source}", "x0"), (f"px_{source}", "x1")),
+        "unsigned pair;\n"
+        f'asm("cvt.rn.f16x2.{source[2:]}x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)(x0 | x1 << 8)));\n{half}',
+    )
+
+
+PAIR_WIDENED = {
+    (source, target): _fp8_widened(source, target) for source in ("f8e4m3", "f8e5m2") for target in ("f16", "bf16")
+}
+"""Two elements of 8 bits to 16 by one conversion, not two."""
+
 # ---------------------------------------------------------------------- arithmetic
 
 EXP2 = device_function(

@@ -47,12 +47,33 @@ class If(Op):
     orelse: Block = block()
 
 
+@frozen
+class Pipelining:
+    """How the loads of a loop run ahead of it: through a ring of `stages` (None: as many as fit).
+
+    `producer`: a role of its own issues them. `multicast`: the CTAs of a cluster fetch what they have in common once.
+    """
+
+    stages: int | None = None
+    producer: bool = True
+    multicast: bool = True
+
+    @property
+    def text(self) -> str:
+        """Itself in listings: what differs from the usual form, in brackets."""
+        said = [] if self.stages is None else [f"stages={self.stages}"]
+        said += [] if self.producer else ["producer=False"]
+        said += [] if self.multicast else ["multicast=False"]
+        return f"pipelined({', '.join(said)})" if said else "pipelined"
+
+
 @frozen(eq=False, repr=False)
 class For(Op):
     """A counted loop; `index` is defined anew in every iteration, `step` is never 0.
 
     `unroll` iterations are written one after the other; 0 leaves it to the compiler. `dealt`: the iterations are tiles,
-    dealt to the clusters of the grid, so that any number of them does the work.
+    dealt to the clusters of the grid, so that any number of them does the work; `unordered`: in an order that is the
+    compiler's. `pipelined`: a pass lets its loads run ahead; what the loop means is the same without it.
     """
 
     mnemonic: ClassVar[str] = "for"
@@ -64,6 +85,8 @@ class For(Op):
     label: Label = attribute()
     unroll: int = attribute(default=0)
     dealt: bool = attribute(default=False)
+    pipelined: Pipelining | None = attribute(default=None)
+    unordered: bool = attribute(default=False)
 
     @property
     def index(self) -> Value:
@@ -275,6 +298,11 @@ class BlockId(Op):
     nonnegative: ClassVar[bool] = True
     dim: int = attribute()
     result: Value = defined()
+
+    @property
+    def block_dimension(self) -> int:
+        """Its dimension."""
+        return self.dim
 
 
 @frozen(eq=False, repr=False)

@@ -41,6 +41,11 @@ class Load(Op):
         """Reads the region."""
         return Effects(accesses=(Access(Mode.READ, self.view),))
 
+    @property
+    def tile_load(self) -> Load:
+        """Itself."""
+        return self
+
 
 @frozen(eq=False, repr=False)
 class Store(Op):
@@ -57,6 +62,11 @@ class Store(Op):
     def effects(self) -> Effects:
         """Writes the region."""
         return Effects(accesses=(Access(Mode.WRITE, self.view),))
+
+    @property
+    def tile_store(self) -> Store:
+        """Itself."""
+        return self
 
 
 @frozen(eq=False, repr=False)

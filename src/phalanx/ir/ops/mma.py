@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -28,7 +29,7 @@ class Mma(Op):
 
     `a` is (M, K) and `b` is (K, N), each in shared memory or a register tile. `warps` run it together, spread over the
     rows and columns of the tile. `depth` columns of `a` from `starts[0]` and rows of `b` from `starts[1]` take part;
-    0: all.
+    0: all. `along` is for the product of warpgroups that may take its place.
     """
 
     mnemonic: ClassVar[str] = "mma"
@@ -39,6 +40,7 @@ class Mma(Op):
     result: Value = defined()
     starts: tuple[int, int] = attribute(default=(0, 0))
     depth: int = attribute(default=0)
+    along: str = attribute(default="m")
 
     @property
     def written(self) -> str:
@@ -57,7 +59,13 @@ class Mma(Op):
     @property
     def product(self) -> Product | None:
         """Itself, unless only a part of its operands takes part."""
-        return None if self.depth or self.starts != (0, 0) else Product(self.a, self.b, self.acc, self.result)
+        if self.depth or self.starts != (0, 0):
+            return None
+        return Product(self.a, self.b, self.acc, self.result, self.along)
+
+    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
+        """The same product, whose operands are elsewhere."""
+        return dataclasses.replace(self, a=a, b=b)
 
     @property
     def shape(self) -> tuple[int, int, int]:

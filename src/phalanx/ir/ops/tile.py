@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.traits import Fold
+from phalanx.ir.traits import Fold, Permutation
 from phalanx.ir.values import Value, constant_of
 from phalanx.markers import attribute, defined, model, operand
 
@@ -252,6 +252,11 @@ class Transpose(Op):
     x: Value = operand()
     perm: tuple[int, ...] = attribute()
     result: Value = defined()
+
+    @property
+    def permutation(self) -> Permutation:
+        """Of its operand."""
+        return Permutation(self.x, self.perm)
 
 
 @frozen(eq=False, repr=False)

@@ -19,7 +19,14 @@ from phalanx.kernels.attention.arguments import (
     result_like,
     scale_of,
 )
-from phalanx.kernels.attention.backward_config import DIMS, KEYS, BackwardConfig, choose_backward, require_config_fits
+from phalanx.kernels.attention.backward_config import (
+    DIMS,
+    KEYS,
+    TOGETHER,
+    BackwardConfig,
+    choose_backward,
+    require_config_fits,
+)
 from phalanx.kernels.attention.backward_keys import backward_keys
 from phalanx.kernels.attention.backward_queries import backward_queries
 from phalanx.kernels.attention.backward_rows import finish_queries, part_size, prepare_rows
@@ -40,15 +47,15 @@ def attention_backward(
 
     `do` is the gradient of the result, `o` and `lse` are what ``attention(..., lse=True)`` gave for `q`, `k` and `v` with
     the same `causal`, `scale`, `window`, `softcap`, `bias`, `cu_seqlens_q` and `cu_seqlens_k`, which mean the same here.
-    bf16 or f16, heads of 64, 96 or 128 elements, values as wide as keys; the gradients have the types and shapes of what
-    they are gradients of, those of keys and values are summed over the query heads that share them. Queries with no key
-    to attend to (`lse` -inf) have gradients 0, and add nothing to others.
+    bf16 or f16, heads of 64, 96, 128, 192 or 256 elements, values as wide as keys; the gradients have the types and shapes
+    of what they are gradients of, those of keys and values are summed over the query heads that share them. Queries with
+    no key to attend to (`lse` -inf) have gradients 0, and add nothing to others.
 
     Gradients of queries are summed in f32 by as many CTAs as there are blocks of keys, in any order: repeats differ in the
     last bits. With `deterministic` a second kernel computes them by a pass of its own, in one order: repeats are equal bit
-    for bit, for about 1.4 times the work. It also runs for `dbias`, and with heads of 128 for a cap or a bias of four axes,
-    for which the other has no registers. `dbias` needs a bias; where that was broadcast, gradients are summed along its axes
-    of size 1 by atomic additions, which is refused with `deterministic`.
+    for bit, for about 1.4 times the work. It also runs for `dbias`, with heads of 128 for a cap or a bias of four axes, for
+    which the other has no registers, and with larger heads always. `dbias` needs a bias; where that was broadcast,
+    gradients are summed along its axes of size 1 by atomic additions, which is refused with `deterministic`.
 
     `config` overrides the choice of blocks and stages, which `attention.backward_config` explains. sm_90a by `wgmma`, on
     the current stream, or the simulator for NumPy.
@@ -108,16 +115,32 @@ class _Call:
         rows = blocks, heads.heads, self.sequences
         prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
         given = *operands, stats, self.bias, self.cu_q, self.cu_k
-        backward_keys[self._key_blocks()](
-            *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
-            STAGES=config.stages, BOUND=heads.varlen or heads.keys % KEYS != 0, BIAS_KIND=self.bias_kind, EARLY=config.early,
-            AHEAD=config.ahead,
-        )  # fmt: skip
+        for want in ("both",) if heads.dim <= TOGETHER else ("values", "keys"):
+            backward_keys[self._key_blocks()](
+                *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
+                STAGES=2 if want == "values" else config.stages, BOUND=heads.varlen or heads.keys % KEYS != 0,
+                BIAS_KIND=self.bias_kind, EARLY=config.early, AHEAD=config.ahead, WANT=want,
+            )  # fmt: skip
         if apart:
             tiles = px.cdiv(heads.queries, 128), heads.heads, self.sequences
-            backward_queries[tiles](*given, dq, gradients, *self.scores, heads.group, **sizes, BIAS_KIND=self.bias_kind)
+            narrow = 16 if gradients is not None else 32  # keys of a block, of heads of 256: as registers are left for
+            for first, columns in self._columns():
+                backward_queries[tiles](
+                    *given, dq, gradients if first == 0 else None, *self.scores, heads.group, **sizes,
+                    BN=64 if heads.dim < 256 else narrow, FIRST=first, COLUMNS=columns, BIAS_KIND=self.bias_kind,
+                )  # fmt: skip
         else:
             finish_queries[rows](sums, self.cu_q, dq, scale, room, **sizes)
+
+    def _columns(self) -> list[tuple[int, int]]:
+        """Columns of the queries' gradients, (first, how many), for each of which there is a pass.
+
+        All at once, but for heads beyond 128 with a cap or a bias, which take the registers of a part of the sums.
+        """
+        dim = self.heads.dim
+        if dim <= TOGETHER or (self.bias_kind is None and self.scores[2] is None):
+            return [(0, dim)]
+        return [(0, TOGETHER), (TOGETHER, dim - TOGETHER)]
 
     def _key_blocks(self) -> int:
         """CTAs for all blocks of keys: with packed sequences as many as there may be."""
@@ -138,7 +161,7 @@ class _Call:
 def _require_dims(heads: Heads) -> None:
     if heads.dim not in DIMS:
         raise refused(
-            f"heads of {heads.dim} elements have no backward kernel: the sums of gradients do not fit into registers",
+            f"heads of {heads.dim} elements have no backward kernel",
             f"there are kernels for {', '.join(map(str, DIMS))}: pad smaller heads with zeros",
         )
     if heads.value_dim != heads.dim:

@@ -2,7 +2,9 @@
 
 A CTA has 128 keys, 64 for each of two warpgroups: the sums of their gradients take 2 x 64 x dim numbers, dim registers of a
 thread. Scores and their gradients take 64 x queries each. With heads of 128, blocks of 64 queries fit into 240 registers;
-heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often.
+heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often. Of heads of 192 and
+256 the sums of one gradient fit: each of the three has a pass of its own, eight products instead of five. Of heads of 256
+shared memory has one block of queries at a time.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from phalanx.kernels.matrices import refused
 
 KEYS = 128
 """Keys of a CTA."""
-DIMS = (64, 96, 128)
-"""Sizes of a head: of larger ones the sums of 64 keys do not fit beside the scores in the registers of a warpgroup."""
+DIMS = (64, 96, 128, 192, 256)
+"""Sizes of a head."""
+TOGETHER = 128
+"""Up to this size of a head one pass has the sums of both gradients, of keys and of values."""
 
 
 @frozen
@@ -36,14 +40,19 @@ def choose_backward(
 ) -> BackwardConfig:
     """The configuration for heads of `dim` elements, which leaves registers for what packed sequences, caps and biases take.
 
-    Heads of 96 and 128 do without `early`: with it the kernel was at 0.97 of cuDNN under a causal mask and at 0.96 without
-    one, without it at 1.05 under the mask (one H200, steady).
+    What is `early` and `ahead` is what was quickest on an H200. Heads of 96 and 128 do without `early`, which takes 12%
+    longer; `ahead` is worth 3% where many queries pass by without a bound. Heads of 64 take 8% longer with `early` where
+    there is no bound, and 3% less under a causal mask, where `ahead` is worth 5%.
     Anyone may call it; no hardware is involved. Example: ``choose_backward(64).queries == 128``.
     """
     more = varlen or capped or biased
+    if dim == 64 and more:
+        return BackwardConfig(queries=64)
     if dim == 64:
-        return BackwardConfig(queries=64 if more else 128)
-    return BackwardConfig(early=False, apart=dim == 128 and (capped or biased))
+        return BackwardConfig(queries=128, early=bounded, ahead=bounded)
+    if dim > TOGETHER:
+        return BackwardConfig(stages=2 if dim < 256 else 1, early=False, apart=True)
+    return BackwardConfig(early=False, ahead=not bounded and not more, apart=dim == 128 and (capped or biased))
 
 
 def require_config_fits(config: BackwardConfig, dim: int) -> None:
@@ -53,8 +62,12 @@ def require_config_fits(config: BackwardConfig, dim: int) -> None:
             f"blocks of {config.queries} queries with heads of {dim} elements",
             "give 64, with heads of 64 elements also 128",
         )
-    if config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128):
+    if dim > TOGETHER and not config.apart:
+        raise refused(f"heads of {dim} elements without apart", "give apart=True: each gradient has a pass of its own")
+    if dim == 256 and config.stages != 1:
+        raise refused(f"{config.stages} stages with heads of 256 elements", "give 1: shared memory has no room for more")
+    if dim < 256 and (config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128)):
         raise refused(f"{config.stages} stages of {config.queries} queries", "give 2, or 3 of 64 queries")
 
 
-__all__ = ["DIMS", "KEYS", "BackwardConfig", "choose_backward", "require_config_fits"]
+__all__ = ["DIMS", "KEYS", "TOGETHER", "BackwardConfig", "choose_backward", "require_config_fits"]

@@ -5,6 +5,9 @@ registers as their left operand: ``dV += P^T dO`` and ``dK += dS^T Q``. The grad
 from where both warpgroups multiply them by all keys of the CTA: ``dQ = dS K``. That product is done one block later, behind
 the others of that block: no warpgroup waits for the other's gradients, and the one has its exponentials while the other
 multiplies. Its result is added to global memory straight from registers.
+
+Of heads beyond 128 the sums of both gradients do not fit into registers: there is a pass for those of values, which needs
+no V, and one for those of keys (`WANT`), and `backward_queries` for those of queries.
 """
 
 from __future__ import annotations
@@ -138,15 +141,16 @@ class Shared:
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
     Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM, BN=128,
-    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, LOADER=24, REGISTERS=240,
+    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, WANT="both", LOADER=24, REGISTERS=240,
 ):  # fmt: skip
     """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
-    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left` and `right` may be None.
+    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left` and `right` may be None. WANT: "both" gradients,
+    or those of "keys" or "values" alone, without SUMS.
     """
     use = Shared(
-        px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype), px.shared((STAGES, BM, D), Q.dtype),
-        px.shared((STAGES, BM, D), DO.dtype), px.shared((STAGES, 2, BM), px.f32),
+        px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype) if WANT != "values" else None,
+        px.shared((STAGES, BM, D), Q.dtype), px.shared((STAGES, BM, D), DO.dtype), px.shared((STAGES, 2, BM), px.f32),
         px.shared((SLOTS, BN, BM), Q.dtype) if SUMS is not None else None, px.barrier(), px.barrier(SLOTS),
         px.pipe(STAGES), px.pipe(STAGES),
     )
@@ -165,7 +169,8 @@ def backward_keys(
         row = here.first_key + here.start
         with use.kv.transaction():
             px.tma.load(K[at.batch, here.head, row : row + BN, 0:D], use.k[0], use.kv)
-            px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
+            if WANT != "values":
+                px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
         t, h = first, here.head * group
         for _i in range(count * group):
             m = at.first_query + t * BM
@@ -182,14 +187,14 @@ def backward_keys(
     if BM < 128 and D < 128:  # halves of columns that are not equal, or no whole panels: known when the text is written
         for c in px.static_range(2):
             with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD)
+                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
     else:
         with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
-            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD)
+            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
 
 
 @px.func
-def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD):
+def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT):
     """What warpgroup `c` does: all queries pass by its 64 keys."""
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
@@ -200,7 +205,8 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
     total = count * group
     top = here.start + c * H
     ahead = here.keys - at.queries
-    dk, dv = px.zeros((H, D), px.f32), px.zeros((H, D), px.f32)
+    dk = px.zeros((H, D), px.f32) if WANT != "values" else None
+    dv = px.zeros((H, D), px.f32) if WANT != "keys" else None
     seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
     row0, M, left0, N = parts(BM, D, c)
     h = hk * group
@@ -224,8 +230,8 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         px.wgmma(use.k[o, c * H : c * H + H], use.q[sq].T, s, accumulate=False)
         px.wgmma_commit()
         sg = use.gp.wait()
-        x = px.empty((H, BM), px.f32)
-        if LATE:
+        x = px.empty((H, BM), px.f32) if WANT != "values" else None
+        if LATE or WANT == "values":
             px.wgmma_wait(0)
         else:
             px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
@@ -237,20 +243,20 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         packed = p.to(use.g.dtype)
         if damped is not None:
             p = p * damped
-        if LATE:
+        if LATE and WANT != "values":
             px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
             px.wgmma_commit()
-        if EARLY:
+        if EARLY and WANT == "both":
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()
             px.wgmma_wait(1)
-        else:
+        elif WANT != "values":
             px.wgmma_wait(0)
-        y = (p * (x + px.load(use.st[sq][1:2]))).to(Q.dtype)
-        if not EARLY:
+        y = (p * (x + px.load(use.st[sq][1:2]))).to(Q.dtype) if WANT != "values" else None
+        if WANT == "values" or (WANT == "both" and not EARLY):
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()
-        if not AHEAD:
+        if WANT != "values" and not AHEAD:
             px.wgmma(y, use.q[sq], dk)
             px.wgmma_commit()
         if SUMS is not None:  # of the block before
@@ -258,7 +264,7 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
             z = px.empty((M, N), px.f32)
             px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
             px.wgmma_commit()
-        if AHEAD:
+        if WANT != "values" and AHEAD:
             px.wgmma(y, use.q[sq], dk)
             px.wgmma_commit()
         if SUMS is not None:
@@ -290,8 +296,11 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         px.wgmma_wait(0)
         z = px.where(total > 0, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers
         add_part(SUMS, px.minimum(former, SUMS.shape[0] - 1), c, z, M, N)
-    store_keys(use.v[0, c * H : c * H + H], dv, DV, b, hk, here, top, CUK)
-    store_keys(use.v[0, c * H : c * H + H], dk * scale, DK, b, hk, here, top, CUK)
+    half = use.v[0, c * H : c * H + H] if WANT != "values" else use.k[0, c * H : c * H + H]
+    if WANT != "keys":
+        store_keys(half, dv, DV, b, hk, here, top, CUK)
+    if WANT != "values":
+        store_keys(half, dk * scale, DK, b, hk, here, top, CUK)
 
 
 @px.func

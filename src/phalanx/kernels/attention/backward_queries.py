@@ -35,13 +35,13 @@ def add_to_bias(DB, y, b, h, row, key, M, N):
 
 @px.kernel(warps=12, pdl=True)
 def backward_queries(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, STAGES=2,
-    BIAS_KIND=None, LOADER=40, REGISTERS=232,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, FIRST, COLUMNS,
+    STAGES=2, BIAS_KIND=None, LOADER=40, REGISTERS=232,
 ):  # fmt: skip
     """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
 
-    BM is what a block of STATS has. BIAS, CUQ and CUK, DB (gradients of the bias are added to it), `cap`, `left` and
-    `right` may be None.
+    It computes COLUMNS columns of their gradients from column FIRST on. BM is what a block of STATS has. BIAS, CUQ and CUK,
+    DB (gradients of the bias are added to it), `cap`, `left` and `right` may be None.
     """
     q, g = px.shared((2, ROWS, D), Q.dtype), px.shared((2, ROWS, D), DO.dtype)
     k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, D), V.dtype)
@@ -75,7 +75,7 @@ def backward_queries(
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=REGISTERS):
             top = m + c * ROWS
-            dq = px.zeros((ROWS, D), px.f32)
+            dq = px.zeros((ROWS, COLUMNS), px.f32)
             LATE = cap is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
             block, within = at.first_block + top // BM, top % BM
             logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
@@ -125,16 +125,16 @@ def backward_queries(
                         add_to_bias(DB, y, at.batch, h, top, key, ROWS, BN)
                 if damped is not None:
                     y = y * damped
-                px.wgmma(y.to(Q.dtype), k[sk], dq)
+                px.wgmma(y.to(Q.dtype), k[sk, :, FIRST : FIRST + COLUMNS], dq)
                 px.wgmma_commit()
                 px.wgmma_wait(0)
                 kp.release()
             if DB is not None and BIAS_KIND == "slopes":
                 px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, px.block_id(2)), h], px.sum(slopes))
-            px.store(q[c], (dq * scale).to(DQ.dtype))
+            px.store(q[c, :, 0:COLUMNS], (dq * scale).to(DQ.dtype))
             to = px.arange(ROWS)
             to = px.where(to < at.queries - top, at.first_query + top + to, -1)
-            px.store(DQ[at.batch, h, to, 0:D], px.load(q[c]))
+            px.store(DQ[at.batch, h, to, FIRST : FIRST + COLUMNS], px.load(q[c, :, 0:COLUMNS]))
 
 
 __all__ = ["backward_queries"]

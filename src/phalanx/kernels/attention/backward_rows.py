@@ -92,7 +92,7 @@ def powers(s, bias, logs, factor, cap):
     return p, damped
 
 
-@px.kernel(warps=4, pdl=True)
+@px.kernel(warps=lambda D: 4 if D <= 128 else 8, pdl=True)
 def prepare_rows(O, DO, LSE, CUQ, STATS, SUMS, *, BM, D):
     """For each query the logarithm of its sum and its ``sum(o * do)``, both negative, in blocks; sums of gradients become 0.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from functools import lru_cache
 
 import numpy as np
@@ -18,6 +19,9 @@ TOGETHER = 4
 BETWEEN = 2.0
 """What it takes to begin and to end a tile, in blocks of keys."""
 PARTS = 8
+"""Into how many bands heads are divided at most."""
+MANY = 4096
+"""So many tiles are even enough in any order."""
 
 
 def longest_first(heads: Heads, config: AttentionConfig, band: int) -> np.ndarray:
@@ -30,13 +34,13 @@ def longest_first(heads: Heads, config: AttentionConfig, band: int) -> np.ndarra
 
 
 def busiest(blocks: np.ndarray, ctas: int) -> float:
-    """What the busiest CTA does, where they take tiles in turns there and back, relative to the mean."""
-    turns = -(-len(blocks) // ctas)
-    places = np.zeros(turns * ctas)
-    places[: len(blocks)] = blocks
-    table = places.reshape(turns, ctas)
-    table[1::2] = table[1::2, ::-1]
-    return float(table.sum(0).max() / (blocks.sum() / ctas))
+    """What the busiest CTA does, where each takes the next tile when it is done with one, relative to the mean."""
+    if len(blocks) > MANY:
+        return 1.0
+    busy = [0.0] * ctas
+    for each in blocks.tolist():
+        heapq.heapreplace(busy, busy[0] + each)
+    return max(busy) / (float(blocks.sum()) / ctas)
 
 
 @lru_cache(1024)

@@ -38,8 +38,8 @@ class AttentionConfig:
     """How attention is cut: `groups` warpgroups of 64 queries each, blocks of `keys` keys, and the constants of the ring.
 
     `slack`: by how much, as an exponent of 2, a row's scores may exceed the maximum that its results refer to; 0
-    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores. `share`:
-    whether the last tiles of full attention are cut so that all SMs end together (`shares.py`).
+    rescales a row wherever its maximum grows, which is slower and a little more exact on peaked scores.
+    `schedule`: how CTAs get their tiles, as in `px.persistent`; None: "static" where all take equally long, else "counter".
     """
 
     groups: int = 3
@@ -48,7 +48,7 @@ class AttentionConfig:
     query_stages: int = 2
     parts: int = 1
     turns: bool = False
-    share: bool = False
+    schedule: str | None = None
     slack: float = LAZY
     producer_regs: int = 32
     regs: int = 160
@@ -64,7 +64,8 @@ class AttentionConfig:
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
             "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
-            "TURNS": self.turns, "SLACK": self.slack, "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
+            "TURNS": self.turns, "SLACK": self.slack,
+            "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
         }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ NARROW = {
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48, ("window", 64): 112}
+FEWER = {("window", 64): 112, ("window", 96): 64, ("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 
 

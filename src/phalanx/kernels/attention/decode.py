@@ -10,8 +10,16 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.arguments import cap_of, reach_of, scale_of
-from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent
+from phalanx.kernels.attention.decode_config import (
+    BLOCK,
+    MOST_SEQUENCES,
+    WIDEST_RUNS,
+    DecodeConfig,
+    choose_decode,
+    choose_latent,
+)
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
+from phalanx.kernels.attention.decode_runs import decode_runs, join_runs
 from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.gather import INDICES, new
 from phalanx.kernels.logarithms import LOG2E
@@ -26,6 +34,9 @@ PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
+ONCE = "evict_first"
+"""What L2 is told of keys that one CTA reads, once. It also brings no more than is asked for: whole lines of 256 bytes
+would cost 5% of the bandwidth."""
 JOINED = 512
 """Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
@@ -64,15 +75,11 @@ def attention_decode(
     if not has_work(*shape):
         return made
     chosen = require_config(config, DecodeConfig) or call.config()
-    if call.page % chosen.box:
-        raise refused(
-            f"config brings boxes of {chosen.box} tokens, and pages have {call.page}",
-            f"a box lies in one page: DecodeConfig(..., box={gcd(call.page, chosen.box)})",
-        )
+    _require_fits(chosen, call)
     parts, part_logs = None, None
-    if chosen.splits > 1:
-        parts = empty(q, (chosen.splits * call.rows, call.v_size), "f32")
-        part_logs = empty(q, (chosen.splits * call.rows,), "f32")
+    count = 2 * chosen.runs * chosen.rows if chosen.runs else chosen.splits * call.rows if chosen.splits > 1 else 0
+    if count:
+        parts, part_logs = empty(q, (count, call.v_size), "f32"), empty(q, (count,), "f32")
     _decode(
         q, k_cache, v_cache, lengths, pages, k_scale, v_scale, out, logs, parts, part_logs, call=call,
         reach=reach_of(causal, window), scale=positive_scale(scale, call.size) * k_factor, v_factor=v_factor,
@@ -92,6 +99,12 @@ def _decode(
     rows = as_rows(q, info_of("q", q, HALVES))
     results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
+    hint = ONCE if call.tokens * call.group <= config.rows else None
+    if config.runs:
+        _launch_runs(
+            (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), (factor, slope, cap), reach, call, config
+        )
+        return out
     grid = config.cluster * config.splits, call.kv_heads * px.cdiv(call.tokens * call.group, config.rows), call.batch
     target = (results, result_logs) if parts is None else (parts, part_logs)
     softmax, where = (factor, slope, cap), (*reach, call.capacity, call.heads)
@@ -103,7 +116,8 @@ def _decode(
     else:
         decode_ring[grid](
             rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
-            **config.constants(), **sizes, NARROW=call.item == 1,
+            **config.constants(), **sizes, NARROW=call.item == 1, HINT=hint,
+            IN_TURNS=config.rows > 64 and config.cluster == 1 and call.item > 1,
         )  # fmt: skip
     if parts is not None:
         each = max(1, JOINED // call.v_size)
@@ -113,9 +127,60 @@ def _decode(
     return out
 
 
+def _launch_runs(
+    arrays: tuple[Any, ...], softmax: tuple[Any, ...], reach: tuple[Any, Any], call: Call, config: DecodeConfig
+) -> None:
+    """Launches `decode_runs` and `join_runs`, over caches whose heads lie in turn where a block has keys of all heads."""
+    rows, k, v, lengths, table, out, logs, parts, part_logs = arrays
+    if config.heads > 1:
+        k, v = (x.reshape(x.shape[0], x.shape[1] * x.shape[2], 1, x.shape[3]) for x in (k, v))
+    together = call.tokens * call.group * config.heads
+    units = call.kv_heads // config.heads * px.cdiv(together, config.rows)
+    constants = {
+        "BATCH": 1 << (call.batch - 1).bit_length(), "BM": config.rows, "DV": call.v_size, "T": call.tokens,
+        "G": call.group, "HEADS": config.heads, "UNITS": units,
+    }  # fmt: skip
+    where = (*reach, call.capacity, call.heads)
+    decode_runs[config.runs](
+        rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=call.size, STAGES=config.stages,
+        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, HINT=ONCE, **constants,
+    )  # fmt: skip
+    if config.runs > 1:
+        each = max(1, JOINED // call.v_size)
+        join_runs[px.cdiv(min(together, config.rows), each), units, call.batch](
+            lengths, parts, part_logs, out, logs, *where, config.runs, R=each, **constants
+        )
+
+
+def _require_fits(config: DecodeConfig, call: Call) -> None:
+    """`px.Error` where a configuration does not go with the caches of a call."""
+    if call.page * config.heads % config.box:
+        raise refused(
+            f"config brings boxes of {config.box} tokens, and pages have {call.page * config.heads}",
+            f"a box lies in one page: DecodeConfig(..., box={gcd(call.page * config.heads, config.box)})",
+        )
+    if config.heads > 1 and (not config.runs or config.heads != call.heads_of_a_block):
+        raise refused(
+            f"config has keys of {config.heads} heads in a block, the cache has {call.kv_heads} heads",
+            "leave `heads` out: a block has keys of one head, or with `runs` of all, where these lie side by side, divide "
+            "64, and have at most 64 rows of queries",
+        )
+    many = call.batch > MOST_SEQUENCES or call.v_size > WIDEST_RUNS or config.rows > 64
+    if config.runs and (call.item == 1 or call.latent or many):
+        raise refused(
+            f"config has {config.runs} runs, for {call.batch} sequences, values of {call.v_size} elements of "
+            f"{8 * call.item} bits, and {config.rows} rows",
+            f"runs are for up to {MOST_SEQUENCES} sequences, caches of keys and of values of 16 bits, values of up to "
+            f"{WIDEST_RUNS} elements, and 64 rows: else leave `runs` out",
+        )
+
+
 @frozen
 class Call:
-    """The sizes of a call: `page` tokens a page, 0 where there are none; `latent` caches have no values of their own."""
+    """The sizes of a call: `page` tokens a page, 0 where there are none; `latent` caches have no values of their own.
+
+    In `dense` caches the heads of a token lie side by side, and the next token behind them.
+    """
 
     batch: int
     tokens: int
@@ -127,6 +192,7 @@ class Call:
     page: int
     item: int
     latent: bool
+    dense: bool
 
     @property
     def group(self) -> int:
@@ -137,6 +203,12 @@ class Call:
     def rows(self) -> int:
         """Rows of the result."""
         return self.batch * self.tokens * self.heads
+
+    @property
+    def heads_of_a_block(self) -> int:
+        """How many KV heads may have keys in one block: all, or 1."""
+        together = self.dense and BLOCK % self.kv_heads == 0 and self.tokens * self.heads <= BLOCK
+        return self.kv_heads if together else 1
 
     def config(self) -> DecodeConfig:
         """The usual choice."""
@@ -151,7 +223,7 @@ def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:
     try:
         return _from_shapes(
             q.shape, k.shape, v_dim if v is None else v.shape[3], 0 if pages is None else pages.shape[1], k.dtype.itemsize,
-            v is None, pages is None,
+            v is None, pages is None, _is_dense(k) and (v is None or _is_dense(v)),
         )  # fmt: skip
     except (AttributeError, IndexError, TypeError, ValueError):
         return None
@@ -159,14 +231,20 @@ def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:
 
 @cache
 def _from_shapes(
-    q: tuple[int, ...], k: tuple[int, ...], v_size: int, table: int, item: int, latent: bool, contiguous: bool
+    q: tuple[int, ...], k: tuple[int, ...], v_size: int, table: int, item: int, latent: bool, contiguous: bool, dense: bool
 ) -> Call | None:
     batch, tokens, heads, size = q
     kv_heads = k[2]
     if 0 in q or not kv_heads or heads % kv_heads or type(v_size) is not int:
         return None
     page = 0 if contiguous else k[1]
-    return Call(batch, tokens, heads, kv_heads, size, v_size, table * page or k[1], page, item, latent)
+    return Call(batch, tokens, heads, kv_heads, size, v_size, table * page or k[1], page, item, latent, dense)
+
+
+def _is_dense(x: Any) -> bool:
+    """Whether the heads of a token of a cache lie side by side, and the next token behind them."""
+    strides = x.stride() if hasattr(x, "stride") else x.strides
+    return bool(strides[1] == x.shape[2] * strides[2])
 
 
 def _call(q: Any, k: Any, v: Any, lengths: Any, pages: Any, v_dim: Any) -> Call:
@@ -190,7 +268,8 @@ def _call(q: Any, k: Any, v: Any, lengths: Any, pages: Any, v_dim: Any) -> Call:
         raise refused(f"lengths of shape {counts.shape} for {batch} sequences", "pass one length for each sequence")
     capacity, page = _tokens(keys, pages, batch)
     return Call(
-        batch, tokens, heads, keys.shape[2], size, v_size, capacity, page, ITEM_BYTES[keys.dtype_name], v is None
+        batch, tokens, heads, keys.shape[2], size, v_size, capacity, page, ITEM_BYTES[keys.dtype_name], v is None,
+        _is_dense(k) and (v is None or _is_dense(v)),
     )  # fmt: skip
 
 

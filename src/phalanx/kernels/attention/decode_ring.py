@@ -13,7 +13,11 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
+    AHEAD,
+    Queries,
     Results,
+    Sequence,
+    Turns,
     attend,
     attend_narrow,
     fetch_all,
@@ -22,7 +26,7 @@ from phalanx.kernels.attention.decode_terms import (
     sequence_of,
     softmax_of,
 )
-from phalanx.kernels.attention.scores import NOTHING
+from phalanx.kernels.attention.scores import LAZY, NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 
@@ -30,7 +34,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
     *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False
+    NARROW=False, HINT=None, SLACK=LAZY, AHEAD=AHEAD, IN_TURNS=False
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -43,7 +47,7 @@ def decode_ring(
     split = px.block_id(0) // C
     rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
     mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
+    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h, SLACK)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
     room = max(STAGES, ROOM)
@@ -54,15 +58,25 @@ def decode_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(BM // 16, 1):
-        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT, AHEAD)
 
-    with px.warps(0, BM // 16):
-        rows.load(Q, q)
-        if NARROW:
-            sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
-        else:
-            sums, top, total = attend(q, k, v, keys, values, mine, softmax)
-        results.leave(sums, top, total, k, part, tops, masses)
+    if IN_TURNS:
+        order = px.barrier(2, count=1, checked=False)
+        with px.warps(0, 4, copies=2) as c:
+            half = Queries(rows.b, rows.h, rows.row + 64 * c, heads, rows.shift, T, G, 64)
+            queries = q[64 * c : 64 * c + 64]
+            half.load(Q, queries)
+            sequence = Sequence(mine.reach, half, mine.first, mine.end, BN)
+            sums, top, total = attend(queries, k, v, keys, values, sequence, softmax, Turns(order, c))
+            Results(O, LSE, half, results.v_scale).store_at_once(sums, top, total)
+    else:
+        with px.warps(0, BM // 16):
+            rows.load(Q, q)
+            if NARROW:
+                sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
+            else:
+                sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+            results.leave(sums, top, total, k, part, tops, masses)
 
     if C > 1:
         px.cluster.sync()

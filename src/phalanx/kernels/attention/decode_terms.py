@@ -15,6 +15,8 @@ PANEL = 64
 """Columns that pass through registers at once."""
 JOINED = 128
 """Columns that are joined at once."""
+AHEAD = 6
+"""Blocks whose pages are looked up before they are asked for."""
 
 
 @px.struct
@@ -61,30 +63,45 @@ def queries_of(b, heads, shift, T, G, BM):
 
 @px.struct
 class Sequence:
-    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has."""
+    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has.
+
+    Where keys of several KV heads lie in turn, HEADS of them, a block has BN // HEADS tokens; `only` is then the head
+    whose values count, -1 for all.
+    """
 
     reach: Any
     rows: Any
     first: Any
     end: Any
     BN: int
+    HEADS: int = 1
+    only: Any = None
 
     def is_whole(self, block):
-        """Whether every row sees every key of a block."""
-        last = self.rows.T - 1
-        return (block * self.BN >= self.reach.begin(last)) & ((block + 1) * self.BN <= self.reach.end(0))
+        """Whether every row sees every key of a block, and all values count."""
+        last, tokens = self.rows.T - 1, self.BN // self.HEADS
+        whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))
+        if self.only is not None:
+            whole = whole & (self.only < 0)
+        return whole
+
+    def tokens(self, block):
+        """The token of each key of a block."""
+        return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS
 
     def seen(self, x, block):
         """The scores `x` of a block of keys, with those that a row does not see at -inf."""
         BM = self.rows.BM
-        keys = block * self.BN + px.arange(self.BN).reshape(1, self.BN)
+        keys = self.tokens(block).reshape(1, self.BN)
         token = ((self.rows.row + px.arange(BM)) // self.rows.G).reshape(BM, 1)
         return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)
 
     def clear(self, v, block):
         """Zeros in the place of values that no row may see: they may be anything, and 0 times NaN is NaN."""
-        keys = block * self.BN + px.arange(self.BN).reshape(self.BN, 1)
+        keys = self.tokens(block).reshape(self.BN, 1)
         there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))
+        if self.only is not None:
+            there = there & ((self.only < 0) | (px.arange(self.BN).reshape(self.BN, 1) % self.HEADS == self.only))
         size = v.shape[1]
         for column in px.static_range(0, size, PANEL):
             values = v[:, column : column + min(PANEL, size - column)]
@@ -92,11 +109,15 @@ class Sequence:
         px.fence.async_proxy()
         px.sync()  # here, and not before the product of every block
 
-    def masked(self, x, v, block, stage):
-        """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0."""
+    def masked(self, x, v, block, stage, clears):
+        """The scores of a block as softmax takes them; and the values of the block become such as may be multiplied by 0.
+
+        Where several roles multiply by them, one `clears` them, for the others, too.
+        """
         if not self.is_whole(block):
             x = self.seen(x, block)
-            self.clear(v[stage], block)
+            if clears:
+                self.clear(v[stage], block)
         return x
 
 
@@ -120,7 +141,7 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
+def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT):
     """Fills the next stage of a ring with the keys, or values, of one block, columns from `left` on, BOX tokens a copy."""
     size = ring.shape[2]
     with pipe.produce() as stage:
@@ -132,35 +153,42 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
             else:
                 page, start = pages[token // PAGE], token % PAGE
             there = ring[stage][token : token + BOX]
-            px.tma.load(CACHE[page, start : start + BOX, rows.h, left : left + size], there, pipe.full[stage])
+            source = CACHE[page, start : start + BOX, rows.h, left : left + size]
+            px.tma.load(source, there, pipe.full[stage], cache=HINT)
 
 
 @px.func
-def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX):
+def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None, AHEAD=AHEAD):
     """The role that fills rings with the blocks of a sequence: (cache, ring, first column, pipe) of each part of a block.
 
-    Pages are looked up two blocks ahead: what the table says is there when the block before has been asked for.
+    Pages are looked up AHEAD blocks ahead: behind so many bytes on their way, an entry that is not in L2 takes as long as
+    two blocks.
     """
     pages: tuple[Any, ...] = ()
     following: tuple[Any, ...] = ()
-    after: tuple[Any, ...] = ()
     if PAGE > 0:
-        following, after = pages_of(TABLE, rows.b, mine.first, BN, PAGE), pages_of(TABLE, rows.b, mine.first + 1, BN, PAGE)
+        for block in px.static_range(AHEAD):
+            following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005
     for block in range(mine.first, mine.end):
         if PAGE > 0:
-            pages, following, after = following, after, pages_of(TABLE, rows.b, block + 2, BN, PAGE)
+            pages = following[0]
+            following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005
         for part in px.static_range(len(parts)):
             cache, ring, left, pipe = parts[part]
-            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX)
+            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT)
 
 
 @px.struct
 class Softmax:
-    """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2."""
+    """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2.
+
+    With SLACK sums are multiplied by a factor only where a row's maximum has grown by more.
+    """
 
     factor: Any
     slope: Any
     cap: Any
+    SLACK: float = 0.0
 
     def capped(self, x):
         """The scores under the cap."""
@@ -170,7 +198,7 @@ class Softmax:
 
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
-        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, 0)
+        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, self.SLACK)
 
 
 @px.func
@@ -183,13 +211,13 @@ def scale_of(SCALES, h):
 
 
 @px.func
-def softmax_of(factor, slope, cap, SCALES, h):
+def softmax_of(factor, slope, cap, SCALES, h, SLACK):
     """The `Softmax` for keys of a head that are multiplied by a scale."""
     scale = scale_of(SCALES, h)
     if cap is None:
-        made = Softmax(factor * scale, slope, cap)
+        made = Softmax(factor * scale, slope, cap, SLACK)
     else:
-        made = Softmax(factor, slope * scale, cap)
+        made = Softmax(factor, slope * scale, cap, SLACK)
     return made
 
 
@@ -219,6 +247,15 @@ class Results:
         """The logarithms of rows from `first` on: -inf where a row saw nothing."""
         if self.LSE is not None:
             px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))
+
+    def store_at_once(self, sums, top, total):
+        """Stores all columns of all rows as the tensor cores left them in registers, and the logarithms."""
+        width = sums.shape[1]
+        found, targets = self.scaled(sums, total), self.rows.targets(0, self.rows.BM)
+        for column in px.static_range(0, width, PANEL):
+            wide = min(PANEL, width - column)
+            px.store(self.O[targets, column : column + wide], found[:, column : column + wide])
+        self.store_logs(0, top, total)
 
     def leave(self, sums, top, total, ring, part, tops, masses):
         """Lets go what this CTA has summed up: as results, through memory of the `ring`; in a cluster, for `join`."""
@@ -258,11 +295,31 @@ class Results:
                 self.store_logs(first, top, total)
 
 
+@px.struct
+class Turns:
+    """Whose turn it is to give the tensor cores work, of two roles: `which` is this one. Role 0 begins.
+
+    While the products of one are made the other is at its exponentials. What role 0 has done before its products, role 1
+    sees before its own.
+    """
+
+    barriers: Any
+    which: Any
+
+    def wait(self, round):
+        """Waits for this role's turn, in round 0, 1, 2 ..."""
+        self.barriers[self.which].wait((round + 1 + self.which) % 2)
+
+    def pass_on(self):
+        """Lets the other role have its turn."""
+        self.barriers[1 - self.which].arrive()
+
+
 @px.func
-def attend(q, k, v, keys, values, mine, softmax):
+def attend(q, k, v, keys, values, mine, softmax, turns=None):
     """The role that multiplies: sums of values, maxima and masses of the rows over the blocks that this CTA has.
 
-    The scores of the next block follow the sums of this one without a gap.
+    The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns.
     """
     BM, BN, DV = q.shape[0], k.shape[1], v.shape[2]
     sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
@@ -272,9 +329,11 @@ def attend(q, k, v, keys, values, mine, softmax):
             x = px.dot(q, k[s].T)
     for block in range(mine.first, mine.end):
         at = values.wait()
-        x = mine.masked(softmax.capped(x), v, block, at)
+        x = mine.masked(softmax.capped(x), v, block, at, True if turns is None else turns.which == 0)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = sums * factor.reshape(BM, 1)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
+        if turns is not None:
+            turns.wait(block - mine.first)
         px.wgmma(p.to(v.dtype), v[at], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
@@ -282,11 +341,15 @@ def attend(q, k, v, keys, values, mine, softmax):
             x = px.empty((BM, BN), px.f32)
             px.wgmma(q, k[s].T, x, accumulate=False)
             px.wgmma_commit()
+            if turns is not None:
+                turns.pass_on()
             px.wgmma_wait(1)
             values.release()
             px.wgmma_wait(0)
             keys.release()
         else:
+            if turns is not None:
+                turns.pass_on()
             px.wgmma_wait(0)
             values.release()
     return sums, top, px.sum(mass, axis=1)
@@ -321,9 +384,9 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
             widen(v[s], wide_v[0])
         px.wgmma_wait(0)
     for block in range(mine.first, mine.end):
-        x = mine.masked(softmax.capped(x), wide_v, block, 0)
+        x = mine.masked(softmax.capped(x), wide_v, block, 0, True)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = sums * factor.reshape(BM, 1)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
         px.wgmma(p.to(q.dtype), wide_v[0], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:

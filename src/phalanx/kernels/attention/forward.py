@@ -25,8 +25,8 @@ from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
 from phalanx.kernels.attention.forward_blackwell import attend_blackwell, require_blackwell
 from phalanx.kernels.attention.forward_tiles import attention_tiles
+from phalanx.kernels.attention.heights import Heights, choose_heights
 from phalanx.kernels.attention.narrow import turned_values
-from phalanx.kernels.attention.shares import join_parts
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.kernels.products.targets import target_of
@@ -136,34 +136,31 @@ def _launch(
     given: Given, config: AttentionConfig, arrays: tuple[Any, Any, Any], result: Any, logs: Any, others: tuple[Any, ...],
     named: dict[str, Any],
 ) -> None:
-    """The launches of a call on Hopper; `others` are the arrays behind LSE and the parts of tiles that are cut."""
+    """The launches of a call on Hopper; `others` are the arrays behind LSE."""
     heads, q = given.heads, arrays[0]
     views = [packed_view(x) if given.sequences else x for x in (*arrays, result)]
     operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:
         operands[2] = turned_values(operands[2])
-    grid = _grid(q, heads, given.sequences, config)
+    even = given.kind == "full" and not config.turns  # in turns all groups attend to all tiles
+    plan = choose_heights(heads, config, _sms(q)) if even else None
+    grid = _grid(q, heads, given.sequences, config, plan)
     band = choose_band(heads, config, grid) if given.right is not None and not given.sequences else 1
-    shared = given.kind == "full" and _is_shared(heads, config, grid)
-    parts, sums = None, None
-    if shared:
-        parts = empty(q, (grid + 1, 2, config.rows, heads.value_dim), "f32")
-        sums = empty(q, (grid + 1, 2, config.rows), "f32")
+    numbers = (None,) * 5 if plan is None else (plan.whole, plan.more, plan.low, plan.first, plan.second)
     attention_tiles[grid](
-        *operands, views[3], logs[None] if given.sequences and logs is not None else logs, parts, sums, *others,
-        given.factor, given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, DIM=heads.dim,
-        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind, **config.constants(heads), **named,
+        *operands, views[3], logs[None] if given.sequences and logs is not None else logs, *others, given.factor,
+        given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=heads.dim,
+        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind,
+        SURE=_all_have_keys(given), SCHEDULE=config.schedule or ("static" if given.kind == "full" else "counter"),
+        **config.constants(heads), **named,
     )  # fmt: skip
-    if shared and grid > 1:
-        join_parts[grid - 1, config.groups](
-            result, logs, parts, sums, heads.keys, ROWS=config.rows, KEYS=config.keys, WIDE=heads.value_dim, **named
-        )
 
 
-def _is_shared(heads: Heads, config: AttentionConfig, ctas: int) -> bool:
-    """Whether the last tiles of full attention are cut: as the configuration says, where there are enough of them."""
-    enough = px.cdiv(heads.queries, config.rows) * heads.batch * heads.heads >= ctas
-    return enough and config.share
+def _all_have_keys(given: Given) -> bool:
+    """Whether it is known that each query attends to a key: the first one does, and bounds move with the queries."""
+    heads = given.heads
+    bounded = given.right is not None and heads.keys - heads.queries + given.right < 0
+    return not bounded and not given.sequences and given.bias_kind != "tile"
 
 
 def _scales(*scales: Any) -> tuple[list[float], list[Any]]:
@@ -192,13 +189,18 @@ def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | Non
     return scale * LOG2E, None, None
 
 
-def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig) -> int:
-    """CTAs: one for each SM, or for each tile where there are fewer."""
+def _sms(q: Any) -> int:
+    """SMs of the GPU that has the array; in the simulator a few."""
     info = describe(q)
     assert info is not None
-    sms = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_SMS
+    return px.device(info.device).sms if info.kind == "cuda" else SIMULATED_SMS
+
+
+def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig, plan: Heights | None) -> int:
+    """CTAs: one for each SM, or for each tile where there are fewer."""
     rows = heads.queries // config.rows + sequences if sequences else px.cdiv(heads.queries, config.rows)
-    return max(1, min(sms, rows * heads.heads * heads.batch))
+    tiles = rows * heads.heads * heads.batch if plan is None else plan.count(heads.heads * heads.batch)
+    return max(1, min(_sms(q), tiles))
 
 
 __all__ = ["attention"]

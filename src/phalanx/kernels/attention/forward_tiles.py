@@ -42,24 +42,63 @@ class Buffers:
     keys: Any
     values: Any
     turns: Any
+    places: Any
     ROWS: int
     KEYS: int
     DIM: int
     WIDE: int
     GROUPS: int
     NARROW: bool
+    SCHEDULE: str
+
+    def next(self, place):
+        """The place for what is told of the next tile."""
+        return px.where(place == self.places.shape[0] - 1, 0, place + 1)
+
+    def tell(self, place, tile):
+        """The producer says where a tile is, so that nobody else has to find it."""
+        px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)
+        px.store(self.places[place, 1], tile.batch)
+        px.store(self.places[place, 2], tile.head)
+        px.store(self.places[place, 3], tile.row)
+        if tile.CUQ is not None:
+            px.store(self.places[place, 4], tile.first_query)
+            px.store(self.places[place, 5], tile.reach.queries)
+            px.store(self.places[place, 6], tile.reach.keys)
+            px.store(self.places[place, 7], tile.sequence)
+
+
+@px.struct
+class Tile:
+    """What a warpgroup knows of a tile: warpgroups that attend to it (0: there is no further tile), and where it is."""
+
+    places: Any
+    reach: Any
+    VARLEN: bool
+    groups: Any = 0
+    batch: Any = 0
+    head: Any = 0
+    row: Any = 0
+    first_query: Any = 0
+    sequence: Any = 0
+
+    def read(self, place):
+        """Goes to what the producer has told at this place."""
+        places = self.places
+        self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])
+        self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])
+        self.sequence = self.batch
+        if self.VARLEN:
+            self.first_query, self.sequence = px.load(places[place, 4]), px.load(places[place, 7])
+            self.reach.queries, self.reach.keys = px.load(places[place, 5]), px.load(places[place, 6])
 
 
 @px.func
 def blocks_of(tile, buffers):
     """The key blocks (first, behind the last) of a whole tile: at least one, even if nobody attends to any key."""
-    if tile.SHARED:
-        found = tile.low, tile.high
-    else:
-        low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
-        low = px.maximum(px.minimum(low, high - 1), 0)
-        found = low, px.maximum(high, low + 1)
-    return found
+    low, high = tile.reach.blocks(tile.row, buffers.ROWS * buffers.GROUPS, buffers.KEYS)
+    low = px.maximum(px.minimum(low, high - 1), 0)
+    return low, px.maximum(high, low + 1)
 
 
 @px.func
@@ -74,33 +113,38 @@ def values_of(V, batch, head, key, b):
 
 @px.func
 def fetch(Q, K, V, tiles, buffers, group):
-    """The producer: Q of each tile, K and V of each of its blocks."""
+    """The producer: where each tile is, and its Q; K and V of each of its blocks."""
     b = buffers
-    turn = 0
+    place = 0
     tile = tiles
-    tile.seek(turn)
-    while tile.live:
-        low, high = blocks_of(tile, b)
-        batch, head = tile.batch, tile.head // group
-        key = tile.first_key + (high - 1) * b.KEYS
-        with b.keys.produce() as stage:
-            px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
-        with b.queries.produce() as stage:
+    for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):
+        tile.seek(t)
+        if tile.live:
+            low, high = blocks_of(tile, b)
+            batch, head = tile.batch, tile.head // px.keep(group)
+            key = tile.first_key + (high - 1) * b.KEYS
+            with b.keys.produce() as stage:
+                px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
+            stage = b.queries.acquire()
+            b.tell(stage if b.places.shape[0] == b.q.shape[0] else place, tile)
             for c in px.static_range(b.GROUPS):
                 row = tile.first_query + tile.row + c * b.ROWS
                 px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])
-        for j in range(1, high - low):  # K is one block ahead of V
-            key = tile.first_key + (high - 1 - j) * b.KEYS
-            with b.keys.produce() as stage:
-                px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
+            b.queries.commit(b.q[0].nbytes)
+            place = b.next(place)
+            for j in range(1, high - low):  # K is one block ahead of V
+                key = tile.first_key + (high - 1 - j) * b.KEYS
+                with b.keys.produce() as stage:
+                    px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
+                with b.values.produce() as stage:
+                    behind = key + b.KEYS
+                    px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])
+            key = tile.first_key + low * b.KEYS
             with b.values.produce() as stage:
-                behind = key + b.KEYS
-                px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])
-        key = tile.first_key + low * b.KEYS
-        with b.values.produce() as stage:
-            px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])
-        turn += 1
-        tile.seek(turn)
+                px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])
+    stage = b.queries.acquire()
+    px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))
+    b.queries.commit()
 
 
 @px.struct
@@ -108,20 +152,22 @@ class Group:
     """A warpgroup that attends for the queries `c * ROWS` to ``c * ROWS + ROWS - 1`` of each tile."""
 
     buffers: Any
+    reach: Any
     c: Any
     O: Any
     LSE: Any
-    PARTIAL: Any
-    LOGS: Any
     BIAS: Any
     factor: Any
     cap: Any
     slope: Any
     v_scale: Any
     turn: Any
+    place: Any
     TYPE: Any
     BIAS_KIND: Any
     VARLEN: bool
+    LEVEL: bool
+    SURE: bool
     SKIP: bool
     SLACK: float
     SHIFT: float
@@ -204,92 +250,132 @@ class Group:
         whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)
         return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high
 
-    def attend(self, tiles):
+    def next(self, tile):
+        """Waits for the next tile, and goes to it: where it is told of, and the place of its Q."""
+        b = self.buffers
+        slot = b.queries.wait()
+        place = slot if b.places.shape[0] == b.q.shape[0] else self.place
+        self.place = b.next(self.place)
+        tile.read(place)
+        return place, slot
+
+    def attends(self, tile):
+        """Whether there is a tile, and this group attends to it."""
+        return self.c < tile.groups if self.LEVEL else tile.groups > 0
+
+    def attend(self):
         """All tiles of this CTA."""
         b = self.buffers
-        turn = 0
-        tile = tiles
-        tile.seek(turn)
-        if tile.live:
-            slot = b.queries.wait()
+        tile = Tile(b.places, self.reach, self.VARLEN)
+        place, slot = self.next(tile)
+        if self.LEVEL:
+            while tile.groups > 0:
+                if self.c < tile.groups:
+                    place, slot = self.attend_on(place, slot, tile)
+                else:
+                    self.pass_by(tile)
+                    place, slot = self.next(tile)
+        elif tile.groups > 0:
+            self.attend_on(place, slot, tile)
+        b.queries.release()
+
+    def pass_by(self, tile):
+        """Gives back all blocks of a tile that others attend to, unread."""
+        b = self.buffers
+        low, high = blocks_of(tile, b)
+        b.queries.release()
+        for _ in range(high - low):
+            b.keys.wait()
+            b.keys.release()
+            b.values.wait()
+            b.values.release()
+
+    def attend_on(self, place, slot, tile):
+        """This tile and all that follow, up to one that this group does not attend to: where that one is told of."""
+        b = self.buffers
+        low, high, skipped, whole_low, whole_high = self.extent(tile)
+        self.pass_on(b.keys, skipped)
+        s = self.scores(slot)
+        px.wgmma_wait(0)
+        b.keys.release()
+        if b.turns is not None:
+            b.turns[(self.c + 1) % b.GROUPS].arrive()
+        self.pass_on(b.values, skipped)
+        s = self.finished(s, tile, (high - 1) * b.KEYS, True)
+        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
+        state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
+        while True:
+            if tile.reach.right is not None:
+                for j in range(high - 2, whole_high - 1, -1):
+                    state = self.step(state, tile, slot, j, True)
+            for j in range(whole_high - 1, whole_low - 1, -1):
+                state = self.step(state, tile, slot, j, False)
+            if tile.reach.left is not None:
+                for j in range(whole_low - 1, low - 1, -1):
+                    state = self.step(state, tile, slot, j, True)
+            if self.OWN_OUT:
+                b.queries.release()
+            o, p, before_top, before_sums = state
+            before = place, slot
+            place, slot = self.next(tile)
+            if not self.attends(tile):
+                break
             low, high, skipped, whole_low, whole_high = self.extent(tile)
             self.pass_on(b.keys, skipped)
             s = self.scores(slot)
-            px.wgmma_wait(0)
+            o = self.multiply(p, o)
+            px.wgmma_wait(1)
             b.keys.release()
-            if b.turns is not None:
-                b.turns[(self.c + 1) % b.GROUPS].arrive()
-            self.pass_on(b.values, skipped)
             s = self.finished(s, tile, (high - 1) * b.KEYS, True)
             powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
-            state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
-            while True:
-                if tile.reach.right is not None:
-                    for j in range(high - 2, whole_high - 1, -1):
-                        state = self.step(state, tile, slot, j, True)
-                for j in range(whole_high - 1, whole_low - 1, -1):
-                    state = self.step(state, tile, slot, j, False)
-                if tile.reach.left is not None:
-                    for j in range(whole_low - 1, low - 1, -1):
-                        state = self.step(state, tile, slot, j, True)
-                if self.OWN_OUT:
-                    b.queries.release()
-                o, p, before_top, before_sums = state
-                before = tile.mark(turn), slot
-                turn += 1
-                tile.seek(turn)
-                if not tile.live:
-                    break
-                slot = b.queries.wait()
-                low, high, skipped, whole_low, whole_high = self.extent(tile)
-                self.pass_on(b.keys, skipped)
-                s = self.scores(slot)
-                o = self.multiply(p, o)
-                px.wgmma_wait(1)
-                b.keys.release()
-                s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-                powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
-                px.wgmma_wait(0)
-                b.values.release()
-                self.pass_on(b.values, skipped)
-                p = self.operand(powers)
-                self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
-                state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
-            o = self.multiply(p, o)
             px.wgmma_wait(0)
             b.values.release()
-            self.store(o, before_top, before_sums, tile.marked(before[0]), before[1])
+            self.pass_on(b.values, skipped)
+            p = self.operand(powers)
+            self.store(o, before_top, before_sums, *before)
+            state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums
+        o = self.multiply(p, o)
+        px.wgmma_wait(0)
+        b.values.release()
+        self.store(o, before_top, before_sums, *before)
+        return place, slot
 
     def store(self, o, top, sums, place, slot):
         """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
         b, O = self.buffers, self.O
-        batch, head, first_query, row, queries, part = place
-        row += self.c * b.ROWS
+        tile = Tile(b.places, Reach(self.reach.queries, self.reach.keys, None, None), self.VARLEN)
+        tile.read(px.keep(place))
+        row = tile.row + self.c * b.ROWS
         out = b.out[self.c] if self.OWN_OUT else b.q[slot, self.c]
         inverse, total = row_sums(sums)
-        empty = total.reshape(b.ROWS, 1) == 0.0
         if self.v_scale is not None:
             inverse = inverse * self.v_scale
         result = o * inverse.reshape(b.ROWS, 1)
-        if self.PARTIAL is not None and part > 0:
-            cut, of_tile = px.block_id(0) + px.where(part == 2, 1, 0), px.where(part == 2, 0, 1)
-            top_row = self.c * b.ROWS
-            px.store(self.PARTIAL[cut, of_tile, top_row : top_row + b.ROWS, 0 : b.WIDE], result)
-            px.store(self.LOGS[cut, of_tile, top_row : top_row + b.ROWS], log_sums(top, total))
-        else:
-            self.send(px.where(empty, 0.0, result).to(O.dtype), top, total, out, batch, head, first_query, row, queries)
+        if not self.SURE:  # rows without keys: 0, whatever their values are
+            result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)
+        self.send(result.to(O.dtype), top, total, out, tile, row)
         if not self.OWN_OUT:
+            px.fence.async_proxy()  # the next Q comes to where the result was stored
             b.queries.release()
 
-    def send(self, result, top, total, out, batch, head, first_query, row, queries):
+    def send(self, result, top, total, out, tile, row):
         """Stores the rows of a whole tile: through shared memory, so that threads have 16 bytes of a row each.
 
         Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0.
         """
         b, O, LSE = self.buffers, self.O, self.LSE
-        at = first_query + row
+        batch, head, at = tile.batch, tile.head, tile.first_query + row
+        px.assume(batch >= 0)
+        px.assume(batch < O.shape[0])
+        px.assume(head >= 0)
+        px.assume(head < O.shape[1])
+        px.assume(O.shape[3] == b.WIDE)
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
-        rows = px.where((rows >= 0) & (rows < queries), rows + first_query, -1)
+        rows = px.where((rows >= 0) & (rows < tile.reach.queries), rows + tile.first_query, -1)
+        if LSE is not None and self.VARLEN:
+            px.store(LSE[batch, head, rows], log_sums(top, total))
+        elif LSE is not None:
+            px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
         width = b.WIDE // self.PARTS
         step = width & -width  # threads share a power of two of columns best
         for left in px.static_range(0, b.WIDE, width):
@@ -300,10 +386,6 @@ class Group:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:
                     px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)
-        if LSE is not None and self.VARLEN:
-            px.store(LSE[batch, head, rows], log_sums(top, total))
-        elif LSE is not None:
-            px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
 
 
 @px.func
@@ -318,16 +400,16 @@ def scaled(factor, FIRST, SECOND):
 
 @px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
 def attention_tiles(
-    Q, K, V, O, LSE, PARTIAL, LOGS, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, *,
-    DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0,
-    BIAS_KIND=None, PRODUCER_REGS=32, REGS=160,
+    Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
+    first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False,
+    SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", SURE=False, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. With PARTIAL and
-    LOGS the last tiles are shared out (`shares.py`). LSE, BIAS, CUQ and
-    CUK, `left` and `right` are None where there are none.
+    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to
+    `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right`
+    are None where there are none. SURE: each query has a key to attend to.
     """
     ROWS = 64
     NARROW = V.dtype == px.f8e4m3
@@ -339,10 +421,12 @@ def attention_tiles(
     keys = px.pipe(STAGES)
     values = px.pipe(STAGES)
     turns = px.barrier(GROUPS) if TURNS else None
-    buffers = Buffers(q, k, v, out, queries, keys, values, turns, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW)
-    batches, shared = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1, PARTIAL is not None
+    places = px.shared((QUERY_STAGES + 1 if OWN_OUT else QUERY_STAGES, 8), px.i32)
+    buffers = Buffers(q, k, v, out, queries, keys, values, turns, places, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW, SCHEDULE)
+    batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    plan = None if whole is None else (whole, more, low, first, second)
     reach = Reach(Q.shape[2], K.shape[2], left, right)
-    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, ROWS * GROUPS, KEYS, shared)
+    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, plan, GROUPS, ROWS * GROUPS)
     wait_for_prior_launch()
 
     with px.warps(0, 1, regs=PRODUCER_REGS):
@@ -353,8 +437,8 @@ def attention_tiles(
         before = None if slope is None else scaled(slope, QS, KS)
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
-            buffers, c, O, LSE, PARTIAL, LOGS, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, V.dtype,
-            BIAS_KIND, CUQ is not None, right is not None and not TURNS, SLACK,
+            buffers, reach, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, 0,
+            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, SURE, right is not None and not TURNS, SLACK,
             SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
-        mine.attend(tiles)
+        mine.attend()

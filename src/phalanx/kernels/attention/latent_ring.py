@@ -52,7 +52,7 @@ def score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, D
         x, s = begin_scores(q, k, near, far, HERE)
         px.wgmma_wait(0)
     for block in range(mine.first, mine.end):
-        x = mine.masked(softmax.capped(x), values, block, s)
+        x = mine.masked(softmax.capped(x), values, block, s, True)
         far.release()
         p, top, mass, factor = softmax.step(x, top, mass)
         p = p.to(k.dtype)
@@ -92,7 +92,7 @@ def sum_rest(k, far, handed, factors, hand, mine, HERE, DV):
 @px.kernel(warps=12, cluster=lambda C: C, pdl=True)
 def latent_ring(
     Q, K, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, capacity, heads,
-    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0
+    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0, HINT=None
 ):
     """64 rows of queries of one sequence, over the keys that this CTA of C x SPLITS has."""
     assert PAGE == 0 or PAGE % BOX == 0
@@ -114,7 +114,7 @@ def latent_ring(
 
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
         parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE:D], HERE, far))
-        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX)
+        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT)
         if C > 1:
             px.cluster.sync()
 

@@ -100,7 +100,7 @@ def softmax_step(s, top, sums, factor, ROWS, KEYS, EMPTY, SLACK, SHIFT=0.0):
     too. EMPTY says that rows may have no key yet: their maximum is -inf, their powers are 0. With SHIFT all powers are
     ``2 ** SHIFT`` times as large, and `top` that much smaller: for types that have few small numbers.
     """
-    highest = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)
+    highest = shifted(px.max(s, axis=1) * factor, SHIFT)
     if SLACK > 0:
         new = px.where(highest <= top + SLACK, top, highest)
     else:
@@ -121,19 +121,10 @@ def shifted(top, SHIFT):
 @px.func
 def first_step(s, factor, ROWS, KEYS, EMPTY, SHIFT=0.0):
     """The same for the first block of a tile, before which there is nothing: powers, maxima, sums."""
-    top = shifted(row_maxima(s, ROWS, KEYS) * factor, SHIFT)
+    top = shifted(px.max(s, axis=1) * factor, SHIFT)
     base = px.where(top == NOTHING, 0.0, top) if EMPTY else top
     p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))
     return p, top, partial_sums(p, ROWS, KEYS)
-
-
-@px.func
-def row_maxima(s, ROWS, KEYS):
-    """The maximum of each row. Eight columns at a time, so that a thread has four chains of maxima, and not one."""
-    highest = s[:, 0:8]
-    for column in px.static_range(8, KEYS, 8):
-        highest = px.maximum(highest, s[:, column : column + 8])
-    return px.max(highest, axis=1)
 
 
 @px.func
@@ -157,6 +148,6 @@ def log_sums(top, total):
 
 
 __all__ = [
-    "LAZY", "NOTHING", "Reach", "capped", "distances", "first_step", "log_sums", "partial_sums", "row_maxima", "row_sums",
+    "LAZY", "NOTHING", "Reach", "capped", "distances", "first_step", "log_sums", "partial_sums", "row_sums",
     "softmax_step",
 ]  # fmt: skip

@@ -31,7 +31,7 @@ class Listed:
     end: Any
     there: Any
 
-    def masked(self, x, v, block, stage):
+    def masked(self, x, v, block, stage, clears):
         """The scores of a block as softmax takes them: -inf for keys that the list does not name. Their values are 0."""
         found = px.load(self.there[stage]) >= 0
         return px.where(found.reshape(1, x.shape[1]), x, NOTHING)

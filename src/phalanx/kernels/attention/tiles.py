@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.shares import share_of
 
 
 @px.struct
@@ -13,17 +12,17 @@ class Tiles:
     """The tiles of all sequences and heads, `ROWS` queries each, numbered in the order in which they are taken.
 
     Without a bound to the right all tiles of a head are equally long, and its K and V stay in L2 while they are worked
-    on: head after head. With one (causal), later rows have more keys: the longest go first, so that none of them begins
-    when the others are done; in bands of heads (`bands.choose_band`). CTAs then take them in turns that go there and
-    back: who had the longest of one turn has the shortest of the next. The tiles of a sequence then end where it ends:
-    the one that is not full is its first, the shortest, and begins before row 0.
+    on: head after head; with `plan` (`heights.py`) low tiles follow, which fewer warpgroups attend to. With a bound
+    (causal), later rows have more keys: the longest go first, so that none of them begins when the others are done; in
+    bands of heads (`bands.choose_band`). The tiles of a sequence then end where it ends: the one that is not full is its
+    first, the shortest, and begins before row 0.
 
     Of packed sequences (CUQ and CUK, where each begins) nobody but the device knows how many tiles they have. Whoever
     asks for tiles asks in ascending order, so that `sequence` and `before`, the rows of tiles before it, only go ahead.
 
     `seek` goes to a tile: `live` says whether there is one of that number, `batch` and `head` where it is in Q, `row`
-    which query of its sequence is its first, `first_query` and `first_key` where the sequence begins in Q and K,
-    `reach` who attends to whom in it.
+    which query of its sequence is its first, `groups` how many warpgroups of 64 queries attend, `first_query` and
+    `first_key` where the sequence begins in Q and K, `reach` who attends to whom in it.
     """
 
     CUQ: Any
@@ -34,61 +33,72 @@ class Tiles:
     batches: Any
     band: Any
     reach: Any
+    plan: Any
+    GROUPS: int
     ROWS: int
-    KEYS: int
-    SHARED: bool
-    low: Any = 0
-    high: Any = 0
     sequence: Any = 0
     before: Any = 0
-    live: Any = False
+    live: Any = True
+    groups: Any = None
     batch: Any = 0
     head: Any = 0
     row: Any = 0
     first_query: Any = 0
     first_key: Any = 0
 
-    def dealt(self, turn):
-        """The number of the tile that this CTA takes in its turn 0, 1, 2 ..."""
-        place, count = px.block_id(0), px.num_blocks(0)
-        if self.reach.right is not None:
-            place = px.where(turn % 2 == 0, place, count - 1 - place)
-        return turn * count + place
-
-    def seek(self, turn):
-        """Goes to the tile of this CTA's turn 0, 1, 2 ...; of packed sequences turns come in ascending order."""
-        if self.SHARED:
-            self.seek_shared(turn)
+    def count(self):
+        """How many tiles there are; of packed sequences not less than that."""
+        heads = self.heads * self.batches
+        if self.plan is not None:
+            whole, more, _, first, second = self.plan
+            count = heads * whole + more + (heads - more) * first + more * second
         elif self.CUQ is None:
-            self.seek_by_head(self.dealt(turn))
+            count = px.cdiv(self.queries, self.ROWS) * heads
         else:
-            self.seek_packed(self.dealt(turn))
+            count = (self.queries // self.ROWS + self.batches) * self.heads
+        return count
 
-    def shared(self, turn):
-        """Turn `turn` of shares: the tile's number, its first block and the one behind its last, and the part it is.
-
-        0: a whole tile, 1: the part from the middle of a tile on, 2: the one up to it. Blocks of keys are taken from
-        the last one to the first.
-        """
-        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
-        blocks = px.cdiv(px.keep(self.keys), self.KEYS)
-        turns, begin, end = share_of(px.block_id(0), px.num_blocks(0), rows * heads * self.batches, blocks)
-        tile = begin // blocks + (turn - turns)
-        first, last = px.maximum(begin, tile * blocks), px.minimum(end, tile * blocks + blocks)
-        first, last = first - tile * blocks, last - tile * blocks
-        part = px.where(first > 0, 1, px.where(last < blocks, 2, 0))
-        if turn < turns:
-            found = self.dealt(turn), 0, blocks, 0
+    def seek(self, t):
+        """Goes to tile `t`; of packed sequences they come in ascending order."""
+        if self.plan is not None:
+            self.batch, self.head, self.row = self.by_plan(t)
+            self.groups = self.groups_of(t)
+            self.sequence = self.batch
+        elif self.CUQ is None:
+            self.batch, self.head, self.row = self.by_head(t)
+            self.sequence = self.batch
         else:
-            found = turns * px.num_blocks(0) + tile, blocks - last, blocks - first, part
-        return found
+            self.seek_packed(t)
 
-    def seek_shared(self, turn):
-        """The tile, or the part of one, of a turn of shares."""
-        t, self.low, self.high, _ = self.shared(turn)
-        self.live = self.low < self.high
-        self.batch, self.head, self.row = self.by_head(t)
-        self.sequence = self.batch
+    def low_first(self, t):
+        """Of tile `t` of a plan: is it low, is its head an early one, how many like it has a head, its place among those."""
+        whole, more, _, first, second = self.plan
+        heads = self.heads * self.batches
+        full = heads * whole + more
+        low = t >= full
+        k = t - px.where(low, full, 0)
+        before = px.where(low, (heads - more) * first, more * (whole + 1))
+        behind = k >= before
+        k = k - px.where(behind, before, 0)
+        early = behind == low
+        each = px.where(low, px.where(early, second, first), px.where(early, whole + 1, whole))
+        return low, early, px.maximum(each, 1), k
+
+    def by_plan(self, t):
+        """Batch, head and first row of tile `t` of a plan."""
+        whole, more, height, _, _ = self.plan
+        low, early, each, k = self.low_first(t)
+        which, m = px.where(early, 0, more) + k // each, k % each
+        above = px.where(low, whole + px.where(early, 1, 0), 0) * self.GROUPS
+        row = above + m * px.where(low, height, self.GROUPS)
+        return which // self.heads, which % self.heads, row * (self.ROWS // self.GROUPS)
+
+    def groups_of(self, t):
+        """How many warpgroups attend to tile `t` of a plan; the last low one of a head has what is left."""
+        whole, _, height, _, _ = self.plan
+        low, early, each, k = self.low_first(t)
+        rest = px.cdiv(self.queries, self.ROWS // self.GROUPS) - (whole + px.where(early, 1, 0)) * self.GROUPS
+        return px.where(low, px.minimum(height, rest - k % each * height), self.GROUPS)
 
     def first_row(self, m, rows, queries):
         """The first query of row `m` of tiles of a sequence."""
@@ -100,44 +110,18 @@ class Tiles:
     def by_head(self, t):
         """Batch, head and first row of tile `t` where all sequences have the same lengths.
 
-        Divisors are kept from being prepared once for all tiles: the registers are needed in between.
+        Divisors are kept from being prepared once for all tiles: the producer has few registers.
         """
         rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
         if self.reach.right is None:
             m, which = t % rows, t // rows
         else:
-            first = t // (rows * self.band) * self.band
-            wide = px.maximum(px.minimum(self.band, heads * self.batches - first), 1)
+            band = px.keep(self.band)
+            first = t // (rows * band) * band
+            wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)
             place = t - first * rows
             m, which = rows - 1 - place // wide, first + place % wide
         return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)
-
-    def seek_by_head(self, t):
-        """Tile `t` where all sequences have the same lengths."""
-        self.live = t < px.cdiv(self.queries, self.ROWS) * self.heads * self.batches
-        self.batch, self.head, self.row = self.by_head(t)
-        self.sequence = self.batch
-
-    def mark(self, turn):
-        """What `marked` finds this tile by when `seek` has gone on: its number if that says all, as registers are few."""
-        if self.CUQ is None:
-            mark: Any = (turn,)
-        else:
-            mark = 0, self.head, self.first_query, self.row, self.reach.queries, 0
-        return mark
-
-    def marked(self, mark):
-        """Of a marked tile: batch, head, where its sequence begins, its first row, the sequence's queries, its part."""
-        if self.SHARED:
-            t, _, _, part = self.shared(px.keep(mark[0]))
-            batch, head, row = self.by_head(t)
-            found: Any = batch, head, 0, row, self.queries, part
-        elif self.CUQ is None:
-            batch, head, row = self.by_head(self.dealt(px.keep(mark[0])))
-            found = batch, head, 0, row, self.queries, 0
-        else:
-            found = mark
-        return found
 
     def seek_packed(self, t):
         """Tile `t` of packed sequences: row after row of tiles, all heads of each."""

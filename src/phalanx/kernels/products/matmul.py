@@ -16,7 +16,7 @@ from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig, choose_blackwell, require_fits_blackwell
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_side
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_choice
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.operand_recipes import (
     AS_IT_IS,
@@ -31,8 +31,10 @@ from phalanx.kernels.products.operand_recipes import (
     operand_recipe,
     warn,
 )
-from phalanx.kernels.products.split_k import split_k_matmul
+from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.split_k import launch_split
 from phalanx.kernels.products.targets import Target, target_of
+from phalanx.kernels.products.tuned import measured
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
@@ -56,7 +58,7 @@ SIMULATED_SMS = 4
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
-    config: MatmulConfig | BlackwellConfig | None = None, arch: str | None = None,
+    config: MatmulConfig | SplitConfig | BlackwellConfig | str | None = None, arch: str | None = None,
 ) -> Any:
     """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
 
@@ -75,9 +77,10 @@ def matmul(
     - `out` receives the result, whatever its strides; it may be the bias, and overlaps neither `a` nor `b`. Else the
       result has `out_dtype` (px.f32, px.bf16, px.f16), by default the operands' type, bf16 for 8-bit ones.
     - `config` overrides the choice of tiles, clusters and stages, which `matmul_config.choose` documents, and
-      `matmul_blackwell_config.choose_blackwell` for Blackwell. Without it, on Hopper,
+      `matmul_blackwell_config.choose_blackwell` for Blackwell; "tune" measures the most promising configurations once, on
+      arrays like these, and keeps the answer on disk. Without it, on Hopper,
       16-bit products with few rows or columns and a large other operand may go to `split_k_matmul`
-      (`matmul_config.split_side` has the rule).
+      (`matmul_config.split_choice` has the rule).
 
     - `arch` names the target that the simulator runs, for NumPy: "sm_90a" without it, "sm_100a" for block scales.
 
@@ -133,10 +136,11 @@ class Plan:
     constants: dict[str, Any] = field(default_factory=dict)
     loop: bool = False
     notes: tuple[str, ...] = ()
-    split: str | None = None
+    split: tuple[str, SplitConfig] | None = None
     activation: str | None = None
     blocks: BlockScaled | None = None
     blackwell: bool = False
+    swapped: bool = False
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
@@ -154,14 +158,19 @@ class Plan:
                 alpha = float(scale) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
-        self.bound(self.a.make(a), self.b.make(b), self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
+        operands = self.a.make(a), self.b.make(b)
+        if self.swapped:
+            operands, vectors = operands[::-1], vectors[::-1]
+        self.bound(*operands, self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
+        assert self.split is not None
+        side, config = self.split
         left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
-        if self.split == "columns":
+        if side == "columns":
             left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
-        split_k_matmul(left, right, bias, self.activation, result)
+        launch_split(left, right, bias, self.activation, result, config, bias_of_rows=side == "columns")
 
 
 _PLANS = Memory()
@@ -183,7 +192,8 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
 
 def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
-    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | BlackwellConfig | None, arch: str | None,
+    scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | SplitConfig | BlackwellConfig | str | None,
+    arch: str | None,
 ) -> Plan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
@@ -226,21 +236,40 @@ def _plan(
     )
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
-    if config is None and not target.blackwell and splittable and not a_note and not b_note:
-        side = split_side(problem, target.device)
-        if side == "rows" or (side == "columns" and added is None):
-            return Plan(shape, dtype, *plain, split=side, activation=activation)
+    splittable = splittable and not target.blackwell and count == 1 and problem.itemsize == 2 and not a_note and not b_note
+    if isinstance(config, str):
+        if config != "tune" or target.blackwell:
+            raise refused(f"config={config!r}", 'pass "tune" on Hopper, a configuration, or leave config= out')
+        arguments = (a, b, bias, out, scale_a, scale_b)
+        config = measured(problem, target.device, splittable, arguments, activation, dtype)
+    split = None
+    if isinstance(config, SplitConfig):
+        if not splittable:
+            raise refused(
+                "a SplitConfig for a product that can't be split",
+                "split products of 16 bits without batches, scales and a bias that has rows, on Hopper",
+            )
+        split = "rows" if m <= n else "columns", config
+    elif config is None and splittable:
+        split = split_choice(problem, target.device)
+    if split is not None:
+        return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings = _kernel(problem, target, config)
+    swapped = settings.get("SWAPPED", False)
+    left_one, right_one = (1, 0) if swapped else (0, 1)
+    by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
     constants = {
-        "A_BY_K": a_by_k, "B_BY_K": b_by_k, "A_BATCH": step_a != 0, "B_BATCH": step_b != 0, "BATCH": count > 1,
-        "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
-        "SCALE_ROWS": scales[0] == "vector", "SCALE_COLUMNS": scales[1] == "vector", "ACTIVATION": activation,
+        "A_BY_K": by_k[left_one], "B_BY_K": by_k[right_one], "A_BATCH": batched[left_one], "B_BATCH": batched[right_one],
+        "BATCH": count > 1, "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
+        "SCALE_ROWS": scales[left_one] == "vector", "SCALE_COLUMNS": scales[right_one] == "vector",
+        "ACTIVATION": activation,
     }  # fmt: skip
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
+        swapped=swapped,
     )
 
 

@@ -284,7 +284,8 @@ def matmul_blackwell(
     with px.warps(0, EPILOGUE_WARPS):
         factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
         epilogue = Epilogue(
-            C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, BIAS_KIND, ACTIVATION
+            C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, BIAS_KIND,
+            ACTIVATION, False,
         )
         held = px.ring(ACCS)
         leader = 1 << (rank & ~1) if CTAS == 2 else None

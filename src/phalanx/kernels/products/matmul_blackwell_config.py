@@ -17,7 +17,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.tensor_kinds import STEP_BYTES
 from phalanx.kernels.products.matmul_blackwell import out_buffers
-from phalanx.kernels.products.matmul_config import (
+from phalanx.kernels.products.matmul_cuts import (
     MAX_STAGES,
     PANEL,
     RESERVED_BYTES,

@@ -1,269 +1,81 @@
-"""How `px.kernels.matmul` cuts a product into tiles, and who decides: a cost model of one wave of tiles.
-
-The cycles of a tile are those of its steps along K, each as long as the slowest of tensor cores, shared memory and L2
-takes, and of its epilogue. A product takes as many waves as its tiles fill clusters, each as long as one tile. What the
-model knows of a card is in `phalanx.machines`.
-"""
+"""Which kernel multiplies, and how it cuts the product: `choose` among tiles, `split_side` between tiles and split K."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
-from math import ceil
 
-from phalanx.errors import Error, caller_location
-from phalanx.frozen import frozen
-from phalanx.ir.archs import SHARED_LIMIT
-from phalanx.ir.ops import wgmma
-from phalanx.kernels.products.split_config import MOST_ROWS, choose_split, predicted
+import numpy as np
+
+from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem, candidates, complete, require_fits
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
+from phalanx.kernels.products.tile_model import predicted_tiles, table_for, tabled
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 
-RESERVED_BYTES = 1024
-"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through."""
-STAGE_ROW_BYTES = 128
-"""Bytes of K that a stage holds of each row: a row of the widest swizzle."""
-MAX_STAGES = 8
-PART_BYTES = 36 * 1024
-"""Shared memory that the epilogue may use."""
-WIDTHS = (128, 64, 32)
-"""Columns of a part of the epilogue: more would need more registers than there are."""
-SCALE_BYTES = 4
-"""Size of an f32."""
-MOST_GROUPS = 2
-"""Warpgroups that multiply, each with columns' scales of its own."""
-ROW_PADDING = 16
-"""Bytes that are added to a row where a tile changes its layout through shared memory."""
 
-TILES = (
-    (128, 256, 2), (256, 128, 2), (128, 192, 2), (128, 128, 2), (128, 64, 2), (64, 256, 1), (64, 128, 1), (64, 64, 1),
-    (128, 160, 2),
-)  # fmt: skip
-"""Rows, columns and multiplying warpgroups of the tiles that are compared; the first one is the default."""
-CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
-CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
-"""The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
-instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
-PAIRS = CLUSTERS_OF_FIRST[:2]
-PANEL = 64
-"""Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
-
-
-@frozen
-class MatmulConfig:
-    """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
-
-    `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
-    holds; a tile is stored in `parts`. Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
-    """
-
-    bm: int = 128
-    bn: int = 256
-    bk: int = 64
-    stages: int = 4
-    cluster: tuple[int, int] = (1, 2)
-    group: int = 16
-    parts: int = 2
-    groups: int = 2
-
-    def constants(self) -> dict[str, int]:
-        """The constants of the kernel `matmul_tiles`."""
-        cm, cn = self.cluster
-        return {
-            "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
-            "PARTS": self.parts, "GROUPS": self.groups,
-        }
-
-    def tiles(self, problem: Problem) -> int:
-        """How many tiles, each of a whole cluster, the product has."""
-        rows = ceil(problem.m / (self.bm * self.cluster[0]))
-        return rows * ceil(problem.n / (self.bn * self.cluster[1])) * problem.batch
-
-    def clusters(self, device: Device) -> int:
-        """How many clusters of this size run at once on a device."""
-        return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
-
-
-@frozen
-class Problem:
-    """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
-
-    `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
-    row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
-    `vectors`: there are scales of rows or columns, which pass through shared memory. `per_byte` operands share
-    `itemsize` bytes; `block` of them along K share a scale, 0: none do.
-    """
-
-    m: int
-    n: int
-    k: int
-    batch: int = 1
-    itemsize: int = 2
-    out_itemsize: int = 2
-    by_k: tuple[bool, bool] = (True, True)
-    matrix: int = 0
-    staged: bool = True
-    vectors: bool = False
-    per_byte: int = 1
-    block: int = 0
-
-
-def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
-    """Shared memory of an epilogue that works on `width` columns at a time."""
-    total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
-    total += SCALE_BYTES * (bm + MOST_GROUPS * width) if problem.vectors else 0
-    return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
-
-
-def complete(problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int]) -> MatmulConfig:
-    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
-    widths = (width for width in WIDTHS if bn % width == 0 and epilogue_bytes(problem, bm, width) <= PART_BYTES)
-    parts = bn // next(widths, WIDTHS[-1])
-    bk = STAGE_ROW_BYTES // problem.itemsize
-    left = SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, bn // parts)
-    stages = min(MAX_STAGES, left // ((bm + bn) * STAGE_ROW_BYTES))
-    group = max(1, 2048 // (bm * cluster[0]))
-    return MatmulConfig(bm, bn, bk, stages, cluster, group, parts, groups)
-
-
-def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
-    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
-    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
-
-
-def candidates(problem: Problem) -> Iterator[MatmulConfig]:
-    """The configurations that the product allows, the default first."""
-    for number, (bm, bn, groups) in enumerate(TILES):
-        for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            wasted = (cm > 1 and problem.m <= bm) or (cn > 1 and problem.n <= bn)
-            if wasted or cuts_panels(problem, bm // cn, bn // cm):
-                continue
-            config = complete(problem, bm, bn, groups, (cm, cn))
-            if config.stages >= 2:
-                yield config
-
-
-def cycles(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
-    """Cycles that the model thinks the product takes when its operands lie in L2, on a card with these costs.
-
-    They are compared with each other as they are: in microseconds, rounding would decide between tiles that take equally
-    long in another way.
-    """
-    (cm, cn), bm, bn = config.cluster, config.bm, config.bn
-    tiles, slots = config.tiles(problem), config.clusters(device)
-    busy = min(tiles, slots) * cm * cn
-    products = bm // wgmma.ROWS * STAGE_ROW_BYTES // wgmma.STEP_BYTES
-    product = max(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
-    tensor = products * product * (costs.single_group_factor if config.groups == 1 else 1.0)
-    fetched = 0.0
-    for share, by_k, size in ((bm / cn, problem.by_k[0], problem.m), (bn / cm, problem.by_k[1], problem.n)):
-        pitch = (problem.k if by_k else size) * problem.itemsize
-        fetched += share * STAGE_ROW_BYTES * (costs.unaligned_factor if pitch % H200.line_bytes else 1.0)
-    step = costs.step + max(tensor, fetched / min(costs.l2_rate_alone, costs.l2_rate * device.sms / busy))
-    tile = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES) * step + costs.epilogue + bm * bn / costs.epilogue_rate
-    tile += costs.extra_part * max(0, config.parts - 2)
-    return costs.launch + ceil(tiles / slots) * tile
+def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
+    """What the model thinks the product takes with one configuration, on a card with these costs."""
+    return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
 
 
 @lru_cache(maxsize=1024)
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     """The configuration for a product: the default, unless the model thinks another is quicker by a margin.
 
-    The default is a pair of CTAs with the first tile, the pair that fills fewer waves: 8192 x 11008 are 22 waves of
-    (1, 2), since 43 columns of tiles do not come in pairs, and 21 of (2, 1). Both are well measured, so no margin is asked.
+    The default is a pair of CTAs with the first tile, the pair that the model prefers: both are well measured.
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
-    on = device or default_device()
-    taken = {config: cycles(problem, config, on) for config in candidates(problem)}
-    first = next(iter(taken))
-    pairs = [c for c in taken if (c.bm, c.bn) == (first.bm, first.bn) and c.cluster in PAIRS]
-    default = min(pairs, key=lambda config: taken[config], default=first)
-    best = min(taken, key=lambda config: taken[config])
-    return best if taken[best] < H200.tiles.margin * taken[default] else default
+    return best_tiles(problem, device or default_device())[0]
 
 
-def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What a product takes that finds nothing in L2, as `split_config.predicted` says it of its own kernel.
-
-    The cycles of its tiles, or its bytes from and to HBM. Where there are fewer tiles than SMs, each SM's share of the
-    larger operand is the limit.
-    """
-    card = H200.split
-    operands = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
-    moved = operands + problem.batch * problem.m * problem.n * problem.out_itemsize
-    ctas = min(device.sms, config.tiles(problem) * config.cluster[0] * config.cluster[1])
-    streamed = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize / ctas
-    waves = (cycles(problem, config, device) - H200.tiles.launch) / H200.clock
-    return card.fixed + max(waves, moved / card.hbm, streamed / card.hbm_sm)
+def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+    """The configuration that `choose` gives, and the microseconds that the model gives it."""
+    table = table_for(problem.kind(), device)
+    took = predicted_tiles(table, problem, device)
+    best = int(np.argmin(took))
+    default = int(took[1] < H200.tiles.margin * took[0])  # the pairs of the first tile come first, (1, 2) before (2, 1)
+    chosen = best if took[best] < H200.tiles.margin * took[default] else default
+    return table.configs[chosen], float(took[chosen])
 
 
 @lru_cache(maxsize=1024)
-def split_side(problem: Problem, device: Device | None = None) -> str | None:
-    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one.
+def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
+    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
-    `most` rows or columns, 16-bit operands contiguous along K on that side, and the other operand has at least
-    `H200.streamed_bytes`. Up to `few` rows or columns are split; else the models decide: split if its predicted time is
-    at most `allowed` times that of the best tiles. Anyone may call it; no hardware is involved. Example:
-    ``split_side(Problem(64, 8192, 8192)) == "rows"``.
+    `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
+    are split; else the models decide: split if its predicted time is at most `allowed` times that of the best tiles.
+    Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(64, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
     on = device or default_device()
-    tiles = microseconds(problem, choose(problem, on), on)
+    tiles = None
     for side, rule, few, many, by_k in (
-        ("rows", H200.split_rows, problem.m, problem.n, problem.by_k[0]),
-        ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[1]),
+        ("rows", H200.split_rows, problem.m, problem.n, problem.by_k),
+        ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[::-1]),
     ):
-        short = few <= min(rule.most, MOST_ROWS, many)
-        if not short or not by_k or many * problem.k * problem.itemsize < H200.streamed_bytes:
+        if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
+        config, took = best_split(few, many, problem.k, *by_k)
         if few <= rule.few:
-            return side
-        split = predicted(choose_split(few, many, problem.k), few, many, problem.k) + rule.stored * few * many
-        if split <= rule.allowed * tiles:
-            return side
+            return side, config
+        tiles = best_tiles(problem, on)[1] + H200.tiles.cold if tiles is None else tiles
+        if took + rule.stored * few * many <= rule.allowed * tiles:
+            return side, config
     return None
 
 
-def require_fits(config: MatmulConfig, problem: Problem) -> None:
-    """Refuses a configuration given by hand that the kernel can't use; the `px.Error` says why."""
-    if not isinstance(config, MatmulConfig):
-        raise Error(
-            f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),
-            remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
-        )
-    bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
-    step = STAGE_ROW_BYTES // problem.itemsize
-    broken = ""
-    if groups not in (1, 2) or bm % (64 * groups):
-        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 or 2)"
-    elif not 16 <= bn <= 256 or bn % 16:
-        broken = f"bn={bn} is not a multiple of 16 from 16 to 256"
-    elif bm // groups * bn > 64 * 256:
-        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold 64 x 256"
-    elif config.bk <= 0 or config.bk % step:
-        broken = f"bk={config.bk} is not a multiple of {step}, which are {STAGE_ROW_BYTES} bytes"
-    elif bn % config.parts or bn // config.parts % 8:
-        broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
-    elif config.stages < 2 or config.group < 1:
-        broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
-    elif cm < 1 or cn < 1 or cm * cn > 16:
-        broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
-    elif bm % (8 * cn) or bn % (8 * cm):
-        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
-    elif cuts_panels(problem, bm // cn, bn // cm):
-        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
-    else:
-        stage = (bm + bn) * config.bk * problem.itemsize
-        room = SHARED_LIMIT - epilogue_bytes(problem, bm, bn // config.parts)
-        if config.stages * stage > room:
-            broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
-    if broken:
-        raise Error(
-            f"a configuration that matmul can't use: {broken}", location=caller_location(),
-            remedy="leave config= out, or start from phalanx.kernels.products.matmul_config.choose(Problem(m, n, k))",
-        )
+def split_side(problem: Problem, device: Device | None = None) -> str | None:
+    """Which side of a product `split_choice` splits: "rows", "columns" or None."""
+    found = split_choice(problem, device)
+    return None if found is None else found[0]
+
+
+__all__ = [
+    "MatmulConfig", "Problem", "candidates", "choose", "complete", "microseconds", "require_fits", "split_choice",
+    "split_side",
+]

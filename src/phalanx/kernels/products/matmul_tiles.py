@@ -4,6 +4,9 @@ One warpgroup fetches, the others multiply 64 or 128 rows each. In a cluster of 
 rows of A, those of a column their columns of B: each fetches its share and multicasts it. The result leaves through
 shared memory by TMA stores, which run while the next tile is being multiplied. Everything that a call does not ask for
 (a batch, scales, a bias, an activation) is left out when the kernel is read.
+
+Swapped, the kernel multiplies B.T by A.T and stores the transpose of what it has: rows of the result are then columns of
+the tensor cores, of which there may be any multiple of 8, so that tiles fit heights that no multiple of 64 fits.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.orders import grouped
+
+FETCHING_REGS, MULTIPLYING_REGS = (None, None, 40, 32), (None, None, 232, 160)
+"""Registers of a thread, by the warpgroups that multiply; with one of them all have enough as they are."""
 
 
 @px.func
@@ -52,6 +58,30 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 def of_group(buffers, c):
     """The buffer of warpgroup `c`; None where there are none."""
     return None if buffers is None else buffers[c]
+
+
+@px.func
+def part_width(BN, PARTS):
+    """Columns of each of PARTS parts of BN but the last ones: all of them, or a power of two."""
+    width = px.cdiv(BN, PARTS)
+    if PARTS > 1:
+        for power in px.static_range(3, 8):
+            width = 1 << power if 1 << (power - 1) < width <= 1 << power else width
+    return width
+
+
+@px.func
+def cuts(BN, WIDTH):
+    """Where the parts of BN columns begin, and how wide they are: WIDTH each, and powers of two for what is left."""
+    found: tuple[Any, ...] = ()
+    for whole in px.static_range(BN // WIDTH):
+        found = (*found, (whole * WIDTH, WIDTH))
+    left = BN % WIDTH
+    for halvings in px.static_range(1, 6):
+        size = WIDTH >> halvings
+        if left & size:
+            found = (*found, (BN - left % (2 * size), size))
+    return found
 
 
 @px.struct
@@ -179,7 +209,8 @@ class Epilogue:
     """What is done to sums before they are stored, by one warpgroup: scales, bias, activation, one part after another.
 
     `out` is where a part waits for its TMA store; without it threads store. `row_scales`, `column_scales` and `row_bias`
-    bring vectors from the layout in which they were loaded into that of the sums.
+    bring vectors from the layout in which they were loaded into that of the sums. SWAPPED: the sums are the transpose of a
+    part of C, so that a bias with an element for each column of C has one for each row here.
     """
 
     C: Any
@@ -196,18 +227,23 @@ class Epilogue:
     BN: int
     BIAS_KIND: Any
     ACTIVATION: Any
+    SWAPPED: bool
 
     def scales(self, m, n):
         """A tile's scales of rows, and of columns for each part: a few registers; None where there are none."""
         rows = px.load(self.SCALE_A[m : m + self.height]) if self.row_scales is not None else None
         columns: tuple[Any, ...] = ()
-        for part in px.static_range(0, self.BN if self.column_scales is not None else 0, self.width):
-            columns = (*columns, px.load(self.SCALE_B[n + part : n + part + self.width]))
+        parts = cuts(self.BN, self.width) if self.column_scales is not None else ()
+        for part in px.static_range(len(parts)):
+            start, width = parts[part]
+            columns = (*columns, px.load(self.SCALE_B[n + start : n + start + width]))
         return rows, columns
 
     def bias(self, z, m, n):
         """What a part reads of the bias; None where there is none."""
-        if self.BIAS_KIND == "row":
+        if self.BIAS_KIND == "row" and self.SWAPPED:
+            bias = px.load(self.BIAS[m : m + self.height])
+        elif self.BIAS_KIND == "row":
             bias = px.load(self.BIAS[n : n + self.width])
         elif self.BIAS_KIND == "matrix":
             bias = px.load(block(self.BIAS, None, m, n, self.height, self.width))
@@ -227,39 +263,46 @@ class Epilogue:
         if columns is not None:
             y = y * columns
         if self.BIAS_KIND == "row":
-            y = y + (bias if len(bias.shape) == 2 else bias.reshape(1, self.width)).to(px.f32)
+            along = (self.height, 1) if self.SWAPPED else (1, self.width)
+            y = y + (bias if len(bias.shape) == 2 else bias.reshape(*along)).to(px.f32)
         elif self.BIAS_KIND is not None:
             y = y + bias.to(px.f32)
         return activate(y, self.ACTIVATION, self.C.dtype == px.bf16)
 
     def store(self, acc, bias, rows_ahead, columns_ahead, z, m, n):
         """All parts of a tile, of which the first one's bias was loaded before."""
-        width = self.width
         by_row, by_column = None, None
-        for part in px.static_range(0, self.BN, width):
+        parts = cuts(self.BN, self.width)
+        for part in px.static_range(len(parts)):
+            start, width = parts[part]
             if self.out is not None:
                 px.tma.wait(0, read=True)  # the part before has left the buffer
             # Vectors pass through shared memory into the sums' layout, behind the same barrier as the buffer.
             if self.row_scales is not None and part == 0:
                 px.store(self.row_scales[:, 0], rows_ahead)
             if self.column_scales is not None:
-                px.store(self.column_scales[0], columns_ahead[part // width])
-                by_column = px.load(self.column_scales)
-            if self.row_bias is not None:
-                px.store(self.row_bias[0], bias.to(px.f32))
+                px.store(self.column_scales[0, :width], columns_ahead[part])
+                by_column = px.load(self.column_scales[:, :width])
+            if self.row_bias is not None and (part == 0 or not self.SWAPPED):
+                px.store(self.row_bias[:, 0] if self.SWAPPED else self.row_bias[0], bias.to(px.f32))
                 bias = px.load(self.row_bias)
             if self.row_scales is not None and part == 0:
                 by_row = px.load(self.row_scales)
-            result = self.finish(acc[:, part : part + width], by_row, by_column, bias).to(self.C.dtype)
-            if part + width < self.BN:
-                bias = self.bias(z, m, n + part + width)
-            if self.out is not None:
+            result = self.finish(acc[:, start : start + width], by_row, by_column, bias).to(self.C.dtype)
+            if part + 1 < len(parts) and not self.SWAPPED:
+                bias = self.bias(z, m, n + start + width)
+            if self.out is not None and self.SWAPPED:
+                px.store(self.out[:width].T, result)
+                px.fence.async_proxy()
+                px.tma.store(self.out[:width], block(self.C, z, n + start, m, width, self.height))
+                px.tma.commit()
+            elif self.out is not None:
                 px.store(self.out, result)
                 px.fence.async_proxy()
-                px.tma.store(self.out, block(self.C, z, m, n + part, self.height, width))
+                px.tma.store(self.out, block(self.C, z, m, n + start, self.height, width))
                 px.tma.commit()
             else:
-                px.store(block(self.C, z, m, n + part, self.height, width), result)
+                px.store(block(self.C, z, m, n + start, self.height, width), result)
 
 
 @px.kernel(
@@ -268,27 +311,32 @@ class Epilogue:
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False,
 ):  # fmt: skip
-    """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N)."""
+    """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
+
+    With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
+    TMA_STORE and a bias that is no matrix.
+    """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
-    height, width = BM // GROUPS, BN // PARTS
+    height, width = BM // GROUPS, part_width(BN, PARTS)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None
     if TMA_STORE:
-        out = px.shared((GROUPS, height, width), C.dtype)
+        out = px.shared((GROUPS, width, height) if SWAPPED else (GROUPS, height, width), C.dtype)
     if SCALE_ROWS:
         row_scales = px.shared((GROUPS, height, 1), px.f32)  # as a column, so that it is read as the sums lie
     if SCALE_COLUMNS:
         column_scales = px.shared((GROUPS, 1, width), px.f32)
     if BIAS_KIND == "row" and TMA_STORE:
-        row_bias = px.shared((GROUPS, 1, width), px.f32)
+        row_bias = px.shared((GROUPS, height, 1) if SWAPPED else (GROUPS, 1, width), px.f32)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
-    rows, columns = px.cdiv(C.shape[axis], CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+    high, wide = (axis + 1, axis) if SWAPPED else (axis, axis + 1)
+    rows, columns = px.cdiv(C.shape[high], CM * BM), px.cdiv(C.shape[wide], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     work = Tiles(
@@ -297,16 +345,16 @@ def matmul_tiles(
     )  # fmt: skip
     wait_for_prior_launch()
 
-    with px.warps(0, 4, regs=40 if GROUPS == 2 else None):
+    with px.warps(0, 4, regs=FETCHING_REGS[GROUPS]):
         work.fetch_all(A, B)
 
     for c in px.static_range(GROUPS):
-        with px.warps(4 + 4 * c, 4, regs=232 if GROUPS == 2 else None):
+        with px.warps(4 + 4 * c, 4, regs=MULTIPLYING_REGS[GROUPS]):
             top = c * height
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
             epilogue = Epilogue(
                 C, BIAS, SCALE_A, SCALE_B, factor, of_group(out, c), of_group(row_scales, c), of_group(column_scales, c),
-                of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION,
+                of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION, SWAPPED,
             )  # fmt: skip
             for tile in range(first, tiles, step):
                 z, i, j = work.place(tile)

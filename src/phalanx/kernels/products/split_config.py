@@ -8,11 +8,14 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
+from phalanx.runtime.device.devices import Device
 
 MOST_ROWS = 512
 """Rows of A that the kernel takes, at most."""
@@ -101,65 +104,119 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle: rows of A that do not lie along K are shared in such panels."""
+SHORT_RING = 320
+"""Steps along K that a ring of weights holds: with fewer, weights that lie across K come late."""
 SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 """Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
 
 
-def predicted(config: SplitConfig, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> float:
-    """Microseconds of a launch that finds nothing in L2, on a card with these costs.
+@frozen
+class SplitTable:
+    """Configurations as arrays with an element for each: what does not depend on the sizes of a product."""
+
+    configs: tuple[SplitConfig, ...]
+    fields: Any
+    per_sm: Any
+    summed: Any
+    multiplied: Any
+
+
+@cache
+def tabled(configs: tuple[SplitConfig, ...], costs: SplitCosts = H200.split) -> SplitTable:
+    """The table of some configurations."""
+    fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.int64).T
+    bm, bn, split, _, _, cn, cm = fields
+    groups, reuse = np.array([(c.groups, c.reuse) for c in configs], np.int64).T
+    small = bm * bn // (64 * groups) <= 128  # so few sums that two CTAs have registers for them
+    sharing = small & np.array([c.shared_bytes <= SHARED_BY_CTAS[2] for c in configs])
+    inbox = np.array([c.inbox_bytes for c in configs], np.int64)
+    sums = np.where(split > 1, inbox / costs.peer + costs.signal * (1 + reuse), 0.0)
+    sums += np.where(cn * cm > 1, costs.sharing, 0.0)
+    multiplied = 2 * bm * bn / costs.tensor * np.where(groups == 1, costs.single_group_factor, 1.0)
+    return SplitTable(configs, fields, np.where(sharing, 2, 1), sums, multiplied)
+
+
+def predicted_all(table: SplitTable, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> Any:
+    """Microseconds of a launch that finds nothing in L2, in each configuration of a table, on a card with these costs.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
     from SM to SM, and the signals around them.
     """
-    across, down = px.cdiv(n, config.bn), px.cdiv(m, config.bm)
-    ctas = config.split * px.cdiv(across, config.cn) * config.cn * px.cdiv(down, config.cm) * config.cm
-    small = config.bm * config.bn // (64 * config.groups) <= 128  # so few sums that two CTAs have registers for them
-    per_sm = 2 if config.shared_bytes <= SHARED_BY_CTAS[2] and small else 1
-    at_once = px.device().clusters(config.cluster)
-    waves = px.cdiv(ctas // config.cluster, at_once * per_sm)
-    doubled = 2 if ctas > waves * at_once * config.cluster else 1  # on some SM
-    part = px.cdiv(px.cdiv(k, config.bk), config.split) * config.bk
-    fetched = 2 * part * (config.bn / config.cm + config.bm / config.cn)
-    readers = px.cdiv(down, config.cm)  # of the same weights
-    missing = min(config.bm, readers * config.cm * config.bm - m)  # rows of the last tile
-    streams = (
+    bm, bn, split, stages, bk, cn, cm = table.fields
+    cluster, readers = split * cn * cm, -(-m // (bm * cm))  # of the same weights
+    ctas = cluster * -(-n // (bn * cn)) * readers
+    at_once = _at_once(px.device())[cluster]
+    waves = -(-ctas // (cluster * at_once * table.per_sm))
+    doubled = np.where(ctas > waves * at_once * cluster, 2, 1)  # on some SM
+    part = -((-k // bk) // split) * bk
+    # Of the last tile: rows of A, and rows of the weights, that are not there.
+    missing = np.maximum(np.minimum(bm, readers * cm * bm - m), np.minimum(bn / cm, -n % (bn * cn)))
+    streamed = 2 * part * doubled
+    lines = costs.unaligned_factor if 2 * k % H200.line_bytes else 1.0
+    slowest = np.maximum.reduce((
         2 * n * k * (1 + costs.reread_factor * (readers - 1)) / costs.hbm / waves,
-        2 * part * config.bn / config.cm * doubled / costs.hbm_sm,
-        part / config.bk / config.stages * costs.latency,
-        ctas * fetched / costs.l2 / waves,
-        2 * part * ((config.bn + config.bm - missing) / costs.l2_sm + missing / costs.zero_fill) * doubled,
-        2 * config.bm * config.bn * part * doubled / costs.tensor * (costs.single_group_factor if config.groups == 1 else 1),
-    )
-    sums = config.inbox_bytes / costs.peer + costs.signal * (1 + config.reuse) if config.split > 1 else 0.0
-    shared = costs.sharing if config.cn * config.cm > 1 else 0.0
-    return costs.fixed + waves * max(streams) + (waves - 1) * costs.restart + sums + shared
+        streamed * bn / cm / costs.hbm_sm,
+        part / (bk * stages) * costs.latency,
+        ctas * (2 * part * (bn / cm + bm / cn)) / costs.l2 / waves,
+        streamed * ((bn + bm - missing) / costs.l2_sm + missing / costs.zero_fill),
+        part * doubled * table.multiplied,
+    ))  # fmt: skip
+    return costs.fixed + waves * lines * slowest + (waves - 1) * costs.restart + table.summed
 
 
-def candidates(m: int, k: int) -> Iterator[SplitConfig]:
-    """Configurations worth comparing for a product with `m` rows.
+def predicted(config: SplitConfig, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> float:
+    """What `predicted_all` says of one configuration."""
+    return float(predicted_all(tabled((config,), costs), m, n, k, costs)[0])
+
+
+@cache
+def _at_once(device: Device) -> Any:
+    """Clusters that run at once, by the CTAs of one."""
+    return np.array([0, *(device.clusters(size) for size in range(1, 17))])
+
+
+def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
+    """Configurations worth comparing for a product with `m` rows, which lie along K or (not `a_rows`) across it."""
+    for config in table_for(m, a_rows).configs:
+        if config.split <= px.cdiv(k, config.bk):
+            yield config
+
+
+def table_for(m: int, a_rows: bool = True) -> SplitTable:
+    """The table of all configurations for so many rows."""
+    counts = range(px.cdiv(m, 256), px.cdiv(m, 128) + 1)
+    heights = dict.fromkeys(_height(px.cdiv(m, count), 1 if a_rows else PANEL) for count in counts)
+    return _table(tuple((bm, m > bm) for bm in heights), 128 if m <= 128 else 64, a_rows)
+
+
+@cache
+def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> SplitTable:
+    """All configurations with tiles of these heights, of which there is one or (True) several; preferred ones first.
 
     Steps of 128 along K halve the signals where HBM is the limit; steps of 64 keep the tensor cores busy where they
     are. A product is always in flight when a stage is released.
     """
-    heights = dict.fromkeys(_height(px.cdiv(m, tiles)) for tiles in range(px.cdiv(m, 256), px.cdiv(m, 128) + 1))
-    for bm, bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
-        bk, lag = 128 if m <= 128 else 64, 1
-        if bn * bm > 128 * 256 or split > px.cdiv(k, bk) or split * cn * cm > 8:
+    made = []
+    for (bm, several), bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
+        if bn * bm > 128 * 256 or split * cn * cm > 8 or bm % (8 * cn):
             continue
-        if bm % (8 * cn) or (cm > 1 and m <= bm):
+        if (cm > 1 and not several) or (not a_rows and bm % (PANEL * cn)):
             continue
-        made = SplitConfig(
-            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=lag
+        plain = SplitConfig(
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=1
         )
         for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
-            found = _with_rings(replace(made, reuse=reuse), ctas)
+            found = _with_rings(replace(plain, reuse=reuse), ctas)
             if found is not None:
-                yield found
+                made.append(found)
+    return tabled(tuple(sorted(made, key=lambda config: (config.cluster, config.reuse, -config.weight_bytes))))
 
 
-def _height(m: int) -> int:
-    return next(height for height in HEIGHTS if height >= m)
+def _height(m: int, multiple: int) -> int:
+    return next(height for height in HEIGHTS if height >= m and height % multiple == 0)
 
 
 def _pieces(bm: int, split: int) -> int:
@@ -189,11 +246,23 @@ def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
 
 
 @cache
-def choose_split(m: int, n: int, k: int) -> SplitConfig:
+def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
     In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    return min(candidates(m, k), key=lambda c: (predicted(c, m, n, k), c.cluster, c.reuse, -c.weight_bytes))
+    return best_split(m, n, k, a_rows, b_rows)[0]
+
+
+def best_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> tuple[SplitConfig, float]:
+    """The configuration with the least predicted time, and that; `a_rows`, `b_rows`: the operands lie along K."""
+    table = table_for(m, a_rows)
+    took = predicted_all(table, m, n, k)
+    _, _, split, stages, bk = table.fields[:5]
+    took[split > -(-k // bk)] = np.inf
+    if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
+        took[stages * bk < SHORT_RING] *= H200.split.short_ring_factor
+    best = int(np.argmin(took))
+    return table.configs[best], float(took[best])

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.kernels.matrices import HALVES, empty, has_work, info_of, is_among, refused, require_config, require_vector
+from phalanx.kernels.matrices import (
+    FLOATS,
+    HALVES,
+    empty,
+    has_work,
+    info_of,
+    is_among,
+    refused,
+    require_config,
+    require_vector,
+)
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, choose_split
@@ -19,10 +29,10 @@ def split_k_matmul(
 ) -> Any:
     """``activation(a @ b + bias)`` for an `a` of few rows (1 to 512): the weights `b` stream in once.
 
-    `a` (M, K) and `b` (K, N) bf16 or f16, on one device; `b` as the `.T` of contiguous (N, K) weights, or contiguous
-    itself. `bias` (N,) of any float type, `activation` "relu", "gelu", "gelu_tanh" or "silu". `out` (M, N) of the
+    `a` (M, K) and `b` (K, N) bf16 or f16, on one device; both contiguous, or the `.T` of
+    what is. `bias` (N,) of any float type, `activation` "relu", "gelu", "gelu_tanh" or "silu". `out` (M, N) of the
     operands' type or f32. Sums are f32 all the way. What the copy engine can't read (rows that do not begin at multiples
-    of 16 bytes, an `a` that is not contiguous along K) is copied first, with a `CopyWarning`. sm_90a, or the simulator: on
+    of 16 bytes) is copied first, with a `CopyWarning`. sm_90a, or the simulator: on
     Blackwell `matmul` takes such products, too.
     Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
@@ -37,7 +47,7 @@ def split_k_matmul(
         raise refused(
             f"split_k_matmul on {target.device.arch}, which has no wgmma", "use px.kernels.matmul, which takes few rows too"
         )
-    if m > MOST_ROWS:
+    if m > MOST_ROWS and config is None:
         raise refused(f"a has {m} rows", f"this kernel is for at most {MOST_ROWS}")
     if not is_among(activation, ACTIVATIONS):
         raise refused(
@@ -54,23 +64,32 @@ def split_k_matmul(
         return out
     if k == 0:
         raise refused("a has no columns", "the sum over none of them is the bias alone: write that")
-    settings = require_config(config, SplitConfig) or choose_split(m, n, k)
-    a_recipe, _, a_note = operand_recipe("a", a, AS_IT_IS, -1, by="split_k_matmul", along_k_only=True)
-    b_recipe, rows, b_note = operand_recipe("b", b, AS_IT_IS, -2, by="split_k_matmul")
+    launch_split(a, b, bias, activation, out, require_config(config, SplitConfig))
+    return out
+
+
+def launch_split(
+    a: Any, b: Any, bias: Any, activation: str | None, out: Any, config: SplitConfig | None, *, bias_of_rows: bool = False
+) -> None:
+    """The launch itself, of arguments that go together; with `bias_of_rows` the bias has an element for each row of `a`."""
+    a_recipe, a_rows, a_note = operand_recipe("a", a, AS_IT_IS, -1, by="split_k_matmul")
+    b_recipe, b_rows, b_note = operand_recipe("b", b, AS_IT_IS, -2, by="split_k_matmul")
     for note in (a_note, b_note):
         if note is not None:
             warn(note)
+    (m, n), k = tuple(out.shape), a.shape[1]
+    result = info_of("out", out, FLOATS)
     flipped = result.strides[0] == 1 and not result.contiguous_inner  # as the product of few columns asks for it
     stored, lies = out, result
     if flipped:
         stored = out.swapaxes(-1, -2)
         lies = info_of("out", stored, (result.dtype_name,))
+    settings = config or choose_split(m, n, k, a_rows, b_rows)
     split_ring[settings.grid(m, n)](
-        a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=rows, FLIPPED=flipped,
-        WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None, ACTIVATION=activation,
-        **settings.constants(),
+        a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=b_rows, A_ROWS=a_rows,
+        FLIPPED=flipped, WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None,
+        BIAS_OF_ROWS=bias_of_rows, ACTIVATION=activation, **settings.constants(),
     )
-    return out
 
 
 __all__ = ["SplitConfig", "choose_split", "split_k_matmul"]

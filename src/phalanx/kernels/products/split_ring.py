@@ -85,6 +85,7 @@ class Rings:
     STAGGER: bool
     HINTS: bool
     ROWS: bool
+    A_ROWS: bool
 
     def column(self, step):
         """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
@@ -113,7 +114,8 @@ class Rings:
                 a_stage, k = self.a_ring.stage, part * AK
                 self.a_full[a_stage].wait(self.a_ring.parity)
                 weights = self.w[w_stage][:, k : k + AK] if self.ROWS else self.w[w_stage][k : k + AK].T
-                px.wgmma(weights, self.a[a_stage].T, acc, accumulate=True if part > 0 else step > self.first)
+                rows = self.a[a_stage].T if self.A_ROWS else self.a[a_stage]
+                px.wgmma(weights, rows, acc, accumulate=True if part > 0 else step > self.first)
                 px.wgmma_commit()
                 px.wgmma_wait(self.LAG)
                 if self.LAG == 0:
@@ -146,11 +148,18 @@ class Rings:
                 if (step - self.first) * self.PARTS + part >= DEPTH:
                     self.a_empty[stage].wait(self.a_ring.parity ^ 1)
                 with self.a_full[stage].transaction():
-                    px.tma.load(
-                        A[first_row : first_row + share, start : start + AK],
-                        self.a[stage][y * share : y * share + share], self.a_full[stage],
-                        multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
-                    )
+                    if self.A_ROWS:
+                        px.tma.load(
+                            A[first_row : first_row + share, start : start + AK],
+                            self.a[stage][y * share : y * share + share], self.a_full[stage],
+                            multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
+                        )
+                    else:
+                        px.tma.load(
+                            A[start : start + AK, first_row : first_row + share],
+                            self.a[stage][:, y * share : y * share + share], self.a_full[stage],
+                            multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
+                        )
                 self.a_ring.advance()
         if self.CN > 1:
             for _ in range(DEPTH):
@@ -245,12 +254,13 @@ class Sums:
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
-    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False,
-    ACTIVATION=None
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, A_ROWS=True, FLIPPED=False, WHOLE=True,
+    BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
-    With FLIPPED it is stored in C.T, as the tensor cores hold it.
+    A is (M, K), or (K, M) without A_ROWS; B is (N, K), or (K, N) without ROWS. With FLIPPED the tile is stored in C.T, as
+    the tensor cores hold it; with BIAS_OF_ROWS a bias has an element for each row of A, else for each row of B.
     The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
     A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast. A launch lasts some 40
     us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
@@ -260,10 +270,10 @@ def split_ring(
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared((STAGES - AHEAD, BM, BK // PARTS), A.dtype)
+    a = px.shared((STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, BM), A.dtype)
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
-    steps = px.cdiv(A.shape[1], BK)
+    steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
     turn = 0
     if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
@@ -282,7 +292,7 @@ def split_ring(
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
-        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, ROWS,
+        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, ROWS, A_ROWS,
     )  # fmt: skip
     wait_for_prior_launch()
 
@@ -294,10 +304,12 @@ def split_ring(
         for q in px.static_range(most):
             if q * SPLIT + s < PIECES:
                 c = tile.total(acc, q, BN)
-                if BIASED:
+                summed = m + (q * SPLIT + s) * width
+                if BIASED and BIAS_OF_ROWS:
+                    c = c + px.load(BIAS[summed : summed + width]).to(px.f32).reshape(1, width)
+                elif BIASED:
                     c = c + px.load(BIAS[n : n + BN]).to(px.f32).reshape(BN, 1)
                 px.store(out[q] if FLIPPED else out[q].T, activate(c, ACTIVATION).to(C.dtype))
-                summed = m + (q * SPLIT + s) * width
                 top, left = (n, summed) if FLIPPED else (summed, n)
                 for row in px.static_range(0, high, at_once):
                     stored = px.load(out[q, row : row + at_once])

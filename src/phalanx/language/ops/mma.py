@@ -8,14 +8,14 @@ from phalanx.ir.ops.wgmma import WgmmaCommit
 from phalanx.ir.tensor_kinds import Objection as NoKind
 from phalanx.ir.tensor_kinds import kind_of
 from phalanx.ir.types import TileType, f32
-from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedView, in_shared
+from phalanx.ir.values import Value
+from phalanx.ir.views import SharedView
+from phalanx.ir.wgmma_rules import Objection, place_objection
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe
 from phalanx.language.operators import dtype_of, is_tile, shape_of
 from phalanx.language.ops.wgmma import (
-    Objection,
     Product,
     operand,
     operand_dtype,
@@ -24,13 +24,6 @@ from phalanx.language.ops.wgmma import (
     shape_of_operand,
     wait_for_groups,
 )
-
-ATOM_ROWS = 8
-"""Rows of shared memory that `wgmma` reads together."""
-WGMMA_CHUNK = 16
-"""Bytes on whose multiples it begins."""
-NARROWEST_ROW = 32
-"""Bytes of a row of shared memory that it reads."""
 
 
 @builtin("dot")
@@ -56,7 +49,7 @@ def dot(
         return scaled_dot(ctx, a, b, acc, scale_a, scale_b)
     product = read_product(ctx, "px.dot", a, b, acc)
     shared_axis = require_along(ctx, "px.dot", along)
-    objection = product.objection(ctx, shared_axis) or place_objection(product, "a") or place_objection(product, "b")
+    objection = product.objection(ctx, shared_axis) or place_objection("a", product.a) or place_objection("b", product.b)
     if objection is None:
         result = product.emit(ctx, acc is not None, False, shared_axis, fused=True)
         ctx.emit(WgmmaCommit(loc=ctx.loc))
@@ -68,9 +61,8 @@ def dot(
     remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
     ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot"))
     result = Value(product.acc.type, product.acc.name)
-    ctx.emit(
-        Mma(product.a, product.b, None if acc is None else product.acc, ctx.agent.warps, result, loc=ctx.loc)
-    )
+    old = None if acc is None else product.acc
+    ctx.emit(Mma(product.a, product.b, old, ctx.agent.warps, result, along=shared_axis, loc=ctx.loc))
     return result
 
 
@@ -129,25 +121,6 @@ def _refuse_unpacked(ctx: Builder, what: str, item: SharedView | Value, k_axis: 
         ctx.fail(f"{what} is a register tile of {operand_dtype(item)}", "give a view of shared memory, which is packed")
     if item.kept[k_axis] != len(item.buffer.shape) - 1:
         ctx.fail(f"{what} is not contiguous along K", f"let '{item.buffer.name}' be (rows, K), and write b.T for b")
-
-
-def place_objection(product: Product, name: str) -> Objection | None:
-    """What of a buffer's shape, or of where a view begins in it, keeps `wgmma` from reading it."""
-    view = product.a if name == "a" else product.b
-    if not in_shared(view):
-        return None
-    buffer, item = view.buffer, view.dtype.itemsize
-    rows, columns = buffer.shape[-2:]
-    if rows % ATOM_ROWS:
-        return f"{name} is in '{buffer.name}', whose {rows} rows are not a multiple of {ATOM_ROWS}", ""
-    if columns * item % NARROWEST_ROW:
-        return f"{name} is in '{buffer.name}', whose rows have {columns * item} bytes, no multiple of {NARROWEST_ROW}", ""
-    row, column = view.offsets[-2:]
-    if isinstance(row, Const) and int(row.value) % ATOM_ROWS:
-        return f"{name} begins at row {row.value} of '{buffer.name}', no multiple of {ATOM_ROWS}", ""
-    if isinstance(column, Const) and int(column.value) * item % WGMMA_CHUNK:
-        return f"{name} begins at byte {int(column.value) * item} of the rows of '{buffer.name}'", ""
-    return None
 
 
 def block_objection(product: Product) -> Objection | None:

@@ -59,4 +59,5 @@ def persistent(ctx: Builder, n: object, schedule: object = None) -> RangeObject 
         return TilesObject(DrawnTiles(tiles, schedule))
     if schedule is None:
         ctx.notes.append(Note(_BY_DEFAULT, ctx.loc))
-    return RangeObject(RunTimeRange(ctx.cluster_id(None), tiles, ctx.cluster_count(), dealt=True))
+    free = schedule is None
+    return RangeObject(RunTimeRange(ctx.cluster_id(None), tiles, ctx.cluster_count(), dealt=True, unordered=free))

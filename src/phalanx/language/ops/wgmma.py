@@ -5,10 +5,11 @@ from __future__ import annotations
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.ops.tile import Empty
-from phalanx.ir.ops.wgmma import ACCUMULATORS, ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaWait
+from phalanx.ir.ops.wgmma import ACCUMULATORS, Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, DType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, in_shared
+from phalanx.ir.wgmma_rules import Objection, major_objection, shape_objection
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe, require_condition
@@ -16,11 +17,7 @@ from phalanx.language.operators import dtype_of, is_tile, shape_of
 from phalanx.language.ops.tma_operands import refuse_rows_by_index
 from phalanx.language.values import ViewValue
 
-MAX_N = 256
 MAX_GROUPS = 7
-
-Objection = tuple[str, str]
-"""What stands against an instruction, and the remedy."""
 
 
 @builtin("wgmma", inout="acc")
@@ -118,7 +115,7 @@ class Product:
             )
         return (
             found
-            or shape_objection(ctx, self.what, *self.shape, self.dtype, along)
+            or shape_objection(self.what, *self.shape, self.dtype, along, ctx.agent.warps)
             or major_objection(self.what, "a", self.a, 1)
             or major_objection(self.what, "b", self.b, 0)
         )
@@ -260,56 +257,3 @@ def accumulator_dtypes(ctx: Builder, what: str, a: DType, b: DType) -> tuple[DTy
             "both bf16, both f16, both f32 (as tf32), 8-bit floats in any mix, or 8-bit integers in any mix",
         )
     return found
-
-
-def shape_objection(ctx: Builder, what: str, m: int, n: int, k: int, dtype: DType, along: str) -> Objection | None:
-    """What of the product's shape `wgmma` does not have, if anything."""
-    groups = ctx.agent.warps // WARPGROUP
-    plural = "s" if groups > 1 else ""
-    high, wide = (groups, 1) if along == "m" else (1, groups)
-    if m % (ROWS * high):
-        over = f" over {groups} warpgroup{plural}" if along == "m" else ""
-        return (
-            f"{what}: M = {m} rows{over}",
-            f"make M a multiple of {ROWS * high}: {ROWS} rows for each warpgroup of the role",
-        )
-    if high & (high - 1) and m != ROWS * high:
-        return f"{what}: M = {m} rows over {groups} warpgroups", f"with {groups} warpgroups M is {ROWS * groups}"
-    if n % wide or (wide > 1 and (n // wide) & (n // wide - 1)):
-        return (
-            f"{what}: N = {n} columns over {groups} warpgroups",
-            f"make N / {groups} a power of two, or let them share the rows",
-        )
-    step = 16 if dtype.is_integer and n // wide > 32 else 8
-    if n // wide % step or not 8 <= n // wide <= MAX_N:
-        each = " for each warpgroup" if wide > 1 else ""
-        multiples = f"a multiple of {step} from 8 to {MAX_N}"
-        if step > 8:
-            multiples = f"8 or 24, or a multiple of {step} up to {MAX_N}, for 8-bit integers"
-        return (
-            f"{what}: N = {n}" + f" over {groups} warpgroups" * (wide > 1),
-            f"N is {multiples}{each}: use several accumulators for wider tiles",
-        )
-    least = STEP_BYTES // dtype.itemsize
-    if k % least:
-        return f"{what}: K = {k}", f"K is a multiple of {least} for {dtype}"
-    return None
-
-
-def major_objection(what: str, name: str, item: SharedView | Value, k_axis: int) -> Objection | None:
-    """Which axis of the buffer is contiguous: K, or for 16-bit types the other one."""
-    if isinstance(item, Value):
-        return None
-    last = len(item.buffer.shape) - 1
-    if last not in item.kept or set(item.kept) != {last - 1, last}:
-        return (
-            f"{what}: {name} is not a matrix of the last two axes of '{item.buffer.name}'",
-            "index the leading axes by integers: buffer[stage]",
-        )
-    if item.kept[k_axis] == last or item.dtype.bits == 16:
-        return None
-    rows = "M" if name == "a" else "N"
-    return (
-        f"{what}: {name} is contiguous along {rows}, which the hardware reads for 16-bit types only",
-        f"let '{item.buffer.name}' be contiguous along K: shape ({rows}, K){', and write b.T' * (name == 'b')}",
-    )

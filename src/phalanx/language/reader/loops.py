@@ -16,6 +16,7 @@ from phalanx.language.builder import Builder, freeze, operand
 from phalanx.language.objects import DrawnTiles, Number, RunTimeRange, Unavailable, as_object, describe
 from phalanx.language.operators import cast, dtype_of, promote
 from phalanx.language.reader.expressions import Expressions
+from phalanx.language.reader.pipelined import check_body
 from phalanx.language.reader.python_calls import length_of
 from phalanx.language.reader.state import (
     Exits,
@@ -198,7 +199,13 @@ class Loops(Expressions):
             self.state[key] = index
 
         def build(body: list[Op], label: Label) -> Op:
-            return For(index, start, stop, step, freeze(body), label, items.unroll, items.dealt, loc=loc)
+            made = For(
+                index, start, stop, step, freeze(body), label, items.unroll, items.dealt, items.pipelined, items.unordered,
+                loc=loc,
+            )
+            if items.pipelined is not None:
+                check_body(self.ctx, made)
+            return made
 
         self.runtime_loop(node, node.body, Form(head, build))
         self.state[key] = gone

@@ -19,16 +19,16 @@ from phalanx.runtime.device.arrays import ITEM_BYTES
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
 # but for copies that put room between them (16U4_ALIGN16B, 16U6_ALIGN16B).
-_DATA_TYPES = {
+DATA_TYPES = {
     "u8": 0, "i8": 0, "bool": 0, "f8e4m3": 0, "f8e5m2": 0, "f8e8m0": 0, "f6e2m3": 0, "f6e3m2": 0, "u16": 1,
     "i16": 1, "u32": 2, "i32": 3, "u64": 4, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
 }  # fmt: skip
-_EXPANDED_TYPES = {"f4e2m1": 14, "f6e2m3": 15, "f6e3m2": 15}
-_PACKED_SHARES = {"f4e2m1": (2, 1), "f6e2m3": (4, 3), "f6e3m2": (4, 3)}
+EXPANDED_TYPES = {"f4e2m1": 14, "f6e2m3": 15, "f6e3m2": 15}
+PACKED_SHARES = {"f4e2m1": (2, 1), "f6e2m3": (4, 3), "f6e3m2": (4, 3)}
 """How many elements share how many bytes of an array that such a copy reads."""
-_SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-_WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
-_L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
+L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _ADDRESSES = 512  # descriptors kept per geometry
 _GEOMETRIES = 64  # geometries kept per kernel
 
@@ -82,7 +82,7 @@ def geometry(
         )
     if max(dims) > MAX_DIM:
         raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
-    count, nbytes = _PACKED_SHARES[dtype] if slot.expands else (1, item)
+    count, nbytes = PACKED_SHARES[dtype] if slot.expands else (1, item)
     chunk = EXPANDED_ALIGNMENT if slot.expands else COPY_CHUNK
     byte_strides = tuple(
         _byte_stride(what, shape[axis], strides[axis] * nbytes // count, item, chunk) for axis in order[1:]
@@ -168,7 +168,7 @@ class Encoder:
         address = ctypes.addressof(self._scratch)
         self._address = address + -address % TENSOR_MAP_BYTES
         self._alignment = EXPANDED_ALIGNMENT if shape.expands else COPY_CHUNK
-        types = _EXPANDED_TYPES if shape.expands else _DATA_TYPES
+        types = EXPANDED_TYPES if shape.expands else DATA_TYPES
         self._before = (self._address, types[shape.dtype], rank)
         self._after = (
             (ctypes.c_uint64 * rank)(*shape.dims),
@@ -176,8 +176,8 @@ class Encoder:
             (ctypes.c_uint32 * rank)(*shape.box),
             (ctypes.c_uint32 * rank)(*(1,) * rank),
             0,  # no interleave
-            _WIDE_SWIZZLE if shape.wide else _SWIZZLES[shape.swizzle],
-            _L2_PROMOTIONS[shape.l2_promotion],
+            WIDE_SWIZZLE if shape.wide else SWIZZLES[shape.swizzle],
+            L2_PROMOTIONS[shape.l2_promotion],
             int(shape.fill_nan),
         )
         self._lock = threading.Lock()  # of the scratch: launches of several threads may share a geometry

@@ -13,6 +13,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key, put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.overlaps import watched_by
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -24,7 +25,7 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
-from phalanx.runtime.launch.targets import require_target, split_target
+from phalanx.runtime.launch.targets import require_pipelined, require_target, split_target
 from phalanx.runtime.launch.watchdog import run_watched
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class BoundLaunch:
             return False
         if 0 in grid:
             return False
+        if replay.watched is not None and (len(args) <= replay.watched.last or replay.watched.overlap(args)):
+            return False
         if not replay.none_at:
             return replay.launcher.try_launch(grid, args)
         for n in replay.none_at:
@@ -113,7 +116,7 @@ class BoundLaunch:
             return
         kernel = self.kernel
         with debugging(kernel):
-            named, arch = split_target(kernel, given)
+            named, arch, pipelined = split_target(kernel, given)
             constants = kernel.bind_constants(named)
             arguments = read_arguments(kernel, args)
             by_fit = leaves_grid(self.grid)
@@ -122,6 +125,10 @@ class BoundLaunch:
                 grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
             ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
+            watched = watched_by(specialisation, arguments) if pipelined else None
+            overlap = watched is not None and watched.overlap(args)
+            if not pipelined or overlap:
+                specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
             fitting = specialisation.fitting(self.grid, arguments, numbers=ordinal is None) if by_fit else None
@@ -141,6 +148,10 @@ class BoundLaunch:
                 refuse_recording()
                 run_watched(launcher, compiled, grid, values, ordinal)
                 return
+            if overlap:  # another call may have the same geometry, and no overlap
+                refuse_recording()
+                launcher.launch(grid, values, infos=infos)
+                return
             items = tuple(given.items())
             key = (call_key(args, [a.info for a in arguments])[0], items)
             again = key in self.memory.kept
@@ -151,10 +162,14 @@ class BoundLaunch:
             kinds = tuple(map(type, given.values()))
             replay = Replay(
                 specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
-                grid if by_fit else None,
+                grid if by_fit else None, watched,
             )
-            record_launch(replay, grid, values, infos)
-            if not (given or none_at or specialisation.reading.captured) and (by_fit or self.plain_grid is not None):
+            if watched is None:
+                record_launch(replay, grid, values, infos)
+            else:
+                refuse_recording()  # a repeated call looks at nothing but pointers, which may overlap then
+            plain = not (given or none_at or specialisation.reading.captured or watched is not None)
+            if plain and (by_fit or self.plain_grid is not None):
                 self.last = partial(launcher.try_launch, grid)  # this grid was launched, so it is a good one
             self.memory.keep(key, replay if again else None)
             self.memory.latest[items] = replay
@@ -303,12 +318,13 @@ def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> C
 
 
 def compile(
-    bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, **constants: Any
+    bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, pipelined: bool = True,
+    **constants: Any,
 ) -> Compiled:
     """Compiles a kernel without running it; arguments may be `px.spec(shape, dtype)` instead of data.
 
     Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a; sm_100a, sm_103a, sm_107a, sm_110a and their `f`
-    forms; sm_120a, sm_121a. Example::
+    forms; sm_120a, sm_121a. `pipelined=False` leaves loops over `px.pipelined` as they are written. Example::
 
         made = px.compile(copy[64], px.spec((4096, 4096), px.f32), px.spec((4096, 4096), px.f32), arch="sm_90a")
         print(made.source)
@@ -326,6 +342,7 @@ def compile(
         if not leaves_grid(bound.grid):
             normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
         specialisation = specialise(kernel, arguments, bound_constants)
+        specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
         if leaves_grid(bound.grid):
             specialisation.fitting(bound.grid, arguments, numbers=False)
         return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)

@@ -37,6 +37,7 @@ from phalanx.runtime.device.arrays import (
 
 if TYPE_CHECKING:
     from phalanx.runtime.launch.launcher import Launcher
+    from phalanx.runtime.launch.overlaps import Watched
     from phalanx.runtime.launch.specialise import Specialisation
 
 GEOMETRIES = 1024
@@ -97,16 +98,18 @@ class Replay:
     """One launch of a kernel on a GPU, and what must still hold for another one to be like it.
 
     `given` are the constants that were passed, as an exact key where equal ones may mean different things; `none_at` says
-    where the arguments were None. `fitting_grid` is what `px.auto` was as the grid; None where a grid was given.
+    where the arguments were None. `fitting_grid` is what `px.auto` was as the grid; None where a grid was given. `watched`:
+    arguments that may not share memory.
     """
 
     __slots__ = (
         "captured", "cluster", "constants", "fitting_grid", "given", "kinds", "launcher", "none_at", "specialisation",
+        "watched",
     )
 
     def __init__(
         self, specialisation: Specialisation, launcher: Launcher, none_at: tuple[int, ...], kinds: tuple[type, ...],
-        given: Any, fitting_grid: tuple[int, int, int] | None = None,
+        given: Any, fitting_grid: tuple[int, int, int] | None = None, watched: Watched | None = None,
     ) -> None:
         self.specialisation = specialisation
         self.launcher = launcher
@@ -114,6 +117,7 @@ class Replay:
         self.kinds = kinds
         self.given = given
         self.fitting_grid = fitting_grid
+        self.watched = watched
         self.cluster = specialisation.reading.function.cluster
         self.captured = specialisation.reading.captured
         self.constants = specialisation.constants
@@ -162,6 +166,18 @@ def refuse_recording() -> None:
     for one in RECORDINGS:
         if one.thread == threading.get_ident():
             one.refused = True
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Launches of this thread meanwhile are no part of what is recorded, and go the short ways: measurements."""
+    mine = [one for one in RECORDINGS if one.thread == threading.get_ident()]
+    for one in mine:
+        RECORDINGS.remove(one)
+    try:
+        yield
+    finally:
+        RECORDINGS.extend(mine)
 
 
 # Calls of library functions --------------------------------------------------------------------------------

@@ -16,24 +16,38 @@ from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
 from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
+from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
+from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
-from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_products, prepare_common, prepare_for
+from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
+SOME_SIZE = 4096
+"""Stands for a size with a name where a number is needed and any one does: a kernel's types do not depend on it."""
 
 
 @frozen
 class Spec:
-    """An array that is described instead of given, for `px.compile`."""
+    """An array that is described instead of given, for `px.compile` and `px.export`.
+
+    `names` has a name for every axis whose size only the caller of an exported function knows, and "" for the others; it is
+    empty where all are numbers. In `shape` such a size is `SOME_SIZE`.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
     aligned: bool = True
     dense: bool = False
+    names: tuple[str, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int | str, ...]:
+        """The size of every axis: a number or a name."""
+        return tuple(name or size for name, size in zip(self.names or ("",) * len(self.shape), self.shape, strict=True))
 
     def nbytes(self, count: int) -> int:
         """The bytes that so many neighbours take in memory."""
@@ -43,14 +57,25 @@ class Spec:
 def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False) -> Spec:
     """Stands for an array of that shape and dtype where only its type matters; `dense` as in `px.packed`.
 
+    A size may be a name, ``px.spec(("m", 4096), px.bf16)``: what `px.export` writes takes it when it is called. Rows of such
+    a length begin at multiples of 16 bytes unless `aligned=False`; that is checked then.
     Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32), arch="sm_90a")``.
     """
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    names = tuple(size if isinstance(size, str) else "" for size in given)
+    wrong = [name for name in names if name and not (name.isidentifier() and name.isascii())]
+    sizes = tuple(SOME_SIZE if name else size for name, size in zip(names, given, strict=True))
     if not isinstance(dtype, DType):
         raise Error(
             f"px.spec needs a px dtype, not {dtype!r}",
             location=caller_location(),
             remedy="e.g. px.spec((64, 64), px.f32)",
+        )
+    if wrong:
+        raise Error(
+            f"px.spec has a size with the name {wrong[0]!r}",
+            location=caller_location(),
+            remedy='a name is an identifier, e.g. px.spec(("m", 64), px.f32)',
         )
     if not all(isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MAX_AXIS for size in sizes):
         raise Error(
@@ -64,7 +89,7 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False)
             location=caller_location(),
             remedy=f"{dtype.per_byte} neighbours share a byte: make the last axis a multiple of {dtype.per_byte}",
         )
-    found = Spec(sizes, dtype, aligned, is_dense(dtype, dense))
+    found = Spec(sizes, dtype, aligned, is_dense(dtype, dense), names if any(names) else ())
     if found.dense and (not sizes or sizes[-1] % 4):
         raise Error(
             f"px.spec of {sizes} elements of {dtype}, which lie four to three bytes",
@@ -96,8 +121,9 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
-        even = bool(value.shape) and value.nbytes(value.shape[-1]) % COPY_CHUNK == 0
-        inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even)
+        promised = bool(value.names) and bool(value.names[-1])
+        even = bool(value.shape) and not promised and value.nbytes(value.shape[-1]) % COPY_CHUNK == 0
+        inner = value.aligned and (math.prod(value.shape[:-1]) <= 1 or even or promised)
         chunk = () if inner or not value.aligned else _chunk_of(value)
         return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even, chunk, value.dense))
     try:
@@ -141,6 +167,19 @@ class Specialisation:
     _common: dict[int, Function] = field(default_factory=dict)
     _prepared: dict[Arch, Function] = field(default_factory=dict)
 
+    @functools.cached_property
+    def plain(self) -> Specialisation:
+        """The same with its loops as they are written, what `px.pipelined` says of them left out; itself without any."""
+        function = without_pipelining(self.reading.function)
+        if function is self.reading.function:
+            return self
+        return Specialisation(self.kernel, self.constants, replace(self.reading, function=function))
+
+    @functools.cached_property
+    def watched(self) -> Pairs:
+        """Which arguments must not share memory, if loops are to run ahead."""
+        return watched_pairs(self.reading.function)
+
     @property
     def prepared(self) -> Function:
         """The IR after all passes, for the first target that has all of the kernel's instructions."""
@@ -160,7 +199,7 @@ class Specialisation:
         found = self._prepared.get(arch)
         if found is None:
             function = self.reading.function
-            if has_own_products(function, arch):
+            if has_own_form(function, arch):
                 found = self._prepared[arch] = prepare_for(function, arch)
                 return found
             common = self._common.get(arch.shared_limit)

@@ -5,14 +5,19 @@ What depends on the target is decided here, before the simulator or the compiler
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.archs import ARCHS, USUAL, Arch, Feature, arch_of
-from phalanx.ir.core import Function
+from phalanx.ir.core import Function, Note
 from phalanx.language.kernel import Kernel
 from phalanx.location import Location
+from phalanx.passes.operand_staging import stage_operands
 from phalanx.passes.pipeline import prepare
+from phalanx.passes.pipelining.staging import Refusals
+from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, write_loops
+from phalanx.passes.sharing import needs_sharing
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
@@ -24,16 +29,74 @@ def prepare_for(function: Function, arch: Arch | None = None) -> Function:
     Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
     """
     chosen = default_arch(function) if arch is None else arch
-    if has_own_products(function, chosen):
-        return _with_tensor_memory(function, chosen)
-    return choose_products(prepare_common(function, chosen), chosen)
+    if has_pipelined(function):
+        return _with_loops_written(function, chosen)
+    return _prepare(function, chosen)
+
+
+def _prepare(function: Function, arch: Arch) -> Function:
+    """The prepared kernel, with operands of `px.dot` in shared memory where that is faster and there is room for them."""
+    staged = stage_operands(function, arch)
+    if staged is not function:
+        prepared = _prepared_if_it_fits(staged, arch)
+        if prepared is not None:
+            return prepared
+        why = "operands of px.dot stay in registers: shared memory has no room for them"
+        function = dataclasses.replace(function, notes=(*function.notes, Note(why, function.loc, "px.dot")))
+    return _prepare_products(function, arch)
+
+
+def _prepare_products(function: Function, arch: Arch) -> Function:
+    if arch.has((Feature.TCGEN05,)) and has_own_products(function, arch):
+        return _with_tensor_memory(function, arch)
+    return choose_products(prepare_common(function, arch), arch)
+
+
+def has_own_form(function: Function, arch: Arch) -> bool:
+    """Whether what the passes make of a kernel depends on more of the target than its shared memory."""
+    return has_pipelined(function) or has_own_products(function, arch)
+
+
+def _with_loops_written(function: Function, arch: Arch) -> Function:
+    """The prepared kernel with its loops over `px.pipelined` written out, and rings that fit.
+
+    Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room
+    than was thought there is a stage less, and a region that the copy engine refuses then is brought by threads.
+    """
+    from phalanx.cuda.lower.lower import ring_problem
+
+    most, refusals = MOST_STAGES, Refusals()
+    while True:
+        made = write_loops(function, arch, most, refusals)
+        prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
+        problem = ring_problem(prepared, arch)
+        if problem is None:
+            return prepared
+        if isinstance(problem, Error):
+            new = Refusals(refusals.copies | {problem.location})
+            if new == refusals:
+                return prepared  # not the rings' doing: an error of `lower`
+            refusals = new
+        elif made.stages > LEAST_STAGES:
+            most = made.stages - 1
+        else:
+            return prepared
+
+
+def _prepared_if_it_fits(function: Function, arch: Arch) -> Function | None:
+    """The prepared kernel; None where it needs more shared memory than the target has, or can't be prepared so."""
+    try:
+        prepared = _prepare_products(function, arch)
+    except Error:
+        return None
+    return None if needs_sharing(prepared, arch, _fits) else prepared
 
 
 def has_own_products(function: Function, arch: Arch) -> bool:
-    """Whether a kernel has a `px.dot` that may work in tensor memory, so that the passes see another kernel."""
-    if not arch.has((Feature.TCGEN05,)):
-        return False
-    return any(op.replaceable or op.product is not None for op in function.walk())
+    """Whether a kernel has a `px.dot` that the target may do in a way of its own, so that the passes see another kernel."""
+    if any(op.product is not None for op in function.walk()):
+        return True
+    return arch.has((Feature.TCGEN05,)) and any(op.replaceable for op in function.walk())
 
 
 def _with_tensor_memory(function: Function, arch: Arch) -> Function:
@@ -101,12 +164,29 @@ def named_arch(arch: Any) -> Arch | None:
     return arch_of(arch)
 
 
-def split_target(kernel: Kernel, given: dict[str, Any]) -> tuple[dict[str, Any], Arch | None]:
-    """The constants of a launch, and the target that its `arch=` names, unless the kernel has a constant of that name."""
-    if "arch" not in given or "arch" in kernel.constants or "arch" in kernel.required:
-        return given, None
+def split_target(kernel: Kernel, given: dict[str, Any]) -> tuple[dict[str, Any], Arch | None, bool]:
+    """The constants of a launch; the target that its `arch=` names; whether loops pipeline themselves (`pipelined=`).
+
+    A constant of the kernel that has such a name goes before.
+    """
+    named = {name for name in ("arch", "pipelined") if name in given and not _has_constant(kernel, name)}
+    if not named:
+        return given, None, True
     constants = dict(given)
-    return constants, named_arch(constants.pop("arch"))
+    arch = named_arch(constants.pop("arch")) if "arch" in named else None
+    pipelined = require_pipelined(constants.pop("pipelined")) if "pipelined" in named else True
+    return constants, arch, pipelined
+
+
+def _has_constant(kernel: Kernel, name: str) -> bool:
+    return name in kernel.constants or name in kernel.required
+
+
+def require_pipelined(pipelined: Any) -> bool:
+    """What users give as `pipelined=`: whether loops over px.pipelined are more than plain ones."""
+    if not isinstance(pipelined, bool):
+        raise Error(f"pipelined={pipelined!r}", remedy="it is True or False: whether loops over px.pipelined run ahead")
+    return pipelined
 
 
 def _fits(function: Function, limit: int) -> bool:

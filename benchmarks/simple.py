@@ -1,0 +1,325 @@
+"""Loops of `examples/simple` beside the library's kernels, cuBLAS, Triton and TileLang, bf16, with their lines of code.
+
+    python benchmarks/simple.py                              six products and five attentions, in bursts and steady
+    python benchmarks/simple.py --only matmul --peers cublas triton --modes burst
+
+Products: C = A @ B.T as `benchmarks/gemm.py` measures it; Triton is its persistent TMA matmul, TileLang `T.Pipelined`, each
+with the fastest of its settings for a shape. Attention: no mask; 4 L^2 D operations a head; Triton and TileLang run the
+same loop (`simple_triton.py`, `simple_tilelang.py`). Results are compared with f32 (products) and float64 (some heads)
+first, ours with bounded waits. Lines are those of the kernel alone: no blank ones, no comments, no docstrings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import io
+import os
+import statistics
+import sys
+import tokenize
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SIMPLE = ROOT / "examples" / "simple"
+NAME = "simple"
+ATTENTIONS = ((64, 4096, 128), (16, 16384, 128), (128, 2048, 128), (32, 8192, 128), (128, 4096, 64))
+"""Heads (of all sequences), length, dim: the rows without a mask of `benchmarks/attention.py`."""
+LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+Run = Callable[[], Any]
+
+
+def example(name: str) -> ModuleType:
+    """A file of `examples/simple`, under a name of its own: benchmarks have files of these names."""
+    sys.path.append(str(SIMPLE))
+    spec = importlib.util.spec_from_file_location(f"simple_{name}", SIMPLE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def lines_of(*functions: Any) -> int:
+    """The lines of functions on which something stands that is neither comment nor docstring."""
+    count = 0
+    for function in functions:
+        text = inspect.getsource(function)
+        used: set[int] = set()
+        before = tokenize.NEWLINE
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in LAYOUT:
+                before = token.type
+                continue
+            if token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+                continue
+            before = token.type
+            used |= set(range(token.start[0], token.end[0] + 1))
+        count += len(used)
+    return count
+
+
+class Simple:
+    """The short matmul as a contender of the GEMM benchmark."""
+
+    name = NAME
+
+    def __init__(self) -> None:
+        import phalanx as px
+
+        self.kernel = example("matmul").matmul
+        self.bound = self.kernel[px.auto]
+
+    def fits(self, m: int, n: int, k: int) -> bool:
+        return True
+
+    def launch(self, a: Any, b: Any, c: Any) -> Run:
+        bound = self.bound
+        return lambda: bound(a, b, c)
+
+    def watched(self, a: Any, b: Any, c: Any) -> Run:
+        from phalanx.runtime.launch.watchdog import bounded_waits
+
+        def run() -> None:
+            with bounded_waits():
+                self.bound(a, b, c)
+
+        return run
+
+
+def products(options: argparse.Namespace) -> dict[str, Any]:
+    """The GEMM benchmark with the short kernel, and its ratios to the library's."""
+    from phalanx.tools.bench.device import TorchDevice
+    from phalanx.tools.bench.gemm import GemmBench, Options, table
+    from phalanx.tools.bench.peers import triton_matmul
+    from phalanx.tools.bench.shapes import LARGE
+
+    if options.settings:
+        triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
+    shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
+    rounds = (options.rounds,) * 3
+    given = Options(shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
+    bench = GemmBench(given, TorchDevice())
+    if "tilelang" in options.peers:
+        compile_tilelang(shapes, options.settings)
+    results = bench.run()
+    for mode in options.modes:
+        print("\n".join(table(results["rows"], mode)), flush=True)
+        told(f"products, {mode}", ratios(results["rows"], mode))
+    lines = {NAME: lines_of(example("matmul").matmul.fn)}
+    with_peer("triton", options.peers, lambda: lines.update(triton=triton_matmul_lines()))
+    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=tilelang_matmul_lines()))
+    print("lines:", lines, flush=True)
+    return {**results, "lines": lines}
+
+
+def compile_tilelang(shapes: Any, count: int) -> None:
+    """All of TileLang's matmuls side by side: a contender would compile the settings of one shape after another's."""
+    try:
+        import tilelang
+
+        from phalanx.tools.bench.peers import tilelang_matmul as peer
+    except ImportError:
+        return
+    chosen = peer.SETTINGS[: count or None]
+    wanted = [(shape.sizes, setting) for shape in shapes for setting in chosen]
+    wanted += [(shape, setting) for shape in peer.TileLang.checks for setting in chosen]
+    tilelang.set_log_level("WARNING")
+    made = tilelang.par_compile([peer.program(*shape, s) for shape, s in wanted], target="cuda", ignore_error=True)
+    known: dict[Any, dict[Any, Any]] = {}
+    for (shape, setting), kernel in zip(wanted, made, strict=True):
+        known.setdefault(shape, {})[setting] = kernel
+    begin = peer.TileLang.__init__
+
+    def init(self: Any, timer: Any) -> None:
+        begin(self, timer)
+        self.compiled.update(known)
+
+    peer.TileLang.__init__, peer.TileLang.settings = init, chosen  # type: ignore[method-assign]
+
+
+def triton_matmul_lines() -> int:
+    from phalanx.tools.bench.peers import triton_kernel
+
+    return lines_of(triton_kernel.matmul.fn, triton_kernel.place.fn)
+
+
+def tilelang_matmul_lines() -> int:
+    from phalanx.tools.bench.peers import tilelang_matmul
+
+    return lines_of(tilelang_matmul.program)
+
+
+def with_peer(name: str, peers: Any, work: Callable[[], Any]) -> Any:
+    """What can be done where a peer takes part and is installed; None elsewhere, and one line where it fails."""
+    if name not in peers:
+        return None
+    try:
+        return work()
+    except Exception as problem:
+        print(f"{name}: left out: {type(problem).__name__}: {str(problem).strip().splitlines()[:1]}", flush=True)
+        return None
+
+
+def ratios(rows: list[dict[str, Any]], mode: str) -> dict[str, list[float]]:
+    """The short kernel's speed over each other's, shape by shape."""
+    mine = [row for row in rows if row["mode"] == mode]
+    times = {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in mine}
+    names = dict.fromkeys(name for name, _ in times if name != NAME)
+    shapes = dict.fromkeys(shape for name, shape in times if name == NAME)
+    return {
+        name: [times[name, shape] / times[NAME, shape] for shape in shapes if (name, shape) in times] for name in names
+    }
+
+
+def told(what: str, found: dict[str, list[float]]) -> None:
+    from phalanx.runtime.device.timing import geometric_mean
+
+    for name, values in found.items():
+        if values:
+            listed = " ".join(f"{value:.3f}" for value in values)
+            mean = geometric_mean(values)
+            print(f"{what}: {NAME} over {name}: {mean:.3f} (lowest {min(values):.3f}; {listed})", flush=True)
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+
+def attentions(options: argparse.Namespace) -> dict[str, Any]:
+    """The short attention beside the library's, Triton's and TileLang's."""
+    shapes = ATTENTIONS if options.rows is None else [ATTENTIONS[n - 1] for n in options.rows if n <= len(ATTENTIONS)]
+    made = with_peer("tilelang", options.peers, lambda: tilelang_attention(shapes, options.settings))
+    rows = [row for shape in shapes for row in one_attention(shape, made, options)]
+    for mode in options.modes:
+        told(f"attention, {mode}", ratios(rows, mode))
+    lines = {NAME: lines_of(example("attention").attention.fn)}
+    with_peer("triton", options.peers, lambda: lines.update(triton=lines_of(__import__("simple_triton").attention.fn)))
+    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=lines_of(__import__("simple_tilelang").program)))
+    print("lines:", lines, flush=True)
+    return {"rows": rows, "lines": lines}
+
+
+def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All contenders on one shape; those that are wrong are left out."""
+    import torch
+
+    import phalanx as px
+    from phalanx.runtime.launch.watchdog import bounded_waits
+
+    heads, length, dim = shape
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    o, bound = torch.empty_like(q), example("attention").attention[px.cdiv(length, 128), heads]
+
+    def short() -> Any:
+        bound(q, k, v, o, D=dim)
+        return o
+
+    contenders: dict[str, Run] = {NAME: short, "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0]}
+    with bounded_waits():
+        short()
+    torch.cuda.synchronize()
+    with_peer("triton", options.peers, lambda: contenders.update(triton=triton_attention(q, k, v, options.settings)))
+    if made is not None:
+        with_peer("tilelang", options.peers, lambda: contenders.update(tilelang=fastest_of(made, shape, q, k, v)))
+    errors = {name: error_of(call(), q, k, v) for name, call in contenders.items()}
+    for name, error in errors.items():
+        if not error < 0.01:
+            print(f"{heads} x {length} x {dim}: {name} has the error {error:.4f}: not timed", flush=True)
+            del contenders[name]
+    return timed(contenders, shape, errors, options) if contenders else []
+
+
+def timed(
+    contenders: dict[str, Run], shape: tuple[int, int, int], errors: dict[str, float], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The times of one shape in each regime, printed as they come."""
+    from phalanx.runtime.device.timing import MODES, take_turns
+    from phalanx.tools.bench.device import TorchDevice
+
+    heads, length, dim = shape
+    flops, rows = 4.0 * heads * length * length * dim, []
+    for mode in options.modes:
+        taken = take_turns(contenders, TorchDevice().milliseconds, MODES[mode], rounds=options.rounds)
+        for name, took in taken.items():
+            ms = statistics.median(took)
+            rows.append({"mode": mode, "shape": list(shape), "contender": name, "ms": took, "tflops": flops / ms / 1e9,
+                         "error": errors[name]})  # fmt: skip
+        shown = ", ".join(f"{row['contender']} {row['tflops']:.0f}" for row in rows if row["mode"] == mode)
+        print(f"attention {heads} x {length} x {dim}, {mode}: {shown} TFLOP/s", flush=True)
+    return rows
+
+
+def error_of(got: Any, q: Any, k: Any, v: Any) -> float:
+    """The relative error of two heads against float64."""
+    import torch
+
+    worst = 0.0
+    for head in (0, q.shape[0] - 1):
+        x, y, z = (part[head].double() for part in (q, k, v))
+        want = torch.softmax(x @ y.T * q.shape[2] ** -0.5, -1) @ z
+        worst = max(worst, float((got[head].double() - want).norm() / want.norm()))
+    return worst
+
+
+def triton_attention(q: Any, k: Any, v: Any, count: int) -> Run:
+    """Triton's, with the fastest of its settings."""
+    import simple_triton
+    import torch
+
+    from phalanx.tools.bench.device import TorchDevice
+    from phalanx.tools.bench.peers.settings import fastest
+
+    o = torch.empty_like(q)
+    settings = simple_triton.SETTINGS[: count or None]
+    _, run = fastest(settings, lambda s: simple_triton.bind(s, q, k, v, o), TorchDevice().milliseconds)
+    return lambda: (run(), o)[1]
+
+
+def tilelang_attention(shapes: Any, count: int) -> Any:
+    import simple_tilelang
+
+    return simple_tilelang.compiled(list(shapes), simple_tilelang.SETTINGS[: count or None])
+
+
+def fastest_of(made: Any, shape: tuple[int, int, int], q: Any, k: Any, v: Any) -> Run:
+    """TileLang's, with the fastest of its settings."""
+    import torch
+
+    from phalanx.tools.bench.device import TorchDevice
+    from phalanx.tools.bench.peers.settings import fastest
+
+    o = torch.empty_like(q)
+    kernels = [kernel for (of, _), kernel in made.items() if of == shape and kernel is not None]
+    _, run = fastest(kernels, lambda kernel: lambda: kernel(q, k, v, o), TorchDevice().milliseconds)
+    return lambda: (run(), o)[1]
+
+
+def main() -> None:
+    from phalanx.tools.bench.results import save
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["matmul", "attention"])
+    parser.add_argument("--rows", type=int, nargs="*", help="of the shapes, from 1 on")
+    parser.add_argument("--modes", nargs="*", default=["burst", "steady"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--settings", type=int, default=0, help="of each peer the first so many (0: all)")
+    parser.add_argument("--peers", nargs="*", default=["cublas", "triton", "tilelang"])
+    folder = os.environ.get("OUT")
+    parser.add_argument("--json", type=Path, default=None if folder is None else Path(folder, "simple.json"))
+    options = parser.parse_args()
+    results = {}
+    if options.only != "attention":
+        results["matmul"] = products(options)
+        save(options.json, results)
+    if options.only != "matmul":
+        results["attention"] = attentions(options)
+    save(options.json, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""C = A @ B.T. The CTAs of a cluster have B's tile in common: each fetches a half, and sends it to the other."""
+
+from arrays import case, checked, main, normal, wide
+
+import phalanx as px
+
+
+@px.kernel(warps=8, cluster=2)
+def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+    rows, columns = px.cdiv(C.shape[0], 2 * BM), px.cdiv(C.shape[1], BN)
+    for t in px.persistent(rows * columns):
+        m, n = (t // columns * 2 + px.cluster.rank()) * BM, t % columns * BN
+        acc = px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, A.shape[1], BK)):
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+        px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
+
+
+def example(rng, m: int = 300, n: int = 520, k: int = 200):
+    a, b = normal(rng, m, k), normal(rng, n, k)
+    return case(matmul[px.auto], [a, b], wide(a)[0] @ wide(b)[0].T)
+
+
+@px.example
+def small():
+    return checked(example)
+
+
+if __name__ == "__main__":
+    main(example)

@@ -1,0 +1,254 @@
+"""The kernel of `attention_decode` over many sequences: all keys laid end to end, and every CTA has a run of equal length.
+
+A block is BN rows of the cache as they lie in memory. Where the heads of a token lie side by side and their queries fit
+into one tile, a row is a key of the next head, and a block has BN // HEADS tokens: memory is read from one end to the
+other, and a score counts where row and column belong to the same KV head. Blocks of all sequences follow each other.
+CTA i of n has the i-th of n equal parts of them, whatever the lengths: its rings run on from one sequence to the next. A
+sequence that two or more CTAs share leaves a part with each, in f32 with the logarithms of its sums, and `join_runs`
+weighs them against each other; all others are stored at once. Lengths are known on the device alone: each role finds
+the first sequence of its run by a running sum over all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.attention.decode_terms import PANEL, Queries, Sequence, Softmax, attend, fetch_all
+from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, capped, log_sums, partial_sums
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.logarithms import LOG2E
+
+
+@px.struct
+class Work:
+    """What all CTAs share out: the blocks of TOKENS tokens of each sequence, UNITS times over.
+
+    The units of a sequence are its KV heads, or groups of them, each with every tile of its rows of queries. A sequence
+    without keys has one block for each, so that somebody stores its zeros.
+    """
+
+    LENGTHS: Any
+    left: Any
+    right: Any
+    capacity: Any
+    T: int
+    UNITS: int
+    TOKENS: int
+
+    def reach(self, length):
+        """Which keys the tokens of sequences of some lengths see."""
+        return Reach(self.T, px.minimum(px.maximum(length.to(px.i32), 0), self.capacity), self.left, self.right)
+
+    def blocks(self, reach):
+        """The first block of a sequence, and how many there are: `Reach.blocks`, for tiles, too."""
+        high = (px.maximum(reach.end(self.T - 1), 0) + (self.TOKENS - 1)) // self.TOKENS
+        low = px.minimum(reach.begin(0) // self.TOKENS, high)
+        return low, px.maximum(high - low, 1)
+
+    def counts(self, BATCH):
+        """How many blocks each sequence has, of up to BATCH."""
+        _, count = self.blocks(self.reach(px.load(self.LENGTHS[0:BATCH])))
+        return px.where(px.arange(BATCH) < self.LENGTHS.shape[0], count * self.UNITS, 0)
+
+    def run(self, part, parts, BATCH):
+        """The run of CTA `part`: its first sequence, the place of its first block there, and how many blocks it has."""
+        counts = self.counts(BATCH)
+        ends = px.cumsum(counts, 0)
+        first, count = share(px.sum(counts), part, parts)
+        b = px.sum(px.where(ends <= first, 1, 0))
+        return b, first - px.sum(px.where(ends <= first, counts, 0)), count
+
+
+@px.func
+def share(total, part, parts):
+    """The first of the blocks that one of `parts` has, and their number: equal, to one block."""
+    each, more = total // parts, total % parts
+    return part * each + px.minimum(part, more), each + px.where(part < more, 1, 0)
+
+
+@px.func
+def owner(total, place, parts):
+    """Whose share a block is in: the inverse of `share`."""
+    each, more = total // parts, total % parts
+    wide = more * (each + 1)
+    behind = more + (place - wide) // px.maximum(each, 1)
+    return px.where(place < wide, place // (each + 1), behind)
+
+
+@px.struct
+class HeadsInTurn:
+    """`Softmax` of scores whose columns belong to HEADS KV heads in turn: `same` (rows, columns of a period) says where
+    row and column have the same head. Other heads' scores may be anything, also NaN, and count nothing."""
+
+    factor: Any
+    slope: Any
+    cap: Any
+    SLACK: float
+    same: Any
+
+    def capped(self, x):
+        """The scores under the cap."""
+        if self.cap is not None:
+            x = capped(x, self.slope, self.cap)
+        return x
+
+    def step(self, x, top, sums):
+        """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
+        rows, columns, period = x.shape[0], x.shape[1], self.same.shape[1]
+        highest = x[:, 0:period]
+        for column in px.static_range(period, columns, period):
+            highest = px.maximum(highest, x[:, column : column + period])
+        new = px.max(px.where(self.same, highest, NOTHING), axis=1) * self.factor
+        if self.SLACK > 0:
+            new = px.where(new <= top + self.SLACK, top, new)
+        else:
+            new = px.maximum(top, new)
+        base = px.where(new == NOTHING, 0.0, new)
+        alpha = px.exp2(top - base)
+        p = px.exp2(px.fma(x, self.factor, -base.reshape(rows, 1))).reshape(rows, columns // period, period)
+        p = px.where(self.same.reshape(rows, 1, period), p, 0.0).reshape(rows, columns)
+        return p, new, sums * alpha.reshape(rows, 1) + partial_sums(p, rows, columns), alpha
+
+
+@px.func
+def heads_in_turn(factor, slope, cap, SLACK, BM, ROWS, G, HEADS):
+    """The `HeadsInTurn` of BM rows: ROWS of them for each token, G for each of HEADS KV heads. A period has 8 columns at
+    least: as many as a thread's neighbours hold."""
+    period = max(8, HEADS)
+    heads = (px.arange(BM) % ROWS // G).reshape(BM, 1)
+    return HeadsInTurn(factor, slope, cap, SLACK, heads == (px.arange(period) % HEADS).reshape(1, period))
+
+
+@px.kernel(warps=lambda BM: BM // 16 + 1, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
+def decode_runs(
+    Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
+    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0,
+    HINT=None, SLACK=LAZY
+):
+    """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
+
+    Values of other heads are multiplied by 0, which leaves NaN of those that are infinite or NaN. Where a run has found
+    one, it is done again for each head alone, with zeros in the place of the other heads' values.
+    """
+    wait_for_prior_launch()
+    part = px.block_id(0)
+    tiles = px.cdiv(T * G * HEADS, BM)
+    work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
+    q = px.shared((BM, D), Q.dtype)
+    room = max(STAGES, ROOM)
+    k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
+    keys, values = px.pipe(STAGES), px.pipe(STAGES)
+    spoilt, known = px.shared((1,), px.i32), px.barrier()
+
+    with px.warps(BM // 16, 1):
+        only, turns = -1, 0
+        while only < turns:
+            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            while count > 0:
+                reach = work.reach(LENGTHS[b])
+                low, each = work.blocks(reach)
+                unit, first = place // each, place % each
+                end = px.minimum(each, first + count)
+                rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
+                mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
+                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT)
+                count, place = count - (end - first), place + (end - first)
+                if place == each * UNITS:
+                    b, place = b + 1, 0
+            if HEADS > 1:
+                if only < 0:
+                    known.wait(0)
+                    turns = spoilt[0]
+            only = only + 1
+
+    with px.warps(0, BM // 16):
+        softmax: Any = Softmax(factor, slope, cap, SLACK)
+        if HEADS > 1:
+            softmax = heads_in_turn(factor, slope, cap, SLACK, BM, G * HEADS, G, HEADS)
+        only, turns = -1, 0
+        while only < turns:
+            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            slot = 2 * part
+            while count > 0:
+                reach = work.reach(LENGTHS[b])
+                low, each = work.blocks(reach)
+                unit, first = place // each, place % each
+                end = px.minimum(each, first + count)
+                rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
+                rows.load(Q, q)
+                mine = Sequence(reach, rows, low + first, low + end, BN, HEADS, only if HEADS > 1 else None)
+                sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+                inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
+                found, logs = sums * inverse.reshape(BM, 1), log_sums(top, total)
+                targets, places = rows.numbers(0, BM), slot * BM + px.arange(BM)
+                if HEADS > 1:
+                    if only < 0:
+                        turns = px.where(px.any(px.isnan(found)), HEADS, turns)
+                    counts = (only < 0) | (px.arange(BM) % (G * HEADS) // G == only)
+                    targets, places = px.where(counts, targets, -1), px.where(counts, places, -1)
+                if (first > 0) | (end < each):
+                    px.store(PARTS[places, 0:DV], found)
+                    px.store(LOGS[places], logs)
+                else:
+                    for column in px.static_range(0, DV, PANEL):
+                        panel = found[:, column : column + min(PANEL, DV - column)]
+                        px.store(O[targets, column : column + panel.shape[1]], panel.to(O.dtype))
+                    if LSE is not None:
+                        px.store(LSE[targets], logs)
+                slot = 2 * part + 1
+                count, place = count - (end - first), place + (end - first)
+                if place == each * UNITS:
+                    b, place = b + 1, 0
+            if HEADS > 1:
+                if only < 0:
+                    px.store(spoilt[0], turns)
+                    known.arrive()
+            only = only + 1
+
+
+@px.kernel(warps=4, pdl=True)
+def join_runs(
+    LENGTHS, PARTS, LOGS, O, LSE, left, right, capacity, heads, parts,
+    *, BATCH=64, BM=64, BN=64, DV=128, T=1, G=4, HEADS=8, UNITS=1, R=4, AT_ONCE=8
+):
+    """Joins the parts of R rows of a unit that several of `parts` CTAs had; the grid is (rows of a tile // R, UNITS, batch).
+
+    Lengths are looked at before the launch before this one is over: it has waited for whoever wrote them.
+    """
+    tiles = px.cdiv(T * G * HEADS, BM)
+    work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
+    b, unit, row = px.block_id(2), px.block_id(1), px.block_id(0) * R
+    counts = work.counts(BATCH)
+    total = px.sum(counts)
+    before = px.sum(px.where(px.arange(BATCH) < b, counts, 0))
+    _, each = work.blocks(work.reach(LENGTHS[b]))
+    start = before + unit * each
+    one, other = owner(total, start, parts), owner(total, start + each - 1, parts)
+    wait_for_prior_launch()
+    if one < other:
+        rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
+        top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
+        for part in range(one, other + 1, AT_ONCE):
+            logs: tuple[Any, ...] = ()
+            found: tuple[Any, ...] = ()
+            for more in px.static_range(AT_ONCE):
+                begin, _ = share(total, part + more, parts)
+                place = (2 * (part + more) + px.where(begin < start, 1, 0)) * BM + row + px.arange(R)
+                place = px.where(part + more <= other, place, -1)
+                logs, found = logs + (px.load(LOGS[place], fill=NOTHING),), found + (px.load(PARTS[place, 0:DV]),)  # noqa: RUF005
+            new = top
+            for more in px.static_range(AT_ONCE):
+                new = px.maximum(new, logs[more])
+            base = px.where(new == NOTHING, 0.0, new)
+            factor = px.exp2((top - base) * LOG2E)
+            mass, sums = mass * factor, sums * factor.reshape(R, 1)
+            for more in px.static_range(AT_ONCE):
+                weight = px.exp2((logs[more] - base) * LOG2E)
+                mass, sums = mass + weight, sums + weight.reshape(R, 1) * found[more]
+            top = new
+        inverse = px.where(mass == 0.0, 0.0, px.reciprocal(mass))
+        px.store(O[rows.numbers(row, R), 0:DV], (sums * inverse.reshape(R, 1)).to(O.dtype))
+        if LSE is not None:
+            base = px.where(top == NOTHING, 0.0, top)
+            px.store(LSE[rows.numbers(row, R)], px.where(mass == 0.0, NOTHING, base + px.log(mass)))

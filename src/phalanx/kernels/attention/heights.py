@@ -1,0 +1,91 @@
+"""Full attention in tiles that are not all as high: lower ones at the end, so that all SMs end together.
+
+All tiles of full attention are equally long, and the last turn of a launch has tiles for a few CTAs only: with 1,408
+tiles of three warpgroups on 132 SMs, 11 turns do the work of 10.7; and a head of 4,096 queries is 21 such tiles and a
+third, so that the work is in truth that of 10.3. So a head has some tiles of all warpgroups, and behind them *low* ones,
+which fewer warpgroups attend to; the others pass their blocks on unread. A tile of one warpgroup takes about half as
+long as one of three, which share the tensor cores. Low tiles of all heads come last.
+
+Nothing is cut along the keys: no sums in memory, no second kernel to join them, and results are the same bit for bit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+import phalanx as px
+from phalanx.frozen import frozen
+from phalanx.kernels.attention.arguments import Heads
+from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
+
+TIMES = {1: (1.0,), 2: (0.64, 1.0), 3: (0.5, 0.72, 1.0)}
+"""How long a tile takes that 1, 2 or 3 warpgroups attend to, beside one of all warpgroups there are."""
+TURNS = 1
+"""How many of the last turns may get low tiles."""
+
+
+@frozen
+class Heights:
+    """Heads have `whole` tiles of all warpgroups, the first `more` heads one more; then come those of `low` warpgroups.
+
+    `first` is how many of these a head has from head `more` on, `second` how many one before it.
+    """
+
+    whole: int
+    more: int
+    low: int
+    first: int
+    second: int
+
+    def count(self, heads: int) -> int:
+        """All tiles of `heads` heads."""
+        return heads * self.whole + self.more + (heads - self.more) * self.first + self.more * self.second
+
+
+def heights_for(heads: int, rows: int, groups: int, tiles: int, low: int) -> Heights:
+    """So many tiles of all `groups`, and the rest of the `rows` (of 64 queries) of each head in tiles of `low` of them."""
+    whole, more = divmod(tiles, heads)
+    rest = rows - whole * groups
+    return Heights(whole, more, low, px.cdiv(rest, low), px.cdiv(max(0, rest - groups), low))
+
+
+def times(plan: Heights, heads: int, rows: int, groups: int) -> np.ndarray:
+    """How long each tile takes, in the order in which they are dealt."""
+    of = TIMES[groups]
+
+    def behind(rest: int, count: int) -> list[float]:
+        return [of[min(plan.low, rest - piece * plan.low) - 1] for piece in range(count)]
+
+    rest = rows - plan.whole * groups
+    full = np.ones(heads * plan.whole + plan.more)
+    first, second = behind(rest, plan.first), behind(rest - groups, plan.second)
+    return np.concatenate([full, np.tile(first, heads - plan.more), np.tile(second, plan.more)])
+
+
+def longest(given: np.ndarray, ctas: int) -> float:
+    """When the last CTA ends: in turns, since whole tiles take equally long."""
+    turns = max(1, px.cdiv(len(given), ctas))
+    places = np.zeros(turns * ctas)
+    places[: len(given)] = given
+    return float(places.reshape(turns, ctas).sum(0).max())
+
+
+@lru_cache(1024)
+def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
+    """How the queries of each head are cut into tiles, so that the last CTA ends as early as may be.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_heights(heads, config, 132).low``.
+    """
+    count, rows, groups = heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups
+    most = count * (rows // groups)
+    turns = most // ctas
+    tiles = {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}
+    plans = [heights_for(count, rows, groups, number, low) for number in tiles for low in range(1, groups + 1)]
+    return min(
+        plans, key=lambda plan: (round(longest(times(plan, count, rows, groups), ctas), 3), plan.count(count), -plan.whole)
+    )
+
+
+__all__ = ["Heights", "choose_heights", "heights_for", "longest", "times"]

@@ -1,0 +1,227 @@
+"""How `px.kernels.matmul` may cut a product into tiles, and what a configuration has to hold to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.runtime.device.devices import Device
+
+RESERVED_BYTES = 1024
+"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through."""
+STAGE_ROW_BYTES = 128
+"""Bytes of K that a stage holds of each row: a row of the widest swizzle."""
+MAX_STAGES = 8
+ENOUGH_STAGES = 4
+"""So many are left where a tile is stored in one part."""
+PART_BYTES = 36 * 1024
+"""Shared memory that the epilogue may use."""
+WIDTHS = (128, 64, 32)
+"""Columns of a part of the epilogue: more would need more registers than there are."""
+SCALE_BYTES = 4
+"""Size of an f32."""
+MOST_GROUPS = 3
+"""Warpgroups that multiply, each with columns' scales of its own."""
+ROW_PADDING = 16
+"""Bytes that are added to a row where a tile changes its layout through shared memory."""
+
+HEIGHTS = ((128, 2), (256, 2), (192, 3), (64, 1))
+"""Rows of a tile, and the warpgroups that multiply them; the default first."""
+MOST_RESULTS = {1: 64 * 256, 2: 128 * 192, 3: 64 * 192}
+"""Results of one warpgroup that its registers hold, by the warpgroups that multiply."""
+PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
+"""Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
+SWAPPED_WIDTHS = tuple(range(16, 257, 8))
+"""Rows of a swapped tile, which are the columns of the tensor cores."""
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
+CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
+"""The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
+instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
+
+
+@frozen
+class MatmulConfig:
+    """How a product is cut. A CTA computes `bm` x `bn` at a time with `groups` warpgroups, `bk` along K in a stage.
+
+    `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
+    holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
+    of the result and `bn` its rows, of which there may be any multiple of 8.
+    Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
+    """
+
+    bm: int = 128
+    bn: int = 256
+    bk: int = 64
+    stages: int = 4
+    cluster: tuple[int, int] = (1, 2)
+    group: int = 16
+    parts: int = 2
+    groups: int = 2
+    swapped: bool = False
+
+    def constants(self) -> dict[str, int]:
+        """The constants of the kernel `matmul_tiles`."""
+        cm, cn = self.cluster
+        return {
+            "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
+            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped,
+        }
+
+    def tiles(self, problem: Problem) -> int:
+        """How many tiles, each of a whole cluster, the product has."""
+        m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
+        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch
+
+    def clusters(self, device: Device) -> int:
+        """How many clusters of this size run at once on a device."""
+        return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
+
+
+@frozen
+class Problem:
+    """A product as the heuristic sees it: `batch` products of (m, k) and (k, n), and what the epilogue holds.
+
+    `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
+    row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
+    `vectors`: there are scales of rows or columns, which pass through shared memory. `per_byte` operands share
+    `itemsize` bytes; `block` of them along K share a scale, 0: none do.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    itemsize: int = 2
+    out_itemsize: int = 2
+    by_k: tuple[bool, bool] = (True, True)
+    matrix: int = 0
+    staged: bool = True
+    vectors: bool = False
+    per_byte: int = 1
+    block: int = 0
+
+    def turned(self) -> Problem:
+        """The transposed product."""
+        return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
+
+    def kind(self) -> Problem:
+        """The same without its sizes."""
+        return Problem(
+            0, 0, 0, 1, self.itemsize, self.out_itemsize, self.by_k, self.matrix, self.staged, self.vectors, self.per_byte,
+            self.block,
+        )
+
+
+def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
+    """Shared memory of an epilogue that works on `width` columns at a time."""
+    total = bm * width * problem.out_itemsize + (0 if problem.staged else bm * ROW_PADDING)
+    total += SCALE_BYTES * (bm + MOST_GROUPS * width) if problem.vectors else 0
+    return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
+
+
+def complete(
+    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
+) -> MatmulConfig:
+    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
+    bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
+    room = SHARED_LIMIT - RESERVED_BYTES
+    width = bn
+    if room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or (not swapped and bn > max(WIDTHS)):
+        fitting = (
+            width for width in WIDTHS
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES
+        )
+        width = min(bn, next(fitting, WIDTHS[-1] if swapped else bn))
+    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
+    group = max(1, 2048 // (bm * cluster[0]))
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
+
+
+def part_width(bn: int, parts: int) -> int:
+    """Columns of a part, as `matmul_tiles.part_width` says."""
+    return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
+
+
+def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
+    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
+    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
+
+
+def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
+    """Rows, columns and warpgroups of the tiles that are compared, and whether they are those of the transposed product."""
+    for swapped in (False, True) if problem.staged and not problem.matrix else (False,):
+        for width in SWAPPED_WIDTHS if swapped else PLAIN_WIDTHS:
+            for bm, groups in HEIGHTS:
+                if bm // groups * width <= MOST_RESULTS[groups]:
+                    yield bm, width, groups, swapped
+
+
+def possible(problem: Problem) -> Iterator[MatmulConfig]:
+    """The configurations that a product of this kind allows, whatever its sizes, the default first."""
+    for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
+        seen = problem.turned() if swapped else problem
+        for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
+            if cuts_panels(seen, bm // cn, bn // cm) or bn % (8 * cm):
+                continue
+            config = complete(problem, bm, bn, groups, (cm, cn), swapped)
+            if config.stages >= 3:
+                yield config
+
+
+def candidates(problem: Problem) -> Iterator[MatmulConfig]:
+    """Those of them that have something to do for every CTA of a cluster."""
+    for config in possible(problem):
+        seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
+        if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
+            yield config
+
+
+def require_fits(config: MatmulConfig, problem: Problem) -> None:
+    """Refuses a configuration given by hand that the kernel can't use; the `px.Error` says why."""
+    if not isinstance(config, MatmulConfig):
+        raise Error(
+            f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),
+            remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
+        )
+    bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
+    step = STAGE_ROW_BYTES // problem.itemsize
+    multiple = 8
+    seen = problem.turned() if config.swapped else problem
+    width = part_width(bn, config.parts) if config.parts > 0 else 0
+    broken = ""
+    if groups not in (1, 2, 3) or bm % (64 * groups):
+        broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 to 3)"
+    elif not multiple <= bn <= 256 or bn % multiple:
+        broken = f"bn={bn} is not a multiple of {multiple} from {multiple} to 256"
+    elif bm // groups * bn > MOST_RESULTS[groups]:
+        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold {MOST_RESULTS[groups]:,}"
+    elif config.swapped and (problem.matrix or not problem.staged):
+        broken = "swapped tiles take no bias with rows, and a result whose rows begin at multiples of 16 bytes"
+    elif config.bk <= 0 or config.bk % step:
+        broken = f"bk={config.bk} is not a multiple of {step}, which are {STAGE_ROW_BYTES} bytes"
+    elif width == 0 or ceil(bn / width) != config.parts or (bn % width and not config.swapped) or width % 8:
+        broken = f"bn={bn} is not {config.parts} parts of a multiple of 8 columns"
+    elif config.stages < 2 or config.group < 1:
+        broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
+    elif cm < 1 or cn < 1 or cm * cn > 16:
+        broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
+    elif bm % (8 * cn) or bn % (8 * cm):
+        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
+    elif cuts_panels(seen, bm // cn, bn // cm):
+        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    else:
+        stage = (bm + bn) * config.bk * problem.itemsize
+        room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
+        if config.stages * stage > room:
+            broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
+    if broken:
+        raise Error(
+            f"a configuration that matmul can't use: {broken}", location=caller_location(),
+            remedy="leave config= out, or start from phalanx.kernels.products.matmul_config.choose(Problem(m, n, k))",
+        )

@@ -1,0 +1,66 @@
+"""`config="tune"` of `px.kernels.matmul`: the most promising configurations, measured where the product runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
+from phalanx.kernels.products.tile_model import predicted_tiles
+from phalanx.kernels.products.tile_model import table_for as tiles_for
+from phalanx.runtime.device.devices import Device
+from phalanx.runtime.launch.replay import unrecorded
+from phalanx.runtime.tuning.search import tune
+
+TILES, SPLITS = 12, 3
+"""Configurations that are measured: of tiles, and of each side that may be split."""
+ROUNDS = 3
+
+Config = MatmulConfig | SplitConfig
+
+
+def promising(problem: Problem, device: Device, splittable: bool) -> list[Config]:
+    """The configurations that the models think are the quickest, each number of tiles of one height once."""
+    table = tiles_for(problem.kind(), device)
+    found: dict[Any, Config] = {}
+    for index in np.argsort(predicted_tiles(table, problem, device), kind="stable"):
+        config = table.configs[index]
+        found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem)), config)
+        if len(found) == TILES:
+            break
+    configs = list(found.values())
+    few, by_k = (problem.m, problem.by_k[0]) if problem.m <= problem.n else (problem.n, problem.by_k[1])
+    if splittable and problem.batch == 1 and problem.itemsize == 2 and few <= MOST_ROWS:
+        splits = table_for(few, by_k)
+        order = np.argsort(predicted_all(splits, few, max(problem.m, problem.n), problem.k), kind="stable")
+        allowed = (splits.configs[index] for index in order)
+        configs += [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
+    return configs
+
+
+def product_with(
+    a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, *, activation: str | None, dtype: str, split: bool,
+    **settings: Any
+) -> Any:
+    """A product in one configuration: what is measured."""
+    matmul = sys.modules["phalanx.kernels.products.matmul"].matmul
+    config = SplitConfig(**settings) if split else MatmulConfig(**settings)
+    kind = dtype if out is None else None
+    return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config)
+
+
+def measured(
+    problem: Problem, device: Device, splittable: bool, arguments: tuple[Any, ...], activation: str | None, dtype: str
+) -> Config:
+    """The quickest of them, in bursts; a later call, also of another process, finds the answer on disk."""
+    configs = promising(problem, device, splittable)
+    settings = [
+        {"activation": activation, "dtype": dtype, "split": isinstance(config, SplitConfig), **vars(config)}
+        for config in configs
+    ]
+    with unrecorded():
+        found = tune(product_with, settings, arguments, mode="burst", rounds=ROUNDS, isolate=False, quiet=True)
+    return configs[settings.index(found.best)]

@@ -1,0 +1,402 @@
+"""Operands of `px.dot` that are register tiles go where the tensor cores read them best: into shared memory.
+
+A tile that came from global memory would have to change its register layout, which goes through shared memory anyway.
+So it is stored there as it was loaded, wide and coalesced, and the product reads it from there: `wgmma` and `tcgen05` as
+they do, `mma.sync` by `ldmatrix`; swizzles follow from both uses. A tile that was loaded from shared memory need not be
+loaded for the product at all. What was computed from another product's result is in the right registers already, for
+`mma.sync` and as the left operand of `wgmma`, and stays there.
+
+All that is written users could write: a buffer, a store, a fence, a product. Barriers of threads come later, from effects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from phalanx.frozen import frozen
+from phalanx.ir.archs import WARPGROUP, Arch, Feature
+from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite
+from phalanx.ir.effects import Effects, Mode, Proxy
+from phalanx.ir.memory import memory_owner
+from phalanx.ir.ops.control import For, RoleCopy, While
+from phalanx.ir.ops.memory import FenceAsyncProxy, Store
+from phalanx.ir.ops.tile import Empty, Transpose
+from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
+from phalanx.ir.traits import Product
+from phalanx.ir.types import BOOL, I32, DType, TileType
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
+from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
+from phalanx.location import Location
+from phalanx.passes.agents import AgentCode, agents_of, own_code
+from phalanx.passes.tensor_products import tensor_objection
+
+TOPIC = "px.dot"
+FENCE = "what threads wrote is seen by the tensor cores"
+EITHER_MAJOR = 16
+"""Bits of elements that the tensor cores read along either axis; of others they read K alone."""
+MOST_STEPS = 32
+"""Instructions in a row that are looked back at, from a tile to where it came from."""
+
+
+def stage_operands(function: Function, arch: Arch) -> Function:
+    """The kernel in which products of register tiles read shared memory where that is faster; notes say which do.
+
+    For `runtime.launch.targets`, before all other passes. It is `function` itself where nothing changes.
+    """
+    if not any(op.product is not None for op in function.walk()):
+        return function
+    return _Stager(function, arch).function()
+
+
+@frozen(eq=False)
+class _Room:
+    """Shared memory for a register tile, which is stored at `view`, as its transpose where `turned`."""
+
+    tile: Value
+    view: SharedView
+    turned: bool
+
+
+@frozen
+class _Staged:
+    """An operand in shared memory: in `room` that was made for it, or where it is anyway, None.
+
+    `fenced`: ordinary stores write there, too, which the tensor cores see behind a fence alone.
+    """
+
+    view: SharedView
+    room: _Room | None = None
+    fenced: bool = False
+
+
+class _Stager:
+    """Decides product by product, and writes all at once."""
+
+    def __init__(self, function: Function, arch: Arch) -> None:
+        self.whole = function
+        self.arch = arch
+        self.makers = {value: op for op in function.walk() for value in op.defined_values()}
+        self.home: dict[Op, Block] = {}
+        self.around: dict[Block, Op] = {}
+        self._find_homes(function.body)
+        self.stored = {
+            memory_owner(access.region.buffer)
+            for op in function.walk() for access in op.effects().accesses
+            if in_shared(access.region) and access.proxy is Proxy.GENERIC and access.mode is not Mode.READ
+        }
+        self.names = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
+        self.buffers: list[SharedBuffer] = []
+        self.rooms: dict[tuple[AgentCode, Value, bool], _Room] = {}
+        self.readers: dict[_Room, list[Op]] = {}
+        self.before: dict[Op, list[Op]] = {}
+        self.instead: dict[Op, list[Op]] = {}
+        self.start: dict[Block, list[Op]] = {}
+        self.copies: dict[AgentCode, Value] = {}
+        self.fenced: list[Op] = []
+        """Where a fence goes behind what is put before an instruction."""
+        self.seen_by_engine: set[_Room] = set()
+        self.notes: dict[Location, Note] = {}
+
+    def _find_homes(self, block: Block) -> None:
+        for op in block.ops:
+            self.home[op] = block
+            for inner in op.blocks():
+                self.around[inner] = op
+                self._find_homes(inner)
+
+    def function(self) -> Function:
+        """The kernel with all that was written."""
+        for agent in agents_of(self.whole):
+            code = list(own_code(agent.block))
+            alone = all(op.replaceable for op in code if op.effects().accumulations)
+            for op in code:
+                if op.product is not None:
+                    self._product(agent, op, op.product, alone)
+        if not self.notes:
+            return self.whole
+        for room, readers in self.readers.items():
+            self._store(room, readers)
+        for place in dict.fromkeys(self.fenced):
+            self.before.setdefault(place, []).append(FenceAsyncProxy("cta", FENCE, loc=place.loc))
+        kept = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in self.notes]
+        return dataclasses.replace(
+            self.whole, body=_without_unused(self._block(self.whole.body)), buffers=(*self.whole.buffers, *self.buffers),
+            notes=(*kept, *self.notes.values()),
+        )
+
+    def _block(self, block: Block) -> Block:
+        out = list(self.start.get(block, ()))
+        for op in block.ops:
+            out += self.before.get(op, ())
+            out += self.instead[op] if op in self.instead else [map_blocks(op, self._block)]
+        return Block(tuple(out))
+
+    # Which operands, and by which instruction.
+
+    def _product(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
+        a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
+        if not self._reads_shared_alone(agent, what, a, b):
+            a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
+        chosen = _with(what, a, b)
+        objection = self._objection(agent, chosen, alone)
+        if objection is not None and not self._reads_shared_alone(agent, what, a, b):
+            a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
+            chosen = _with(what, a, b)
+        moved = [(name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None]
+        if not moved:
+            return
+        for _, staged in moved:
+            self._take(op, staged, objection is None)
+        how = "wgmma" if objection is None else f"mma.sync: {objection}"
+        self.notes[op.loc] = Note(f"px.dot runs as {how}{'; ' if objection else ': '}{_where(moved)}", op.loc, TOPIC)
+        plain = [op.with_operands(chosen.a, chosen.b)]
+        self.instead[op] = self._by_warpgroups(agent, op, chosen) if objection is None else plain
+
+    def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
+        """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
+        if item.room is None:
+            return True
+        path = self._path(self.home[self.makers[item.room.tile]], op)
+        return not any(isinstance(around, For | While) for around in path)
+
+    def _candidate(self, agent: AgentCode, op: Op, item: SharedView | Value, k_axis: int) -> _Staged | None:
+        """A register tile as an operand in shared memory, were it to become one; None for what is no register tile."""
+        if not isinstance(item, Value):
+            return None
+        base, flipped = self._without_transposes(item)
+        there = self._loaded_view(op, base)
+        if there is not None:
+            return _Staged(_turned(there) if flipped else there, fenced=memory_owner(there.buffer) in self.stored)
+        assert isinstance(item.type, TileType)
+        turned = k_axis == 0 if item.type.dtype.bits != EITHER_MAJOR else self._contiguous_axis(item) == 0
+        room = self._room(agent, base, turned != flipped, "a" if k_axis else "b", op.loc)
+        return _Staged(_turned(room.view) if turned else room.view, room)
+
+    def _without_transposes(self, item: Value) -> tuple[Value, bool]:
+        """What a tile is, or is the transpose of, and whether it is that."""
+        flipped, maker = False, self.makers.get(item)
+        while maker is not None and (before := _transposed(maker)) is not None:
+            item, flipped = before, not flipped
+            maker = self.makers.get(item)
+        return item, flipped
+
+    def _room(self, agent: AgentCode, tile: Value, turned: bool, name: str, loc: Location) -> _Room:
+        key = agent, tile, turned
+        if key not in self.rooms:
+            assert isinstance(tile.type, TileType)
+            rows, columns = reversed(tile.type.shape) if turned else tile.type.shape
+            own = (agent.copies,) if agent.copies > 1 else ()
+            buffer = SharedBuffer(self._fresh(f"{tile.name or name}_tile"), (*own, rows, columns), tile.type.dtype, loc)
+            offsets = (*((self._copy(agent, loc),) if own else ()), Const(0, I32), Const(0, I32))
+            view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
+            self.rooms[key] = _Room(tile, view, turned)
+        return self.rooms[key]
+
+    def _copy(self, agent: AgentCode, loc: Location) -> Value:
+        """Which copy of its role an agent is."""
+        if agent not in self.copies:
+            self.copies[agent] = Value(I32, "copy")
+            self.start[agent.block] = [RoleCopy(agent.copies, self.copies[agent], loc=loc)]
+        return self.copies[agent]
+
+    def _fresh(self, name: str) -> str:
+        base, number = "".join(c if c.isalnum() else "_" for c in name), 0
+        found = base
+        while found in self.names:
+            number += 1
+            found = f"{base}_{number}"
+        self.names.add(found)
+        return found
+
+    def _loaded_view(self, op: Op, tile: Value) -> SharedView | None:
+        """The region of this CTA's shared memory that a tile was loaded from, if it still has the same elements."""
+        maker = self.makers.get(tile)
+        view = None if maker is None else _loaded_from(maker)
+        if view is None or not in_shared(view) or view.cta is not None or view.index_axis is not None:
+            return None
+        assert maker is not None
+        if len(view.kept) != 2 or self.home[maker] is not self.home[op]:
+            return None
+        ops = self.home[op].ops
+        between = ops[ops.index(maker) + 1 : ops.index(op)]
+        if all(_only_reads(other.effects()) and not any(True for _ in other.blocks()) for other in between):
+            return view
+        return None
+
+    def _is_loaded(self, item: SharedView | Value, depth: int = 0) -> bool:
+        """Whether a tile follows from global memory and constants alone: its layout is nobody's wish yet."""
+        maker = self.makers.get(item) if isinstance(item, Value) else None
+        if maker is None or depth > MOST_STEPS:
+            return False
+        view = _loaded_from(maker)
+        if view is not None:
+            return view.space.is_common
+        if not maker.computes or maker.product is not None or not maker.effects().is_pure:
+            return False
+        return all(self._is_loaded(tile, depth + 1) for tile in _tiles(maker.operands()))
+
+    def _contiguous_axis(self, item: Value) -> int:
+        """The axis of a matrix along which it is contiguous in the memory that it was loaded from; 1 where nobody knows."""
+        turned = False
+        for _ in range(MOST_STEPS):
+            maker = self.makers.get(item)
+            if maker is None:
+                break
+            view = _loaded_from(maker)
+            if view is not None:
+                last = len(view.offsets) - 1
+                axis = view.kept.index(last) if last in view.kept else 1
+                return 1 - axis if turned else axis
+            before = _transposed(maker)
+            if before is not None:
+                turned, item = not turned, before
+                continue
+            alike = [tile for tile in _tiles(maker.operands()) if tile.type.shape == item.type.shape]  # type: ignore[union-attr]
+            if not alike or not maker.effects().is_pure:
+                break
+            item = alike[0]
+        return 0 if turned else 1
+
+    def _reads_shared_alone(self, agent: AgentCode, what: Product, a: _Staged | None, b: _Staged | None) -> bool:
+        """Whether tensor cores of the target do the product that read both operands from shared memory, and no others."""
+        if not self.arch.has((Feature.TCGEN05,)):
+            return False
+        return tensor_objection(self.whole, self.arch, agent, _with(what, a, b)) is None
+
+    def _objection(self, agent: AgentCode, what: Product, alone: bool) -> str | None:
+        """Why the product is not one of warpgroups, if it is not."""
+        if not self.arch.has((Feature.WGMMA,)):
+            return f"{self.arch} has no wgmma"
+        if agent.warps % WARPGROUP or agent.first % WARPGROUP:
+            return f"wgmma runs on whole warpgroups, and these are {agent.warps} warps from warp {agent.first}"
+        if not alone:
+            return "products of px.wgmma may be in flight"
+        if not in_shared(what.b):
+            return "b is a register tile"
+        shapes = [item.shape if in_shared(item) else item.type.shape for item in (what.a, what.b)]  # type: ignore[union-attr]
+        (m, k), (_, n) = shapes
+        found = (
+            shape_objection("wgmma", m, n, k, _dtype(what.b), what.along, agent.warps)
+            or major_objection("wgmma", "a", what.a, 1) or major_objection("wgmma", "b", what.b, 0)
+            or place_objection("a", what.a) or place_objection("b", what.b)
+        )
+        return None if found is None else found[0]
+
+    # What is written.
+
+    def _take(self, op: Op, staged: _Staged, by_engine: bool) -> None:
+        """Lets a product read an operand."""
+        room = staged.room
+        if room is None:
+            if by_engine and staged.fenced:
+                self.fenced.append(op)
+            return
+        if room not in self.readers:
+            self.buffers.append(room.view.buffer)
+        self.readers.setdefault(room, []).append(op)
+        if by_engine:
+            self.seen_by_engine.add(room)
+
+    def _store(self, room: _Room, readers: list[Op]) -> None:
+        """Stores a tile once, as late as its readers allow, so that loads before it are all on their way by then."""
+        tile = room.tile
+        place = self._before_all(self.home[self.makers[tile]], readers)
+        ops = self.before.setdefault(place, [])
+        if room.turned:
+            assert isinstance(tile.type, TileType)
+            tile = Value(dataclasses.replace(tile.type, shape=tuple(reversed(tile.type.shape))), tile.name)
+            ops.append(Transpose(room.tile, (1, 0), tile, loc=place.loc))
+        ops.append(Store(room.view, tile, loc=place.loc))
+        if room in self.seen_by_engine:
+            self.fenced.append(place)
+
+    def _before_all(self, block: Block, readers: list[Op]) -> Op:
+        """The latest instruction before which something of `block` can be stored once for all: no loop is between."""
+        paths = [list(self._path(block, op)) for op in readers]
+        inner = [next((op for op in path if isinstance(op, For | While)), path[-1]) for path in paths]
+        home = self.home[inner[0]]
+        if all(self.home[op] is home for op in inner):
+            return min(inner, key=home.ops.index)
+        return min((path[0] for path in paths), key=block.ops.index)
+
+    def _path(self, block: Block, op: Op) -> Iterator[Op]:
+        """The instructions around one, from that of `block` to itself."""
+        if self.home[op] is not block:
+            yield from self._path(block, self.around[self.home[op]])
+        yield op
+
+    def _by_warpgroups(self, agent: AgentCode, op: Op, what: Product) -> list[Op]:
+        """The product, its commit and its wait."""
+        ops: list[Op] = []
+        acc = what.acc
+        if acc is None:
+            acc = Value(what.result.type, what.result.name)
+            ops.append(Empty(acc, loc=op.loc))
+        running = Value(what.result.type, what.result.name)
+        assert in_shared(what.b)
+        condition = Const(what.acc is not None, BOOL)
+        return [
+            *ops,
+            Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=True, loc=op.loc),
+            WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
+        ]
+
+
+def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:
+    """The product with these operands in the place of its own."""
+    return dataclasses.replace(what, a=what.a if a is None else a.view, b=what.b if b is None else b.view)
+
+
+def _where(moved: list[tuple[str, _Staged]]) -> str:
+    """Where operands are, for a note."""
+    told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
+    through = [(name, staged) for name, staged in moved if staged.room is not None]
+    if through:
+        nbytes = sum({staged.view.buffer: staged.view.nbytes for _, staged in through}.values())
+        names = " and ".join(name for name, _ in through)
+        told.append(f"{names} go{'es' * (len(through) == 1)} through {nbytes} bytes of shared memory")
+    return ", ".join(told)
+
+
+def _turned(view: SharedView) -> SharedView:
+    return view.replaced(kept=tuple(reversed(view.kept)))
+
+
+def _loaded_from(op: Op) -> View | None:
+    """The region that an instruction brings into registers, if it does nothing else."""
+    return None if op.tile_load is None else op.tile_load.view
+
+
+def _transposed(op: Op) -> Value | None:
+    """The matrix that an instruction transposes, if it does nothing else."""
+    order = op.permutation
+    return order.x if order is not None and order.perm == (1, 0) else None
+
+
+def _only_reads(effects: Effects) -> bool:
+    """Whether nothing that was read before can have changed behind an instruction, nor been told that it may."""
+    bare = dataclasses.replace(effects, accesses=(), accumulations=(), groups=(), fences=(), target=Effects().target)
+    return bare.is_pure and all(access.mode is Mode.READ for access in effects.accesses)
+
+
+def _tiles(values: Iterable[Value]) -> list[Value]:
+    return [value for value in values if isinstance(value.type, TileType) and value.type.shape]
+
+
+def _dtype(item: SharedView | Value) -> DType:
+    return item.type.dtype if isinstance(item, Value) else item.dtype
+
+
+def _without_unused(body: Block) -> Block:
+    """Without loads and transposes of tiles that nobody reads any more."""
+    while True:
+        used = {value for op in body.walk() for value in op.operands()}
+        gone = {
+            op for op in body.walk()
+            if (op.tile_load is not None or op.permutation is not None) and not used.intersection(op.defined_values())
+        }
+        if not gone:
+            return body
+        body = rewrite(body, lambda op, gone=gone: [] if op in gone else None)  # type: ignore[misc]

@@ -1,0 +1,232 @@
+"""The role that computes: the kernel's body with its staged loads taken from their rings.
+
+Registers load a tile right behind the wait, and the stage is given back at once. Products read it from the ring: it is given
+back when they are over, which is known a step later where they stay in flight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.core import Block, Op, map_blocks
+from phalanx.ir.ops.control import For
+from phalanx.ir.ops.memory import Load
+from phalanx.ir.ops.mma import Mma
+from phalanx.ir.ops.tile import Empty
+from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
+from phalanx.ir.types import BOOL, ScalarType
+from phalanx.ir.values import Const, Value
+from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
+from phalanx.passes.pipelining.operands import Operands
+from phalanx.passes.pipelining.places import Places
+from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct, runs
+from phalanx.passes.pipelining.rings import ZERO, Ring
+from phalanx.passes.pipelining.rotated import Rotated
+from phalanx.passes.pipelining.rotation import Rotation
+from phalanx.passes.pipelining.staging import Staged
+from phalanx.passes.rank_code import LoopCode
+from phalanx.passes.resident_accumulators import Residence
+
+
+class Consumer:
+    """Writes the role."""
+
+    def __init__(
+        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
+        leaving: list[Leaving], rotations: dict[For, Rotation],
+    ) -> None:
+        self.places = places
+        self.operands = operands
+        self.products = products
+        self.kept = products.kept
+        self.flights = flights
+        self.rotations = rotations
+        self.leaving = {item.op: item for item in leaving}
+        self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
+        self.waits: dict[tuple[Block, int], list[Ring]] = {}
+        self.released_after: dict[Op, list[Ring]] = {}
+        self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.hollow: dict[Op, Value] = {}
+        """What made zeros that the first product of a loop need not add to."""
+        self.begins: set[Op] = set()
+        for flight in flights.values():
+            for home in flight.residences:
+                if self._needs_no_zeros(home):
+                    assert home.zeros is not None and home.zeros.defines is not None
+                    self.hollow[home.zeros] = home.zeros.defines
+                    self.begins.add(min(home.products, key=places.order.__getitem__))
+        self.staged: set[Op] = {item.load for item in self.ring_of}
+        self.stages: dict[Ring, Value] = {}
+        self.raw: dict[Value, Value] = {}
+        """Accumulators in flight, by what they will be after the wait."""
+        for ring in rings:
+            at = min(item.waits_at for item in ring.loads)
+            self.waits.setdefault((ring.loads[0].home, at), []).append(ring)
+            readers = {op for item in ring.loads for op in item.products}
+            if readers and not readers & self.flying.keys():
+                self.released_after.setdefault(max(readers, key=places.order.__getitem__), []).append(ring)
+
+    def block(self, block: Block) -> Block:
+        """What the role runs in the place of a block."""
+        out: list[Op] = []
+        for index, op in enumerate((*block.ops, None)):
+            for ring in self.waits.get((block, index), ()):
+                out += self.take(ring)
+            if op is None:
+                break
+            if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
+                continue
+            if op in self.hollow:
+                out.append(Empty(self.hollow[op], loc=op.loc))
+                continue
+            if op in self.kept.buffers:
+                out += self.kept.store(op)
+                continue
+            if op in self.products.found:
+                out += self.product(self.products.found[op])
+            elif isinstance(op, For) and op.pipelined is not None:
+                out += self.loop(op)
+            elif op in self.leaving:
+                out += leave(self.leaving[op])
+            else:
+                out.append(map_blocks(op, self.block))
+                if any(item.loop is op for item in self.leaving.values()):
+                    out.append(all_gone(op))
+        return Block(tuple(out))
+
+    def _needs_no_zeros(self, home: Residence) -> bool:
+        """Whether the zeros that an accumulator begins with are its loop's alone."""
+        zeros = home.zeros
+        if zeros is None or home.start is None or zeros.defines is None or zeros not in self.places.home:
+            return False
+        return self.places.readers.get(zeros.defines) == [home.start]
+
+    def _is_for_places(self, op: Op) -> bool:
+        """Whether a load only says where staged ones read: the producer has it."""
+        readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
+        return bool(readers) and self.staged.issuperset(readers)
+
+    def take(self, ring: Ring) -> list[Op]:
+        """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
+        code = LoopCode(ring.loads[0].load.loc)
+        stage = self.stages[ring] = ring.take(code)
+        for item in ring.loads:
+            if item.in_registers:
+                fill = Const(0, ScalarType(item.view.dtype))  # nothing is outside the stage
+                code.ops.append(Load(ring.tile(item, stage), fill, item.load.result, loc=item.load.loc))
+        if not any(item.products for item in ring.loads):
+            ring.release(code, stage)
+        return code.ops
+
+    # Products.
+
+    def side(self, side: Side) -> SharedView | Value:
+        """An operand, where it lies."""
+        if not isinstance(side, tuple):
+            return side
+        item, perm = side
+        ring = self.ring_of[item]
+        tile = ring.tile(item, self.stages[ring])
+        return tile.replaced(kept=tuple(tile.kept[axis] for axis in perm))
+
+    def product(self, made: StagedProduct) -> list[Op]:
+        """A product that reads rings: in flight, or over when the next instruction begins."""
+        op, what = made.op, made.what
+        code = LoopCode(op.loc)
+        a, b = self.side(made.a), self.side(made.b)
+        warps = self.places.function.warps
+        if made.along is None:
+            code.ops.append(Mma(a, b, what.acc, warps, what.result, loc=op.loc))
+            self._release(code, op)
+            return code.ops
+        assert isinstance(b, SharedView)
+        acc = what.acc
+        if acc is None:
+            acc = Value(what.result.type, what.result.name)
+            code.ops.append(Empty(acc, loc=op.loc))
+        raw = Value(what.result.type, what.result.name)
+        adds: Value = Const(what.acc is not None, BOOL)
+        if op in self.begins:
+            adds = code.compare("ne", self.flying[op].loop.index, self.flying[op].loop.start, "later")
+        flight = self.flying.get(op)
+        acc = self.raw.get(acc, acc)
+        code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
+        if flight is None:
+            code.ops += [WgmmaCommit(loc=op.loc), WgmmaWait(0, (raw,), (what.result,), loc=op.loc)]
+            self._release(code, op)
+            return code.ops
+        self.raw[what.result] = raw
+        if op is flight.products[-1]:
+            self._end_of_step(code, flight)
+        return code.ops
+
+    def _release(self, code: LoopCode, op: Op) -> None:
+        for ring in self.released_after.get(op, ()):
+            ring.release(code, self.stages[ring])
+
+    # Loops whose products stay in flight.
+
+    def loop(self, loop: For) -> list[Op]:
+        """A loop that runs ahead, as a plain one."""
+        if loop in self.rotations:
+            return Rotated(self, self.rotations[loop]).ops()
+        flight = self.flights.get(loop)
+        body = self.block(loop.body)
+        plain = dataclasses.replace(loop, pipelined=None, body=body)
+        if flight is None:
+            return [plain]
+        before, after = LoopCode(loop.loc), LoopCode(loop.loc)
+        for ring in self.rings_of(flight):
+            before.assign(ring.last, ZERO)
+        old = [after.read(cell) for cell in flight.cells]
+        new = [Value(cell.type, cell.name) for cell in flight.cells]
+        after.ops.append(WgmmaWait(0, tuple(old), tuple(new), loc=loop.loc))
+        for cell, value in zip(flight.cells, new, strict=True):
+            after.assign(cell, value)
+        give_back, ran = LoopCode(loop.loc), runs(loop, before)
+        for ring in self.rings_of(flight):
+            ring.release(give_back, give_back.read(ring.last))
+        if ran is None:
+            after.ops += give_back.ops
+        else:
+            self._zeros_unless(ran, flight, before)
+            after.branch(ran, give_back)
+        return [*before.ops, plain, *after.ops]
+
+    def _zeros_unless(self, ran: Value, flight: Flight, code: LoopCode) -> None:
+        """Accumulators that a first product would begin are zeros where there is none."""
+        untouched = LoopCode(code.loc)
+        for home in flight.residences:
+            if home.zeros in self.hollow:
+                zeros = Value(home.var.type, home.var.name)
+                untouched.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                untouched.assign(home.var, zeros)
+        if untouched.ops:
+            code.branch(ran, code.fork(), untouched)
+
+    def rings_of(self, flight: Flight) -> list[Ring]:
+        """The rings that products in flight read."""
+        loads = (item for item in self.ring_of if any(op in flight.products for op in item.products))
+        return list(dict.fromkeys(self.ring_of[item] for item in loads))
+
+    def _end_of_step(self, code: LoopCode, flight: Flight) -> None:
+        """The products of the step before are over: what they read is given back."""
+        code.ops.append(WgmmaCommit(loc=code.loc))
+        ends = self._ends(flight)
+        code.ops.append(WgmmaWait(1, tuple(self.raw[end] for end in ends), tuple(ends), loc=code.loc))
+        give_back = LoopCode(code.loc)
+        for ring in self.rings_of(flight):
+            ring.release(give_back, give_back.read(ring.last))
+        later = code.compare("ne", flight.loop.index, flight.loop.start, "later")
+        code.branch(later, give_back)
+        for ring in self.rings_of(flight):
+            code.assign(ring.last, self.stages[ring])
+        for end in ends:
+            del self.raw[end]
+
+    def _ends(self, flight: Flight) -> list[Value]:
+        """Results that no other product of the step goes on with."""
+        whats = [self.products.found[op].what for op in flight.products]
+        taken = {what.acc for what in whats}
+        return [what.result for what in whats if what.result not in taken]

@@ -1,0 +1,95 @@
+"""How the tiles of a ring are used: by products, which read them from the ring, or by registers, which load them first.
+
+Where the consumer waits follows from it: as late as the first use allows, but before anything that may leave the block, so
+that a stage that was filled is always taken.
+"""
+
+from __future__ import annotations
+
+from phalanx.frozen import frozen
+from phalanx.ir.core import Op
+from phalanx.ir.ops.memory import Load
+from phalanx.ir.values import Value
+from phalanx.passes.pipelining.places import Places
+from phalanx.passes.pipelining.staging import Staged
+
+
+@frozen
+class Origin:
+    """A value is the tile of a load, with its axes in the order `perm`."""
+
+    load: Load
+    perm: tuple[int, ...]
+
+
+class Operands:
+    """Which operands of products are tiles of rings, and what else reads those tiles."""
+
+    def __init__(self, places: Places, staged: list[Staged]) -> None:
+        self.places = places
+        self.by_load = {item.load: item for item in staged}
+        self.views: set[Op] = set()
+        """Changes of the order of axes that nothing but products reads: they go."""
+        for item in staged:
+            self._follow(item)
+
+    def staged_of(self, value: object) -> tuple[Staged, tuple[int, ...]] | None:
+        """The load whose tile an operand of a product is, and the order of its axes."""
+        if not isinstance(value, Value):
+            return None
+        perm: tuple[int, ...] | None = None
+        while (maker := self.places.makers.get(value)) is not None:
+            found = maker.permutation
+            if found is None:
+                break
+            perm = found.perm if perm is None else tuple(found.perm[axis] for axis in perm)
+            value = found.x
+        load = None if maker is None else maker.tile_load
+        item = None if load is None else self.by_load.get(load)
+        if item is None:
+            return None
+        return item, perm if perm is not None else tuple(range(len(item.shape)))
+
+    def reads(self, op: Op) -> list[Staged]:
+        """The loads whose tiles a product reads from their rings."""
+        return [item for item in self.by_load.values() if op in item.products]
+
+    def _follow(self, item: Staged) -> None:
+        places, own = self.places, self.places.index[item.load]
+        products: list[Op] = []
+        others: list[Op] = []
+        views: set[Op] = set()
+        self._readers(item, item.load.result, products, others, views)
+        uses = [place for op in (*products, *others) if (place := places.place_in(item.home, op)) is not None]
+        exits = [
+            index for index in range(own + 1, len(item.home.ops))
+            if any(True for _ in places.exits_from(item.home.ops[index]))
+        ]
+        if exits and any(places.index[op] > exits[0] for op in products):
+            products = []  # whoever leaves the block before them has taken the stage, too
+        else:
+            self.views |= views
+        item.products, item.in_registers = products, bool(others) or not products
+        item.waits_at = min([*uses, *exits], default=own + 1)
+
+    def _readers(
+        self, item: Staged, value: Value, products: list[Op], others: list[Op], views: set[Op]
+    ) -> bool:
+        """Sorts what reads a tile; whether all of it is products that can read the ring."""
+        alone = True
+        for op in self.places.readers.get(value, ()):
+            product, view = op.product, op.permutation
+            if view is not None and self.places.home[op] is item.home and op.defines is not None:
+                if self._readers(item, op.defines, products, [], views):
+                    views.add(op)
+                    continue
+            elif product is not None and value is not product.acc and self._reads_here(op, item):
+                if op not in products:
+                    products.append(op)
+                continue
+            others.append(op)
+            alone = False
+        return alone
+
+    def _reads_here(self, op: Op, item: Staged) -> bool:
+        return self.places.home[op] is item.home and len(item.shape) == 2

@@ -1,0 +1,155 @@
+"""The role that fetches: the slice of the kernel that its loads' places follow from, with a stage filled at each load."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from phalanx.ir.clones import Clones
+from phalanx.ir.core import Block, Op
+from phalanx.ir.ops.cluster import ClusterLoad
+from phalanx.ir.ops.control import For
+from phalanx.ir.ops.mbarrier import Arrive, Transaction
+from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
+from phalanx.ir.ops.tile import Cast, Part
+from phalanx.ir.ops.tma import TmaLoad
+from phalanx.ir.types import I32, ScalarType, TileType
+from phalanx.ir.values import Const, Label, Value
+from phalanx.ir.views import AnyView, BarrierRef, GlobalView, SharedView
+from phalanx.passes.pipelining.multicast import Shared
+from phalanx.passes.pipelining.rings import ONE, ZERO, Ring
+from phalanx.passes.pipelining.staging import Path, Staged
+from phalanx.passes.rank_code import LoopCode
+
+CHUNK = 8192
+"""Bytes that the producer's threads bring at a time: a few registers each."""
+FENCE = "what threads wrote is seen by the tensor cores"
+
+
+class Producer:
+    """Writes the role; `kept` is what it runs of the kernel, `rings` what it fills."""
+
+    def __init__(self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared]) -> None:
+        self.kept = kept
+        self.shared = shared
+        self.masks: dict[Shared, Value] = {}
+        """The CTAs of a mask, computed where the role begins."""
+        self.clones = Clones()
+        self.fills: dict[Op, Ring] = {}
+        """Rings by the last of their loads: there all places are known."""
+        self.staged = {item.load for ring in rings for item in ring.loads}
+        for ring in rings:
+            last = max(ring.loads, key=lambda item: item.home.ops.index(item.load))
+            self.fills[last.load] = ring
+
+    def block(self, block: Block) -> Block:
+        """What the role runs of a block."""
+        out: list[Op] = []
+        for op in block.ops:
+            if op in self.fills:
+                out += self.fill(self.fills[op])
+            elif op in self.staged:
+                continue
+            elif op in self.kept:
+                copy = self.clones.copy(op, self.block)
+                if isinstance(copy, For) and copy.pipelined is not None:
+                    copy = dataclasses.replace(copy, pipelined=None)
+                out.append(copy)
+        return Block(tuple(out))
+
+    def fill(self, ring: Ring) -> list[Op]:
+        """Waits for a free stage and lets its tiles come."""
+        code = LoopCode(ring.loads[0].load.loc)
+        stage = ring.acquire(code)
+        full = BarrierRef(ring.full, stage)
+        if ring.path is Path.COPY:
+            copies = LoopCode(code.loc)
+            for item in ring.loads:
+                self.copy(copies, ring, item, stage, full)
+            code.ops.append(Transaction(full, Block(tuple(copies.ops)), loc=code.loc))
+        else:
+            for item in ring.loads:
+                self.by_threads(code, item, ring.tile(item, stage))
+            if any(item.products for item in ring.loads):
+                code.ops.append(FenceAsyncProxy("cta", FENCE, loc=code.loc))
+            code.ops.append(Arrive(full, ONE, loc=code.loc))
+        ring.advance(code, ring.filling, stage)
+        return code.ops
+
+    def copy(self, code: LoopCode, ring: Ring, item: Staged, stage: Value, full: BarrierRef) -> None:
+        """One copy of the engine."""
+        cache = "evict_first" if item.load.once else None
+        view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
+        together = self.shared.get(item)
+        if together is None:
+            code.ops.append(TmaLoad(view, tile, full, cache=cache, loc=item.load.loc))
+        else:
+            code.ops.append(ClusterLoad(view, tile, full, self.masks[together], cache, loc=item.load.loc))
+
+    def name_masks(self, code: LoopCode) -> None:
+        """Which CTAs fetch together, before anything is fetched."""
+        for together in self.shared.values():
+            if together not in self.masks:
+                self.masks[together] = code.chosen(dict(enumerate(together.masks)), "ctas", masks=True)
+
+    def drain(self, code: LoopCode, rings: list[Ring]) -> None:
+        """All stages have come back: no CTA leaves while a peer's release is on its way to it."""
+        for ring in rings:
+            if any(item in self.shared for item in ring.loads):
+                inner = LoopCode(code.loc)
+                ring.advance(inner, ring.filling, ring.acquire(inner))
+                stages = Const(ring.stages, I32)
+                code.ops.append(
+                    For(Value(I32), ZERO, stages, ONE, Block(tuple(inner.ops)), Label("drain"), loc=code.loc)
+                )
+
+    def by_threads(self, code: LoopCode, item: Staged, tile: SharedView) -> None:
+        """A load and a store of the producer's threads, part by part where the tile is large."""
+        view = item.view.map(self.clones.of)
+        fill = self.clones.of(item.load.fill)
+        rows = item.shape[0]
+        part = next(n for n in range(rows, 0, -1) if rows % n == 0 and (item.nbytes // rows * n <= CHUNK or n == 1))
+        if part == rows:
+            self._move(code, item, view, tile, fill)
+        elif view.index_axis is not None and view.kept[0] == view.index_axis:
+            for first in range(0, rows, part):
+                chosen = _part_of_indices(code, view, first, part)
+                self._move(code, item, chosen, _moved(code, tile, Const(first, I32), part), fill)
+        else:
+            start = Value(I32, "part")
+            inner = LoopCode(code.loc)
+            self._move(inner, item, _moved(inner, view, start, part), _moved(inner, tile, start, part), fill)
+            code.ops.append(
+                For(start, ZERO, Const(rows, I32), Const(part, I32), Block(tuple(inner.ops)), Label("parts"), loc=code.loc)
+            )
+
+    def _move(self, code: LoopCode, item: Staged, view: GlobalView, tile: SharedView, fill: Value) -> None:
+        loaded = Value(TileType(view.shape, view.dtype), view.array.name)
+        code.ops.append(Load(view, fill, loaded, item.load.once, loc=item.load.loc))
+        code.ops.append(Store(tile, loaded, loc=item.load.loc))
+
+
+def _part_of_indices(code: LoopCode, view: GlobalView, start: int, part: int) -> GlobalView:
+    axis = view.index_axis
+    assert axis is not None
+    rows = view.offsets[axis]
+    chosen = Value(TileType((part,), rows.type.dtype), rows.name)
+    code.ops.append(Part(rows, (start,), chosen, loc=code.loc))
+    return view.replaced(
+        offsets=tuple(chosen if n == axis else o for n, o in enumerate(view.offsets)),
+        extents=tuple(part if n == axis else e for n, e in enumerate(view.extents)),
+    )
+
+
+def _moved(code: LoopCode, view: AnyView, start: Value, part: int) -> AnyView:
+    """The part of a view that begins at `start` along its first axis."""
+    axis = view.kept[0]
+    offset = view.offsets[axis]
+    if isinstance(offset.type, ScalarType) and offset.type != start.type:
+        wide = Value(offset.type)
+        code.ops.append(Cast(start, wide, loc=code.loc))
+        start = wide
+    new = start if isinstance(offset, Const) and offset.value == 0 else code.binary("add", offset, start)
+    return view.replaced(
+        offsets=tuple(new if n == axis else o for n, o in enumerate(view.offsets)),
+        extents=tuple(part if n == axis else e for n, e in enumerate(view.extents)),
+    )

@@ -1,0 +1,150 @@
+"""Which loads of a loop run ahead, and how each of them comes into shared memory.
+
+A load is staged if a producer can know its place (`slices.py`) and nothing writes its array between its new place and its
+old one. It goes through the copy engine where that takes the region, else the producer's threads load and store it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from phalanx.analysis.divisibility import Divisibility
+from phalanx.frozen import frozen
+from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.core import Block, Note, Op
+from phalanx.ir.ops.control import For
+from phalanx.ir.ops.memory import Load
+from phalanx.ir.spaces import GLOBAL
+from phalanx.ir.types import TileType
+from phalanx.ir.values import Param, constant_of
+from phalanx.ir.views import GlobalView
+from phalanx.location import Location
+from phalanx.passes.pipelining.places import Places
+from phalanx.passes.pipelining.slices import NotSliced, Slice
+
+STAGE_GRAIN = 128
+"""Bytes on whose multiples a box of the copy engine begins in shared memory."""
+MAX_RANK = 5
+"""Axes of an array that the copy engine takes."""
+
+
+class Path(Enum):
+    """How a load comes into its ring."""
+
+    COPY = "by the copy engine"
+    THREADS = "by the producer's threads"
+
+
+@dataclass(eq=False)
+class Staged:
+    """A load that runs ahead: its place, the products that read it from the ring, and whether registers do, too."""
+
+    load: Load
+    view: GlobalView
+    loop: For
+    home: Block
+    path: Path
+    why: str
+    """Why the copy engine does not take it."""
+    products: list[Op] = field(default_factory=list)
+    in_registers: bool = False
+    waits_at: int = 0
+    """Before which instruction of its block the ring is waited for."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the tile."""
+        return self.view.shape
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a stage."""
+        return self.view.nbytes
+
+
+@frozen
+class Refusals:
+    """What a target found out about a kernel that was written before: loads, by place, that the copy engine refuses."""
+
+    copies: frozenset[Location] = frozenset()
+
+
+class Stager:
+    """Chooses the loads of one kernel; `notes` has a word on each."""
+
+    def __init__(self, places: Places, divisibility: Divisibility, refusals: Refusals) -> None:
+        self.places = places
+        self.divisibility = divisibility
+        self.refusals = refusals
+        self.notes: list[Note] = []
+
+    def loads_of(self, loop: For, slice_: Slice) -> list[Staged]:
+        """The loads of a loop that run ahead; `slice_` grows by what the producer runs for them."""
+        found: list[Staged] = []
+        for op in loop.body.walk():
+            load = op.tile_load
+            if load is None or load.view.space is not GLOBAL:
+                continue
+            reason = self._objection(load, loop, slice_)
+            if reason is not None:
+                self.notes.append(Note(f"px.load of {_name(load)} is not staged: {reason}", load.loc))
+                continue
+            assert isinstance(load.view, GlobalView)
+            why = self.copy_objection(load)
+            path = Path.COPY if why is None else Path.THREADS
+            found.append(Staged(load, load.view, loop, self.places.home[op], path, why or ""))
+        return found
+
+    def _objection(self, load: Load, loop: For, slice_: Slice) -> str | None:
+        """Why a load stays where it is, if it does; else its slice is added."""
+        view = load.view
+        assert isinstance(view, GlobalView)
+        if not isinstance(load.result.type, TileType):
+            return "a single number is read where it is used"
+        if view.dtype.bits % 8:
+            return f"elements of {view.dtype} share bytes"
+        write = self.places.overtaken(load, view.array)
+        if write is not None:
+            return f"'{view.array.name}' is written at {write.loc.short}: what is read ahead might be old"
+        trial = slice_.copy()
+        try:
+            trial.add_place(load, [*view.offsets, load.fill])
+        except NotSliced as problem:
+            return str(problem)
+        if loop in trial.carried and loop not in slice_.carried:
+            return "its place follows from what an iteration of the loop leaves to the next, other than the index"
+        slice_.ops, slice_.carried = trial.ops, trial.carried
+        return None
+
+    def copy_objection(self, load: Load) -> str | None:
+        """Why the copy engine does not take the region of a load, if it does not."""
+        view = load.view
+        assert isinstance(view, GlobalView)
+        kind = view.array_type
+        item = view.dtype.itemsize
+        if view.index_axis is not None:
+            return "rows by index"
+        if constant_of(load.fill) != 0:
+            return "what is outside the array is not 0"
+        if list(view.kept) != sorted(view.kept) or not 1 <= kind.rank <= MAX_RANK:
+            return "its axes are not in the array's order"
+        if not kind.unit_inner or not kind.aligned:
+            return f"'{view.array.name}' is not aligned to {COPY_CHUNK} bytes, or its last axis has gaps"
+        if view.extents[-1] * item % COPY_CHUNK:
+            return f"rows of {view.extents[-1] * item} bytes, no multiple of {COPY_CHUNK}"
+        if not self.divisibility.proves(view.offsets[-1], item, COPY_CHUNK):
+            return f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+        if len(view.shape) > 1 and view.nbytes % STAGE_GRAIN:
+            return f"{view.nbytes} bytes, no multiple of {STAGE_GRAIN}"
+        if load.loc in self.refusals.copies:
+            return "the copy engine refuses it"
+        return None
+
+
+
+
+def _name(load: Load) -> str:
+    memory = load.view.memory
+    assert isinstance(memory, Param)
+    return memory.name

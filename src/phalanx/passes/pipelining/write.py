@@ -1,0 +1,344 @@
+"""Loops over `px.pipelined`, written out: two roles, rings between them, and what each load and product became.
+
+The kernel's warps compute; a warp of its own fetches. Both run the kernel's control flow, each the part that it needs. All
+that is written users could write: roles, buffers, barriers, copies. So it is counted, checked and printed like theirs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from phalanx.analysis.across_ranks import AcrossRanks
+from phalanx.analysis.divisibility import find_divisibility
+from phalanx.analysis.signs import find_signs
+from phalanx.errors import Error
+from phalanx.ir.archs import WARPGROUP, Arch, entry_registers
+from phalanx.ir.core import Block, Function, Note, Op
+from phalanx.ir.effects import Span
+from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
+from phalanx.ir.types import ScalarType
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.passes.pipelining.consumer import Consumer
+from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
+from phalanx.passes.pipelining.kept import Kept
+from phalanx.passes.pipelining.multicast import Shared, sharing
+from phalanx.passes.pipelining.operands import Operands
+from phalanx.passes.pipelining.order import group_tiles
+from phalanx.passes.pipelining.places import Places
+from phalanx.passes.pipelining.plain import without_pipelining
+from phalanx.passes.pipelining.producer import Producer
+from phalanx.passes.pipelining.products import Flight, Products
+from phalanx.passes.pipelining.rings import Ring, begin
+from phalanx.passes.pipelining.rotation import Rotation, find_rotation
+from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
+from phalanx.passes.pipelining.staging import Path, Refusals, Staged, Stager
+from phalanx.passes.rank_code import LoopCode, fresh_name
+from phalanx.passes.sharing import budget
+
+MOST_STAGES = 8
+LEAST_STAGES = 2
+BARRIER_BYTES = 16
+"""Of a stage: two barriers."""
+TOPIC = "px.dot"
+
+
+def has_pipelined(function: Function) -> bool:
+    """Whether a kernel has loops that pipeline themselves."""
+    return any(isinstance(op, For) and op.pipelined is not None for op in function.walk())
+
+
+@dataclass
+class Written:
+    """A kernel with its loops written out, and the stages that its rings have where the compiler chose them."""
+
+    function: Function
+    stages: int
+    """0 where users gave all of them."""
+
+
+def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
+    """The kernel with its loops over `px.pipelined` written out for a target; rings have `most` stages at most.
+
+    For `runtime.launch.targets`, before all other passes. Whoever measures shared memory asks again with fewer stages
+    where they do not fit. A loop whose loads all stay where they are is a plain one, and the notes say why.
+    """
+    writer = _Writer(group_tiles(function), arch, most, refusals or Refusals())
+    return writer.written()
+
+
+class _Writer:
+    def __init__(self, function: Function, arch: Arch, most: int, refusals: Refusals) -> None:
+        self.whole = function
+        self.arch = arch
+        self.most = most
+        self.places = Places(function)
+        self.notes: list[Note] = []
+        self.stager = Stager(self.places, find_divisibility(function), refusals)
+        self.taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
+        self.loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
+
+    def written(self) -> Written:
+        """The whole kernel."""
+        against = self._objection()
+        if against is not None:
+            return self._plain(against)
+        before, rest, rebuild = self._split(self.whole.body)
+        slice_ = Slice(self.places, set(before))
+        try:
+            for op in (*loads_wait_for_launches(self.places), *(op for op in self.whole.walk() if op.draw is not None)):
+                slice_.op(op)
+        except NotSliced as problem:
+            return self._plain(f"a producer can't follow the kernel: {problem}")
+        staged = [item for loop in self.loops for item in self.stager.loads_of(loop, slice_)]
+        staged = self._without_indices(staged, slice_)
+        self.notes += self.stager.notes
+        if not staged:
+            return self._plain("")
+        operands = Operands(self.places, staged)
+        kept = Kept(self.places, self.loops, self.taken)
+        products = Products(self.places, operands, kept, self.arch)
+        flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        rotations = {
+            loop: form for loop in self.loops
+            if loop not in flights and (form := find_rotation(self.places, operands, products, loop)) is not None
+        }
+        leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
+        for item in leaving:
+            name = fresh_name(f"{item.view.array.name}_out", self.taken)
+            item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
+        groups = self._groups(staged, flights)
+        others = sum(item.nbytes for item in leaving) + sum(buffer.nbytes for buffer in kept.buffers.values())
+        stages = self._stages(groups, others)
+        rings = [self._ring(group, stages[loop]) for loop, group in groups]
+        shared = self._shared(staged)
+        producer = Producer(rings, slice_.ops, shared)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations)
+        loc = self.loops[0].loc
+        start, end = LoopCode(loc), LoopCode(loc)
+        producer.name_masks(start)
+        begin(rings, start, fills=True)
+        if not self.whole.exit_sync:
+            producer.drain(end, rings)
+        fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
+        computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
+        roles, warps = self._roles(fetching, computing, rings)
+        self._say(rings, products, flights, rotations, shared)
+        self._say_leaving(leaving)
+        told = set(products.found)
+        notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
+        made = dataclasses.replace(
+            self.whole,
+            warps=warps,
+            body=rebuild(Block((*before, *roles))),
+            buffers=(
+                *self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values()),
+                *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
+            ),
+            barriers=(*self.whole.barriers, *(array for ring in rings for array in (ring.full, ring.empty))),
+            notes=(*notes, *self.notes),
+        )
+        chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
+        return Written(made, max(chosen, default=0))
+
+    def _without_indices(self, staged: list[Staged], slice_: Slice) -> list[Staged]:
+        """The loads that go through rings: not those that say where others read, which the producer loads itself."""
+        for item in staged:
+            if item.load in slice_.ops:
+                said = f"px.load of {item.view.array.name}: read by the producer, which needs it for a place"
+                self.notes.append(Note(said, item.load.loc))
+        return [item for item in staged if item.load not in slice_.ops]
+
+    def _plain(self, why: str) -> Written:
+        """The kernel as it is written, with a word on why."""
+        function = without_pipelining(self.whole)
+        notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in self.loops if why]
+        return Written(dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes)), 0)
+
+    def _objection(self) -> str | None:
+        """What of a kernel keeps a producer out, if anything does."""
+        for op in self.whole.walk():
+            if isinstance(op, Role | Roles):
+                return f"the kernel has roles of its own ({op.loc.short})"
+            effects = op.effects()
+            if any(meeting.span is not Span.AGENT for meeting in effects.rendezvous) or op.exchange is not None:
+                return f"{op.call} at {op.loc.short} brings all warps together"
+        return None
+
+    # What stands before the roles.
+
+    def _split(self, body: Block):  # type: ignore[no-untyped-def]
+        """Code that all roles can use, the rest, and how the kernel's body is put together again."""
+        if len(body.ops) == 1 and isinstance(scope := body.ops[0], Scope):
+            before, rest, rebuild = self._split(scope.body)
+            return before, rest, lambda made: Block((dataclasses.replace(scope, body=rebuild(made)),))
+        count = 0
+        while count < len(body.ops) and _is_for_all(body.ops[count]):
+            count += 1
+        return list(body.ops[:count]), Block(body.ops[count:]), lambda made: made
+
+    # Rings.
+
+    def _groups(self, staged: list[Staged], flights: dict[For, Flight]) -> list[tuple[For, list[Staged]]]:
+        """Loads that go through a ring together: of one block, by one path, and wanted at the same time."""
+        groups: dict[Hashable, list[Staged]] = {}
+        for item in staged:
+            wanted = item.products[0] if item.products else ("registers", self._segment(item))
+            groups.setdefault((item.home, item.path, wanted), []).append(item)
+        return [(group[0].loop, group) for group in groups.values()]
+
+    def _segment(self, item: Staged) -> int:
+        """Which part of its block a tile is wanted in: products and inner loops are the borders."""
+        return sum(
+            1 for op in item.home.ops[: item.waits_at]
+            if op.product is not None or any(True for _ in op.blocks()) or op.tile_store is not None
+        )
+
+    def _stages(self, groups: list[tuple[For, list[Staged]]], others: int) -> dict[For, int]:
+        """How many stages the rings of each loop have."""
+        each: dict[For, int] = {}
+        for loop, group in groups:
+            each[loop] = each.get(loop, 0) + BARRIER_BYTES + sum(_rounded(item.nbytes) for item in group)
+        room = budget(self.whole, self.arch) - others
+        room -= sum(_rounded(buffer.nbytes) for buffer in self.whole.shared_buffers if buffer.reuse is None)
+        given = {loop: loop.pipelined.stages for loop in each if loop.pipelined is not None}
+        room -= sum(each[loop] * count for loop, count in given.items() if count is not None)
+        unknown = [loop for loop in each if given[loop] is None]
+        share = sum(each[loop] for loop in unknown)
+        fits = min(self.most, room // share) if share else LEAST_STAGES
+        if fits < LEAST_STAGES or (not share and room < 0):
+            raise self._too_large(each, given)
+        return {loop: count or fits for loop, count in given.items()}
+
+    def _too_large(self, each: dict[For, int], given: dict[For, int | None]) -> Error:
+        rows = [
+            f"{loop.loc.short}: {given[loop] or LEAST_STAGES} stages of {nbytes:,} bytes" for loop, nbytes in each.items()
+        ]
+        return Error(
+            f"the rings of px.pipelined do not fit: a CTA has {budget(self.whole, self.arch):,} bytes of shared memory",
+            location=self.loops[0].loc,
+            details="\n".join(rows),
+            remedy="load smaller tiles, give fewer stages=, or take px.pipelined off the loops that need it least",
+        )
+
+    def _ring(self, group: list[Staged], stages: int) -> Ring:
+        names = "_".join(dict.fromkeys(item.view.array.name for item in group))
+        loc = group[0].load.loc
+        buffers = {
+            item: SharedBuffer(
+                fresh_name(f"{item.view.array.name}_ring", self.taken), (stages, *item.shape), item.view.dtype, item.load.loc
+            )
+            for item in group
+        }
+        full, empty = (
+            BarrierArray(fresh_name(f"{names}_{end}", self.taken), stages, loc=loc) for end in ("full", "empty")
+        )
+        return Ring(tuple(group), stages, full, empty, buffers)
+
+    def _shared(self, staged: list[Staged]) -> dict[Staged, Shared]:
+        """The loads that CTAs of the cluster fetch together."""
+        found: dict[Staged, Shared] = {}
+        if self.whole.cluster_size == 1:
+            return found
+        values = AcrossRanks(self.whole, self.places.around)
+        for item in staged:
+            if item.loop.pipelined is None or not item.loop.pipelined.multicast:
+                continue
+            answer = sharing(self.places, values, item)
+            if isinstance(answer, Shared):
+                found[item] = answer
+            elif answer:
+                self.notes.append(
+                    Note(f"px.load of {item.view.array.name}: each CTA fetches its own: {answer}", item.load.loc)
+                )
+        return found
+
+    # Roles.
+
+    def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
+        warps, loc = self.whole.warps, self.loops[0].loc
+        by_threads = any(ring.path is Path.THREADS for ring in rings)
+        count = WARPGROUP if by_threads else 1
+        first = -(-warps // WARPGROUP) * WARPGROUP
+        regs = _registers(first, warps, self.whole.ctas_per_sm, by_threads)
+        if regs is None:
+            first = first if by_threads else warps
+            total = first + count
+            few, many = None, None
+        else:
+            total = first + WARPGROUP
+            few, many = regs
+        roles: list[Op] = [
+            Role("producer", first, count, few, fetching, loc=loc), Role("consumer", 0, warps, many, computing, loc=loc),
+        ]
+        divided = "" if regs is None else f", with {few} registers a thread and {many} for the others"
+        self.notes.append(
+            Note(
+                f"px.pipelined: {count} warp{'s' * (count > 1)} more fetch{'es' * (count == 1)} "
+                f"({total} warps in all{divided})", loc,
+            )
+        )
+        return roles, total
+
+    # Notes.
+
+    def _say(
+        self, rings: list[Ring], products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation],
+        shared: dict[Staged, Shared],
+    ) -> None:
+        for ring in rings:
+            for item in ring.loads:
+                why = f" ({item.why})" if item.why else ""
+                if item in shared:
+                    why += f", each of {shared[item].count} CTAs a share, sent to all of them"
+                stay = "products read it there" if item.products else "registers load it from there"
+                staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
+                self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc))
+        put_off = {form.second: form.first for form in rotations.values()}
+        flying = {op for flight in flights.values() for op in flight.products}
+        for op, made in products.found.items():
+            if made.along is None:
+                self.notes.append(Note(f"px.dot runs as mma.sync: {made.why}", op.loc, TOPIC))
+            else:
+                how = "one group stays in flight" if op in flying else "waited for at once"
+                if op in put_off:
+                    how = f"beside the next step's product at line {put_off[op].loc.line}"
+                elif op in put_off.values():
+                    how = "begun before the last product of the step before is over"
+                self.notes.append(Note(f"px.dot runs as wgmma on the ring, {how}", op.loc, TOPIC))
+
+
+    def _say_leaving(self, leaving: list[Leaving]) -> None:
+        for item in leaving:
+            how = f"in {item.parts} parts " if item.parts > 1 else ""
+            way = f"leaves {how}through {item.nbytes} bytes of shared memory, while the next tile is computed"
+            self.notes.append(Note(f"px.store of {item.view.array.name}: {way}", item.op.loc))
+
+
+def _is_for_all(op: Op) -> bool:
+    """Whether an instruction may stand before the roles: arithmetic on scalars, and what launches wait for."""
+    if isinstance(op, Assign | ReadVar) or any(True for _ in op.blocks()):
+        return False
+    effects = op.effects()
+    if effects.launches:
+        return True
+    result = op.defines
+    return effects.is_pure and result is not None and isinstance(result.type, ScalarType)
+
+
+def _registers(first: int, warps: int, ctas_per_sm: int, by_threads: bool) -> tuple[int, int] | None:
+    """Registers a thread for the producer and for the others, where dividing them gives the others more."""
+    if warps % WARPGROUP:
+        return None
+    total = first + WARPGROUP
+    entry = entry_registers(total, ctas_per_sm)
+    if entry >= 232:
+        return None
+    few = 88 if by_threads else 40 if entry > 128 else 24
+    many = min(240, (entry * total - few * WARPGROUP) // warps // 8 * 8)
+    return (few, many) if many > entry else None
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // 128) * 128

@@ -1,0 +1,140 @@
+"""`px.export`: a kernel as files that run without Phalanx."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.language.kernel import Kernel, call_with_constants
+from phalanx.runtime.compiled import Compiled
+from phalanx.runtime.exporting.c_source import Launch, cmake, code, header, source
+from phalanx.runtime.exporting.manifest import LOADER, manifest
+from phalanx.runtime.exporting.parameters import C_WORDS, named_sizes, parameters_of
+from phalanx.runtime.exporting.sizes import Size, written
+from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.dispatch import BoundLaunch, compiled_for, debugging
+from phalanx.runtime.launch.specialise import Argument, read_arguments, resolved_constants, specialise
+
+
+@frozen
+class Exported:
+    """What `px.export` wrote: `folder`, the `files` in it, the `name` of the C function, and what was `compiled`."""
+
+    folder: Path
+    name: str
+    files: tuple[str, ...]
+    compiled: tuple[Compiled, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.folder}: {', '.join(self.files)}"
+
+
+def export(
+    bound: BoundLaunch, *args: Any, to: str | Path, arch: str | Sequence[str] = "sm_90a", name: str | None = None,
+    **constants: Any,
+) -> Exported:
+    """Writes a kernel into a folder, ready to be launched from C or Python without Phalanx.
+
+    Anyone may call it, outside kernels; needs no GPU. Arguments as for `px.compile`: arrays or `px.spec`, whose sizes may be
+    names, ``px.spec(("m", 4096), px.bf16)``: these the C function takes. The grid is numbers, `px.auto`, or a function of
+    constants and names, ``kernel[lambda m, BM: px.cdiv(m, BM)]``. The folder gets, for NAME (the kernel's unless given):
+
+    - `NAME.h`, `NAME.c`, `NAME_code.c`, `CMakeLists.txt`: a function that takes a stream, sizes, device pointers with their
+      strides and scalars, checks them, encodes TMA descriptors, and launches through the driver API; C11, libcuda alone;
+    - `NAME_ARCH.cubin` for every target in `arch`, and `NAME.json`, which says all of it;
+    - `NAME.py`, a loader that needs the package cuda-bindings alone.
+
+    Example::
+
+        px.export(scale[lambda m: px.cdiv(m, 64)], px.spec(("m", 4096), px.f32), 2.0, to="out", arch=["sm_90a", "sm_100a"])
+    """
+    if not isinstance(bound, BoundLaunch):
+        raise Error(
+            "px.export takes a kernel with its grid",
+            location=caller_location(),
+            remedy="write px.export(kernel[grid], *arguments, to=folder)",
+        )
+    kernel = bound.kernel
+    with debugging(kernel):
+        archs = (arch,) if isinstance(arch, str) else tuple(arch)
+        launch = _launch(bound, args, archs, name or kernel.name, constants)
+    folder = Path(to)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        f"{launch.name}.h": header(launch), f"{launch.name}.c": source(launch), f"{launch.name}_code.c": code(launch),
+        "CMakeLists.txt": cmake(launch), f"{launch.name}.json": manifest(launch), f"{launch.name}.py": LOADER.read_text(),
+    }  # fmt: skip
+    for file, text in texts.items():
+        (folder / file).write_text(text)
+    cubins = {f"{launch.name}_{made.arch}.cubin": made.cubin for made in launch.programs}
+    for file, image in cubins.items():
+        (folder / file).write_bytes(image)
+    return Exported(folder, launch.name, (*texts, *cubins), launch.programs)
+
+
+def _launch(
+    bound: BoundLaunch, args: tuple[Any, ...], archs: tuple[str, ...], name: str, given: dict[str, Any]
+) -> Launch:
+    kernel = bound.kernel
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in C_WORDS:
+        raise Error(f"{name!r} can't be the name of a C function", remedy="give another one: px.export(..., name=...)")
+    if not archs:
+        raise Error("px.export has no target", remedy='give one or more: px.export(..., arch="sm_90a")')
+    constants = kernel.bind_constants(given)
+    arguments = read_arguments(kernel, args)
+    specialisation = specialise(kernel, arguments, constants)
+    programs = tuple(compiled_for(specialisation, each, watchdog=False) for each in archs)
+    for made in programs:
+        _require_plain(kernel, made, programs[0])
+    grid = _grid(bound, arguments, resolved_constants(kernel, arguments, constants))
+    if grid is None:
+        fitting = specialisation.fitting(bound.grid, arguments, numbers=False)
+        if fitting.one_each:
+            raise Error(
+                f"kernel '{kernel.name}' has a cluster for every tile, whose number px.auto leaves open",
+                location=kernel.location,
+                remedy=f"give the grid as a function of the sizes: {kernel.name}[lambda m: ...]",
+            )
+    parameters = parameters_of(kernel, arguments, programs[0].signature, specialisation.watched)
+    targets = ", ".join(archs)
+    return Launch(name, parameters, grid, programs, f"{kernel.name} of {kernel.location.short}, for {targets}")
+
+
+def _require_plain(kernel: Kernel, made: Compiled, model: Compiled) -> None:
+    """One C function launches all programs, and nobody reads debug records there."""
+    if made.signature.debug:
+        raise Error(
+            f"kernel '{kernel.name}' has px.device_assert, whose reports only Phalanx's own launch reads",
+            location=kernel.location,
+            remedy="leave it out for the export, under a constant: if CHECKED: px.device_assert(...)",
+        )
+    same = (made.signature, made.shared_bytes, made.cluster, made.warps, made.addresses_cluster)
+    if same != (model.signature, model.shared_bytes, model.cluster, model.warps, model.addresses_cluster):
+        raise Error(
+            f"kernel '{kernel.name}' is launched in another way on {made.arch} than on {model.arch}",
+            location=kernel.location,
+            remedy="export it for each target into a folder of its own, under names of their own",
+        )
+
+
+def _grid(bound: BoundLaunch, arguments: list[Argument], constants: dict[str, Any]) -> tuple[Size, Size, Size] | None:
+    """The grid as expressions over the named sizes; None for px.auto."""
+    kernel, grid = bound.kernel, bound.grid
+    if leaves_grid(grid):
+        return None
+    if callable(grid):
+        grid = call_with_constants(kernel, "the grid", grid, {**constants, **named_sizes(arguments)})
+    axes = grid if isinstance(grid, tuple) else (grid,)
+    try:
+        x, y, z = (*(written(size) for size in axes), written(1), written(1))[:3]
+    except TypeError:
+        raise Error(
+            f"the grid of kernel '{kernel.name}' is {grid!r}",
+            location=kernel.location,
+            remedy="a grid is an int, a tuple of up to three, or a function of constants and named sizes; it counts CTAs",
+        ) from None
+    return x, y, z

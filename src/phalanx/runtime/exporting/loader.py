@@ -1,0 +1,249 @@
+"""Launches an exported kernel from Python. It reads the manifest beside it, and needs the package cuda-bindings alone.
+
+    from scale import load                      # this file, as px.export named it
+    scale = load()                              # the device of the current context
+    scale(x, 2.0, sizes={"m": 1024}, stream=stream)
+
+Arrays are addresses (int), or anything with `data_ptr()` or `__cuda_array_interface__`; `strides` gives those that are not
+contiguous, in elements. Arguments outside of what was exported raise a ValueError.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from cuda.bindings import driver
+
+_SCALARS = {
+    "bool": ctypes.c_ubyte, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
+    "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64,
+    "f32": ctypes.c_float, "f64": ctypes.c_double,
+}  # fmt: skip
+
+
+def load(manifest: str | Path | None = None) -> Exported:
+    """The exported function; a manifest is looked for beside this file, under its name."""
+    return Exported(Path(manifest) if manifest is not None else Path(__file__).with_suffix(".json"))
+
+
+def _asked(result: tuple[Any, ...]) -> Any:
+    status, *values = result
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"CUDA: {status.name}")
+    return values[0] if len(values) == 1 else values
+
+
+class Exported:
+    """One exported kernel on one device, that of the context which is current when it is made."""
+
+    def __init__(self, path: Path) -> None:
+        self.manifest: dict[str, Any] = json.loads(path.read_text())
+        self.name: str = self.manifest["name"]
+        device = _asked(driver.cuCtxGetDevice())
+        names = driver.CUdevice_attribute
+        major, minor, self._processors = (
+            _asked(driver.cuDeviceGetAttribute(attribute, device))
+            for attribute in (
+                names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                names.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+            )
+        )
+        image = (path.parent / self._target(major, minor)["cubin"]).read_bytes()
+        self._module = _asked(driver.cuModuleLoadData(image))
+        self._function = _asked(driver.cuModuleGetFunction(self._module, self.manifest["entry"].encode()))
+        attributes = driver.CUfunction_attribute
+        if self.manifest["shared_bytes"] > 48 * 1024:
+            wanted = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _asked(driver.cuFuncSetAttribute(self._function, wanted, self.manifest["shared_bytes"]))
+        if math.prod(self.manifest["cluster"]) > 8:
+            wanted = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            _asked(driver.cuFuncSetAttribute(self._function, wanted, 1))
+
+    def _target(self, major: int, minor: int) -> dict[str, Any]:
+        for name, target in self.manifest["targets"].items():
+            number = int("".join(letter for letter in name if letter.isdigit()))
+            exact = number == 10 * major + minor
+            if exact or (name.endswith("f") and number // 10 == major and number % 10 <= minor):
+                found: dict[str, Any] = target
+                return found
+        raise ValueError(f"{self.name} was exported for {', '.join(self.manifest['targets'])}, not for sm_{major}{minor}")
+
+    def __call__(
+        self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None, stream: Any = 0,
+        counters: Any = None,
+    ) -> None:
+        """Launches it: the arguments in the kernel's order, named sizes and strides of arrays by name."""
+        made, sizes, strides = self.manifest, dict(sizes or {}), dict(strides or {})
+        if len(args) != len(made["parameters"]) or set(sizes) != set(made["sizes"]):
+            names = ", ".join(item["name"] for item in made["parameters"])
+            raise ValueError(f"{self.name} takes {names} and the sizes {made['sizes']}")
+        kept: list[Any] = []
+        views: list[dict[str, Any] | None] = []
+        for item, value in zip(made["parameters"], args, strict=True):
+            if item["kind"] == "scalar":
+                views.append(None)
+                kept.append(_SCALARS[item["dtype"]](value))
+                continue
+            view = _describe(item, _address(value), sizes, strides.get(item["name"]))
+            views.append(view)
+            kept.append(_packed(_in_bytes(view, item["share"]) if item["in_bytes"] else view))
+        for a, b in made["apart"]:
+            first, second = (_span(views[n] or {}, made["parameters"][n]) for n in (a, b))
+            if first[0] < second[1] and second[0] < first[1]:
+                raise ValueError(f"{made['parameters'][a]['name']} and {made['parameters'][b]['name']} share memory")
+        if made["counters"]:
+            if counters is None:
+                raise ValueError(f"{self.name} takes counters: {made['counters']} int32 that are 0")
+            kept.append(_packed({"data": _address(counters), "shape": [made["counters"]], "strides": [1]}))
+        grid = self._grid(sizes)
+        if 0 in grid:
+            return
+        for item in made["tensor_maps"]:
+            view = views[item["array"]]
+            assert view is not None
+            share = made["parameters"][item["array"]]["share"]
+            in_bytes = made["parameters"][item["array"]]["in_bytes"] and not item["expands"]
+            kept.append(_encoded(item, _in_bytes(view, share) if in_bytes else view))
+        addresses = [value.getPtr() if hasattr(value, "getPtr") else ctypes.addressof(value) for value in kept]
+        parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        _asked(driver.cuLaunchKernelEx(self._config(grid, stream), self._function, ctypes.addressof(parameters), 0))
+
+    def _grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
+        made = self.manifest
+        cluster = tuple(made["cluster"])
+        if made["grid"] is None:
+            return self._fitting() * cluster[0], cluster[1], cluster[2]
+        # The texts are arithmetic that px.export wrote: integers, names of sizes and + - * // %.
+        x, y, z = (eval(text, {"__builtins__": {}}, sizes) for text in made["grid"])
+        if min(x, y, z) < 0 or any(n % part for n, part in zip((x, y, z), cluster, strict=True)):
+            raise ValueError(f"{self.name} has a grid of {(x, y, z)}, which is no whole number of clusters {cluster}")
+        return x, y, z
+
+    def _fitting(self) -> int:
+        made = self.manifest
+        if math.prod(made["cluster"]) > 1:
+            config = self._config(tuple(made["cluster"]), 0)
+            return max(1, _asked(driver.cuOccupancyMaxActiveClusters(self._function, config)))
+        each = _asked(
+            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(self._function, made["threads"], made["shared_bytes"])
+        )
+        return max(1, each * self._processors)
+
+    def _config(self, grid: tuple[int, ...], stream: Any) -> Any:
+        made, config, attributes = self.manifest, driver.CUlaunchConfig(), []
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = made["threads"], 1, 1
+        config.sharedMemBytes, config.hStream = made["shared_bytes"], driver.CUstream(int(stream))
+        if made["as_cluster"]:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            dims = attribute.value.clusterDim
+            dims.x, dims.y, dims.z = made["cluster"]
+            attributes.append(attribute)
+        if made["overlap"]:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        return config
+
+
+def _address(value: Any) -> int:
+    if isinstance(value, int):
+        return value
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr())
+    return int(value.__cuda_array_interface__["data"][0])
+
+
+def _describe(item: dict[str, Any], data: int, sizes: dict[str, int], strides: Any) -> dict[str, Any]:
+    """The array, checked against what the kernel was compiled for."""
+    shape = [sizes[size] if isinstance(size, str) else size for size in item["shape"]]
+    dense = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    steps = dense if strides is None else list(strides)
+
+    def refuse(why: str) -> None:
+        raise ValueError(f"{item['name']}, of shape {tuple(shape)} and strides {tuple(steps)}, {why}")
+
+    if any(not 0 <= size < 2**31 for size in shape) or len(steps) != len(shape):
+        refuse("has a size that no array has")
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    if item["contiguous"] and any(steps[axis] != dense[axis] for axis in long):
+        refuse("is not contiguous")
+    if shape and (item["unit_inner"] or item["share"] > 1):
+        if shape[-1] > 1 and steps[-1] != 1:
+            refuse("has a stride along its last axis")
+        if shape[-1] % item["share"]:
+            refuse("does not consist of whole bytes")
+    nbytes = [steps[axis] * item["nbytes"] // item["share"] for axis in long if axis < len(shape) - 1]
+    if item["aligned"] and 0 not in shape and (data % 16 or any(n % 16 or not 0 <= n < 2**40 for n in nbytes)):
+        refuse("is not aligned to 16 bytes")
+    if item["whole"] and shape[-1] * item["nbytes"] // item["share"] % 16:
+        refuse("has rows that are no multiple of 16 bytes")
+    if not data and 0 not in shape:
+        refuse("is NULL")
+    return {"data": data, "shape": shape, "strides": steps}
+
+
+def _span(view: dict[str, Any], item: dict[str, Any]) -> tuple[int, int]:
+    """The first byte of an array and the one behind its last."""
+    if 0 in view["shape"]:
+        return view["data"], view["data"]
+    reach = [(size - 1) * step for size, step in zip(view["shape"], view["strides"], strict=True)]
+    low, high = sum(n for n in reach if n < 0), sum(n for n in reach if n > 0)
+    return (
+        view["data"] + low // item["share"] * item["nbytes"], view["data"] + (high // item["share"] + 1) * item["nbytes"]
+    )
+
+
+def _in_bytes(view: dict[str, Any], share: int) -> dict[str, Any]:
+    """Elements that share a byte as bytes, which is what the kernel sees."""
+    shape, steps = view["shape"], view["strides"]
+    return {
+        "data": view["data"], "shape": [*shape[:-1], shape[-1] // share],
+        "strides": [*(step // share for step in steps[:-1]), 1],
+    }  # fmt: skip
+
+
+def _packed(view: dict[str, Any]) -> Any:
+    """The struct that a kernel takes for an array: address, strides, shape."""
+    rank = len(view["shape"])
+    fields: list[Any] = [("data", ctypes.c_uint64)]
+    if rank:
+        fields += [("strides", ctypes.c_int64 * rank), ("shape", ctypes.c_int32 * rank)]
+    made = type("Array", (ctypes.Structure,), {"_fields_": fields})()
+    made.data = view["data"]
+    if rank:
+        made.strides[:], made.shape[:] = view["strides"], view["shape"]
+    return made
+
+
+def _encoded(item: dict[str, Any], view: dict[str, Any]) -> Any:
+    """A TMA descriptor; the hardware counts axes from the innermost."""
+    kept = len(view["shape"]) - item["merged"]
+    shape = [*view["shape"][:kept], math.prod(view["shape"][kept:])]
+    steps = [*view["strides"][:kept], 1 if item["merged"] > 1 else view["strides"][kept]]
+    order = item["axes"][::-1]
+    chunk = 32 if item["expands"] else 16
+    nbytes = []
+    for axis in order[1:]:
+        step = steps[axis] * item["nbytes"] // item["share"]
+        nbytes.append(step if shape[axis] > 1 or (step > 0 and step % chunk == 0) else chunk)
+    if 0 in shape or view["data"] % chunk or any(n % chunk or not 0 <= n < 2**40 for n in nbytes):
+        raise ValueError(f"no TMA descriptor has shape {shape}, strides of {nbytes} bytes and the address {view['data']:#x}")
+    wide = driver.cuuint64_t
+    return _asked(
+        driver.cuTensorMapEncodeTiled(
+            driver.CUtensorMapDataType(item["data_type"]), len(order), view["data"], [wide(shape[axis]) for axis in order],
+            [wide(n) for n in nbytes], [driver.cuuint32_t(item["box"][axis]) for axis in order],
+            [driver.cuuint32_t(1)] * len(order), driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            driver.CUtensorMapSwizzle(item["swizzle"]), driver.CUtensorMapL2promotion(item["l2_promotion"]),
+            driver.CUtensorMapFloatOOBfill(int(item["fill_nan"])),
+        )
+    )  # fmt: skip

@@ -1,0 +1,37 @@
+"""`phalanx export FILE[:KERNEL]`: the kernels of a file as machine code with a C launcher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.errors import Error
+from phalanx.tools.check import declared
+from phalanx.tools.output import CLEAN, UNABLE, complain, say
+
+
+def export(
+    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL exports one kernel.")],
+    to: Annotated[Path, typer.Option(help="Where: each kernel gets a folder of its name in it.")],
+    arch: Annotated[list[str] | None, typer.Option(help="A target; may be given several times (default: sm_90a).")] = None,
+) -> None:
+    """Writes the kernels of a file as its @px.example functions launch them: cubins, a C launcher, a manifest, a loader.
+
+    Sizes are those of the example's arrays; where it returns px.spec with named sizes, the C function takes them. Of
+    several examples of one kernel the first is written. Exits with 0, or with 2 where it can't be done.
+    """
+    from phalanx.runtime.exporting.export import export as write
+
+    try:
+        written: set[str] = set()
+        for launch in declared(file):
+            if launch.name not in written:
+                written.add(launch.name)
+                folder, targets = to / launch.name, arch or ["sm_90a"]
+                say(str(write(launch.bound, *launch.args, to=folder, arch=targets, **launch.constants)))
+    except Error as error:
+        complain(str(error))
+        raise typer.Exit(UNABLE) from None
+    raise typer.Exit(CLEAN)

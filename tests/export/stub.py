@@ -1,0 +1,34 @@
+"""A CUDA driver in C that checks and prints what it is asked for, and the programs that are linked with it.
+
+`cuda.h` here has what the exported launchers use, with the numbers of the real one. Every call is printed as a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+MISSING = "no C compiler on PATH"
+HERE = Path(__file__).resolve().parent / "stub"
+FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-D_GNU_SOURCE"]
+
+
+def run(folder: Path, name: str, main: str, *, sanitize: bool = True) -> list[dict[str, Any]]:
+    """Compiles an exported function with a program that calls it, runs it, and reads the driver's calls."""
+    assert COMPILER is not None
+    (folder / "main.c").write_text(f'#include "{name}.h"\n#include <stdio.h>\n\n{main}')
+    program = folder / "program"
+    checks = ["-fsanitize=undefined", "-fno-sanitize-recover=all"] if sanitize else []
+    files = [folder / "main.c", folder / f"{name}.c", folder / f"{name}_code.c", HERE / "driver.c"]
+    built = subprocess.run(
+        [COMPILER, *FLAGS, *checks, f"-I{HERE}", f"-I{folder}", *map(str, files), "-lpthread", "-o", str(program)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    ran = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]

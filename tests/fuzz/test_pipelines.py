@@ -1,0 +1,108 @@
+"""Random loops that pipeline themselves: what `make fuzz KIND=pipelines` runs, and proof that the net can fail."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from fuzz import pipeline_numpy, pipelines
+from fuzz.outcomes import Options
+from fuzz.pipeline_programs import LAUNCHES, Case, draw, program
+from fuzz.pipelines import differences, judge, judged
+
+EVERY = (
+    "product", "attention", "softmax", "mask", "reduction", "a loaded tile is carried", "carried scalar",
+    "arithmetic before a product", "product added later", "sum changed in the loop", "all loads first",
+    *(f"left {way}" for way in ("straight", "transposed", "slab", "gathered", "paged", "carried")),
+    *(f"right {way}" for way in ("straight", "transposed", "gathered", "paged")),
+    *(f"in the body: {way}" for way in ("store", "over", "atomic")), "stores to what it loads",
+    "odd rows", "every other", "begins anywhere", "fill",
+    *(f"loop {way}" for way in ("array", "count", "argument", "begin", "triangle", "constant", "backwards", "loaded")),
+    "loop rank",
+    *(f"if {way}" for way in ("index", "cut", "flag", "loaded", "carried", "block", "rank", "of block")),
+    "a conditional load", "a conditional use", "nested conditionals", "else", "continue", "break",
+    "persistent", "two loops", "a loop under a condition", "cluster", "8 warps", "producer=False",
+)  # fmt: skip
+
+
+def digest(case: Case) -> str:
+    state = hashlib.sha256(case.program.text.encode())
+    for value in case.arguments():
+        state.update(np.ascontiguousarray(value).tobytes())
+    return state.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("first", range(0, 500, 50))
+def test_pipelined_and_plain_agree(first: int) -> None:
+    wrong = [outcome.problem for outcome in judge(range(first, first + 50), Options()) if outcome.problem is not None]
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(500, 10_000, 100))
+def test_many_agree(first: int) -> None:
+    wrong = [outcome.problem for outcome in judge(range(first, first + 100), Options()) if outcome.problem is not None]
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_seed_is_the_same_case_in_every_process() -> None:
+    script = "from fuzz.test_pipelines import digest, draw; print(*(digest(draw(seed)) for seed in range(0, 80, 4)))"
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert said.stdout.split() == [digest(draw(seed)) for seed in range(0, 80, 4)]
+
+
+def test_every_way_is_drawn() -> None:
+    drawn: set[str] = set()
+    for number in range(500 // LAUNCHES):
+        drawn |= set(program(number).features)
+    assert not set(EVERY) - drawn
+    sizes = [draw(seed) for seed in range(500)]
+    assert {case.sizes["S1"] for case in sizes} >= {0, 1, 2, 3, 5, 7}
+    assert {case.sizes["K1"] % case.program.blocks["K1"] == 0 for case in sizes} == {True, False}
+    assert {shift for case in sizes for _, shift in case.over.values()} >= {0, 3, 8, 32}
+
+
+def test_a_loop_that_loses_a_step_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain text begins a step late, as NumPy runs it: the story has the kernel, the launch and the elements."""
+    wanted = {"loop array", "product", "left straight", "right straight"}
+    cases = (case for case in map(draw, range(0, 9999, 12)) if case.sizes["S1"] > 1 and case.program.blocks["K1"] == 32)
+    case = next(c for c in cases if wanted <= set(c.program.features) and " if " not in c.program.text)
+    run = pipeline_numpy.run
+
+    def late(text: str, grid: tuple[int, int], cluster: tuple[int, int], arguments: list[Any]) -> None:
+        run(text.replace("range(0, ", "range(32, "), grid, cluster, arguments)
+
+    monkeypatch.setattr(pipelines.pipeline_numpy, "run", late)
+    outcome = judged(case, tmp_path, {})
+    assert outcome.verdict == "plain differs from NumPy"
+    assert case.program.text in str(outcome.problem) and case.describe() in str(outcome.problem)
+
+
+def test_zeros_of_either_sign_are_equal_and_others_are_not() -> None:
+    case = draw(0)
+    arguments = case.arguments()
+    first = next(n for n, x in enumerate(arguments) if isinstance(x, np.ndarray))
+    changed = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
+    changed[first].reshape(-1)[0] += 1
+    zeros = [x * 0 if isinstance(x, np.ndarray) else x for x in arguments]
+    assert differences(case, zeros, [-x if isinstance(x, np.ndarray) else x for x in zeros]) == ""
+    assert differences(case, changed, arguments).startswith(f"{case.program.names[first]}: 1 of")
+
+
+def test_only_a_break_may_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(case: Case, kernel: object) -> None:
+        raise px.Error(pipelines.BREAK)
+
+    monkeypatch.setattr(pipelines, "compared", refuse)
+    with_break = next(case for case in map(draw, range(0, 999, LAUNCHES)) if "break" in case.program.features)
+    assert judged(with_break, tmp_path, {}).verdict == "break is refused"
+    assert judged(draw(0), tmp_path, {}).verdict == "refused"

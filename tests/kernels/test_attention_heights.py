@@ -1,0 +1,85 @@
+"""Low tiles at the end of full attention: all queries are someone's, once, and no CTA has much more to do than others."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from attention_cases import heads
+from library_launches import launches
+from phalanx.kernels.attention.arguments import Heads
+from phalanx.kernels.attention.config import AttentionConfig
+from phalanx.kernels.attention.heights import Heights, choose_heights, heights_for, longest, times
+from phalanx.kernels.attention.scores import Reach
+from phalanx.kernels.attention.tiles import Tiles
+
+forward = importlib.import_module("phalanx.kernels.attention.forward")
+THREE = AttentionConfig()
+
+
+def full(batch, count, length, dim=128):
+    return Heads(batch, count, count, length, length, dim, dim, "bf16")
+
+
+@px.kernel(warps=1)
+def all_tiles(OUT, queries, heads, whole, more, low, first, second, *, GROUPS):
+    reach, plan = Reach(queries, queries, None, None), (whole, more, low, first, second)
+    tiles = Tiles(None, None, queries, queries, heads, 2, 1, reach, plan, GROUPS, 64 * GROUPS)
+    for t in px.persistent(tiles.count(), schedule="static"):
+        tiles.seek(t)
+        px.store(OUT[t, 0], tiles.batch)
+        px.store(OUT[t, 1], tiles.head)
+        px.store(OUT[t, 2], tiles.row)
+        px.store(OUT[t, 3], tiles.groups)
+
+
+@pytest.mark.parametrize("queries, count, ctas, groups", [(1000, 3, 7, 3), (300, 2, 5, 2), (64, 3, 4, 3)])
+def test_all_queries_are_done_once(queries, count, ctas, groups):
+    given = Heads(2, count, count, queries, queries, 64, 64, "bf16")
+    plans = {choose_heights(given, AttentionConfig(groups=groups), ctas)}
+    rows = -(-queries // 64)
+    for tiles in range(0, 2 * count * (rows // groups) + 1, 5):
+        plans.add(heights_for(2 * count, rows, groups, tiles, 1 + tiles % groups))
+    for plan in plans:
+        out = np.full((plan.count(2 * count) + 3, 4), -1, np.int32)
+        all_tiles[ctas](out, queries, count, plan.whole, plan.more, plan.low, plan.first, plan.second, GROUPS=groups)
+        done = np.zeros((2, count, rows), int)
+        for batch, head, row, high in out[:-3]:
+            assert 1 <= high <= groups and row % 64 == 0
+            done[batch, head, row // 64 : row // 64 + high] += 1
+            assert row // 64 + high <= rows
+        assert (out[-3:] == -1).all()
+        assert (done == 1).all(), plan
+
+
+@pytest.mark.parametrize("sizes", [(4, 16, 4096), (1, 16, 16384), (8, 16, 2048), (2, 16, 8192), (4, 32, 4096), (1, 1, 10)])
+def test_the_last_turn_is_short(sizes):
+    given = full(*sizes)
+    count, rows = given.batch * given.heads, -(-given.queries // 64)
+    plan = choose_heights(given, THREE, 132)
+    took = longest(times(plan, count, rows, 3), 132)
+    assert len(times(plan, count, rows, 3)) == plan.count(count)
+    assert took <= longest(np.ones(count * -(-rows // 3)), 132)
+    if count * rows > 1000:
+        assert took < 1.05 * count * rows / 3 / 132
+
+
+def test_choices():
+    assert choose_heights(full(4, 16, 4096), THREE, 132) == Heights(20, 40, 2, 2, 1)
+    assert choose_heights(full(1, 1, 192), THREE, 132).count(1) == 3  # three CTAs of one warpgroup
+
+
+@pytest.mark.parametrize(
+    "groups, length, count", [(2, 200, 5), pytest.param(3, 260, 3, marks=pytest.mark.long)]
+)  # a CTA has three tiles and more: places for Q come again
+def test_low_tiles_are_right_and_checked_clean(groups, length, count):
+    rng = np.random.default_rng(0)
+    q, k, v = (heads(rng, 1, count, n, 64) for n in (length, 70, 70))
+    with launches((forward, "attention_tiles")) as found:
+        y = forward.attention(q, k, v, config=AttentionConfig(groups=groups, keys=64))
+    whole = forward.attention(q, k, v, config=AttentionConfig(groups=1, keys=64))
+    assert np.array_equal(y, whole)  # a group does the same in a low tile as in a full one
+    report = found[0].check()
+    assert report.ok, report
+    found[0].on_host("sm_90a")

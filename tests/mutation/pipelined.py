@@ -1,0 +1,96 @@
+"""Small launches of loops that pipeline themselves, for the mutants of what the compiler wrote: rings of 2, which wrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import phalanx as px
+from mutation.launches import Case
+
+
+@px.kernel(warps=4, cluster=lambda CTAS: CTAS)
+def matmul(A, B, C, *, BM=64, BN=32, BK=32, CTAS=2, PRODUCER=True):
+    rows, columns = px.cdiv(C.shape[0], CTAS * BM), px.cdiv(C.shape[1], BN)
+    for t in px.persistent(rows * columns):
+        m, n = (t // columns * CTAS + px.cluster.rank()) * BM, t % columns * BN
+        acc = px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, A.shape[1], BK), stages=2, producer=PRODUCER):
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+        px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
+
+
+@px.kernel(warps=4)
+def attention(Q, K, V, O, *, D=32, ROWS=64, KEYS=32):
+    for h in px.persistent(K.shape[0]):
+        q, o = px.load(Q[h, 0:ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
+        top, total = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32)
+        for j in px.pipelined(range(0, K.shape[1], KEYS), stages=2):
+            k, v = px.load(K[h, j : j + KEYS, 0:D]), px.load(V[h, j : j + KEYS, 0:D])
+            s = px.dot(q, k.T)
+            new = px.maximum(top, px.max(s, axis=1))
+            p, faded = px.exp2(s - new[:, None]), px.exp2(top - new)
+            total, top = total * faded + px.sum(p, axis=1), new
+            o = px.dot(p.to(V.dtype), v, o * faded[:, None])
+        px.store(O[h, 0:ROWS, 0:D], o / total[:, None])
+
+
+@px.kernel(warps=4)
+def two_loops(X, W, Y, *, BM=64, BN=32, BK=32):
+    """One loop's sums decide what the other multiplies."""
+    total, acc = px.zeros((BM,), px.f32), px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+        total = total + px.sum(px.load(X[0:BM, k : k + BK]).to(px.f32), 1)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+        x = px.load(X[0:BM, k : k + BK]).to(px.f32) - total[:, None]
+        acc = px.dot(x.to(W.dtype), px.load(W[0:BN, k : k + BK]).T, acc)
+    px.store(Y[0:BM, 0:BN], acc)
+
+
+@px.kernel(warps=4)
+def by_threads(X, Y, Z, *, BM=64, BK=32):
+    """Rows that TMA can't describe, and a load under a condition."""
+    total = px.zeros((BM,), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+        total = total + px.sum(px.load(X[0:BM, k : k + BK]).to(px.f32), 1)
+        if k != BK:
+            total = total - px.load(Y[k : k + BM])
+    px.store(Z[0:BM], total)
+
+
+def whole(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
+
+
+def multiplying(ctas: int, **constants: Any) -> Callable[[], Case]:
+    """Two tiles on one cluster, 3 steps along K."""
+
+    def make() -> Case:
+        a, b, c = whole(64 * ctas, 96), whole(64, 96), np.zeros((64 * ctas, 64), ml_dtypes.bfloat16)
+        return Case("matmul", matmul[ctas], [a, b, c], {"CTAS": ctas, **constants})
+
+    return make
+
+
+def attending() -> Case:
+    """Two heads on one CTA, 3 steps each."""
+    q, k, v, o = whole(2, 64, 32), whole(2, 96, 32), whole(2, 96, 32), np.zeros((2, 64, 32), np.float32)
+    return Case("attention", attention[1], [q, k, v, o], {})
+
+
+def in_two_loops() -> Case:
+    return Case("two_loops", two_loops[1], [whole(64, 96), whole(32, 96), np.zeros((64, 32), np.float32)], {})
+
+
+def fetched_by_threads() -> Case:
+    return Case("by_threads", by_threads[1], [whole(64, 131), np.ones(192, np.float32), np.zeros(64, np.float32)], {})
+
+
+PIPELINED: dict[str, Callable[[], Case]] = {
+    "pipelined matmul": multiplying(2), "pipelined matmul, one CTA": multiplying(1), "pipelined attention": attending,
+    "pipelined matmul, without a producer": multiplying(1, PRODUCER=False), "pipelined twice": in_two_loops,
+    "pipelined by threads": fetched_by_threads,
+}  # fmt: skip

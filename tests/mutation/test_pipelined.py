@@ -1,0 +1,23 @@
+"""Mutants of loops that pipeline themselves: what the compiler wrote is needed, as if somebody had written it by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from mutation.pipelined import PIPELINED
+
+EQUIVALENT = {"mbarrier.arrive_expect_tx: relaxed", "tma.wait: waits for the reads only"}
+"""Who asks for copies has nothing to publish; and nobody reads what is stored before the kernel is over."""
+PEELED = {"mbarrier.arrive: relaxed", "a ring of 2 wraps at 3"}
+"""Of the steps that stand before and behind a loop whose products overlap: there a stage is the first or the last."""
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", PIPELINED)
+def test_all(name: str) -> None:
+    case = PIPELINED[name]()
+    verdicts = [case.judge(mutant) for mutant in case.mutants]
+    assert len(verdicts) > 20
+    assert not [f"{v.mutant}: {v.detail}" for v in verdicts if not v.is_explained]
+    allowed = EQUIVALENT | PEELED if name == "pipelined attention" else EQUIVALENT
+    assert {v.mutant.what for v in verdicts if v.how == "equivalent"} <= allowed
