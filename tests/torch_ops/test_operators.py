@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import OPERATORS  # noqa: E402
+from torch_gradients import CASES  # noqa: E402
 from torch_operators import CALLS  # noqa: E402
 
 TOGETHER = 3
@@ -37,6 +38,23 @@ def test_opcheck(name: str) -> None:
     if any(isinstance(x, torch.Tensor) and x.dtype == torch.float8_e4m3fn for x in args):
         checks.remove("test_schema")  # torch can't compare 8-bit floats on the CPU before and after
     torch.library.opcheck(OPERATORS[name], args, test_utils=checks)
+
+
+DIFFERENTIABLE = sorted({name.partition(" ")[0] for name in CASES} & set(OPERATORS))
+TWINS = ("scattered_rows", "scattered_add_rows", "moe_matmul_scattered", "activated")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [*DIFFERENTIABLE, *TWINS])
+def test_opcheck_with_gradients(name: str) -> None:
+    """Forward and backward traced together, with dynamic sizes, give what eager code gives."""
+    args = [
+        x.clone().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in CALLS[name]()
+    ]
+    if OPERATORS[name]._schema.is_mutable:
+        pytest.skip("it writes its argument: its functional twin is checked")
+    near = {"atol": 1e-2, "rtol": 1e-2}  # sums of atomics differ in their last bits
+    torch.library.opcheck(OPERATORS[name], tuple(args), test_utils=["test_aot_dispatch_dynamic"], **near)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -85,7 +85,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradients(ctx: Any, do: Any, dlse: Any) -> Any:
-    if dlse is not None:
+    if dlse is not None and dlse.numel():
         raise Error(
             "the logarithms of attention's sums (lse=True) have no gradient", remedy="use lse.detach(), or leave lse out"
         )

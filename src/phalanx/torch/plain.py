@@ -8,7 +8,6 @@ import torch
 
 _compiles = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
-_functions = torch._C._len_torch_function_stack
 _transform = torch._C._functorch.peek_interpreter_stack
 _records = torch.is_grad_enabled
 _autocasts = torch._C._is_any_autocast_enabled
@@ -18,8 +17,8 @@ _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 def is_plain(*arrays: Any) -> bool:
     """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or autocast.
 
-    NumPy and CuPy arrays are always plain. All of torch's state that a dispatcher would ask for is asked for here, in
-    about half a microsecond.
+    NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in
+    about half a microsecond. Modes of Python functions, such as torch's default device, are not asked: launches are none.
     """
     if _compiles():
         return False
@@ -30,7 +29,7 @@ def is_plain(*arrays: Any) -> bool:
                 return False
         elif x is not None and isinstance(x, _Tensor):
             return False
-    return not (_modes() or _functions() or _autocasts() or _transform() is not None)
+    return not (_modes() or _autocasts() or _transform() is not None)
 
 
 def is_recorded(*arrays: Any) -> bool:
