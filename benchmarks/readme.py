@@ -115,8 +115,9 @@ def simple_lines() -> list[str]:
             if peer in ratios:
                 values = [short / other for short, other in zip(ratios["simple"], ratios[peer], strict=True)]
                 lines.append(
-                    f"| the matmul above, {data['matmul']['lines']['simple']} lines, bf16, {mode} | {title} | {mean(values):.3f} "
-                    f"(geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | `benchmarks/simple.py` |"
+                    f"| the matmul above, {data['matmul']['lines']['simple']} lines, bf16, {mode} | {title} | "
+                    f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
+                    "`benchmarks/simple.py` |"
                 )
     return lines
 
