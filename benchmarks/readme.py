@@ -116,7 +116,8 @@ def simple_lines() -> list[str]:
                 values = [short / other for short, other in zip(ratios["simple"], ratios[peer], strict=True)]
                 lines.append(
                     f"| the matmul above, {data['matmul']['lines']['simple']} lines, bf16, {mode} | {title} | "
-                    f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | `benchmarks/simple.py` |"
+                    f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
+                    "`benchmarks/simple.py` |"
                 )
     return lines
 
@@ -152,13 +153,11 @@ def attention_lines() -> list[str]:
     for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
         data = result(name)
         for mode in ("steady", "burst") if data else ():
-            timed = [row["ms"] for row in data["rows"] if mode in row["ms"]["phalanx"]]
-            ratios = [ms["cuDNN"][mode] / ms["phalanx"][mode] for ms in timed]
-            if len(ratios) > 1:
-                lines.append(
-                    f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
-                    f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
-                )
+            ratios = [row["ms"]["cuDNN"][mode] / row["ms"]["phalanx"][mode] for row in data["rows"]]
+            lines.append(
+                f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
+                f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
+            )
     return lines
 
 

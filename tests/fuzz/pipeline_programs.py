@@ -30,7 +30,7 @@ from fuzz.pipeline_parts import (
 )
 from fuzz.pipeline_pieces import PIECES, Piece, conditional
 
-LAUNCHES = 5
+LAUNCHES = 8
 CLUSTERS = ((1, 1),) * 6 + ((2, 1),) * 4 + ((1, 2),) * 2 + ((2, 2), (4, 1))
 STEPS = (0, 1, 1, 2, 3, 4, 5, 7)
 

@@ -23,9 +23,9 @@ from fuzz.outcomes import Options, Outcome
 from fuzz.pipeline_programs import LAUNCHES, Case, draw, load
 
 BATCH = 10 * LAUNCHES
-WITH_NUMPY = 3
+WITH_NUMPY = 5
 """Every so many seeds are run by NumPy too."""
-CHECKED = 8
+CHECKED = 10
 """Every so many seeds are checked."""
 ON_HOST = 11
 """Every so many seeds have their text run on the host."""
