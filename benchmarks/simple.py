@@ -98,6 +98,7 @@ def products(options: argparse.Namespace) -> dict[str, Any]:
     from phalanx.tools.bench.device import TorchDevice
     from phalanx.tools.bench.gemm import GemmBench, Options, table
     from phalanx.tools.bench.peers import triton_matmul
+    from phalanx.tools.bench.results import save
     from phalanx.tools.bench.shapes import LARGE
 
     if options.settings:
@@ -106,6 +107,12 @@ def products(options: argparse.Namespace) -> dict[str, Any]:
     rounds = (options.rounds,) * 3
     given = Options(shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
     bench = GemmBench(given, TorchDevice())
+
+    def say(line: str) -> None:  # a run that is cut short leaves what it has
+        print(line, flush=True)
+        save(options.json, {"matmul": {"errors": bench.errors, "notes": bench.notes, "rows": bench.rows}})
+
+    bench.say = say
     if "tilelang" in options.peers:
         compile_tilelang(shapes, options.settings)
     results = bench.run()
@@ -215,11 +222,16 @@ def compile_ours(options: argparse.Namespace) -> None:
         list(pool.map(build, wanted))
 
 
-def attentions(options: argparse.Namespace) -> dict[str, Any]:
-    """The short attention beside the library's, Triton's and TileLang's."""
+def attentions(options: argparse.Namespace, others: dict[str, Any]) -> dict[str, Any]:
+    """The short attention beside the library's, Triton's and TileLang's; `others` is what was measured before."""
+    from phalanx.tools.bench.results import save
+
     shapes = ATTENTIONS if options.rows is None else [ATTENTIONS[n - 1] for n in options.rows if n <= len(ATTENTIONS)]
     made = with_peer("tilelang", options.peers, lambda: tilelang_attention(shapes, options.settings))
-    rows = [row for shape in shapes for row in one_attention(shape, made, options)]
+    rows: list[dict[str, Any]] = []
+    for shape in shapes:
+        rows += one_attention(shape, made, options)
+        save(options.json, {**others, "attention": {"rows": rows}})
     for mode in options.modes:
         told(f"attention, {mode}", ratios(rows, mode))
     lines = {NAME: lines_of(example("attention").attention.fn)}
@@ -350,7 +362,7 @@ def main() -> None:
         results["matmul"] = products(options)
         save(options.json, results)
     if options.only != "matmul":
-        results["attention"] = attentions(options)
+        results["attention"] = attentions(options, results)
     save(options.json, results)
 
 

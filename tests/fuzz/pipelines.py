@@ -72,7 +72,12 @@ def judged(case: Case, folder: Path, kernels: dict[int, Any]) -> Outcome:
     if problem is None:
         return Outcome(case.seed, "right")
     verdict, story = problem
-    return Outcome(case.seed, verdict, f"{verdict}: {story}\n\n{case.describe()}\n\n{case.program.text}")
+    return Outcome(case.seed, verdict, story_of(case, verdict, story))
+
+
+def story_of(case: Case, verdict: str, story: str) -> str:
+    """What went wrong, with all that is needed to see it again."""
+    return f"{verdict}: for {arch_of(case)}: {story}\n\n{case.describe()}\n\n{case.program.text}"
 
 
 def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
@@ -85,21 +90,25 @@ def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outco
     cases = [case for case in map(draw, chosen) if not case.over]  # a launch of these takes the plain version
     if COMPILER is None or not cases:
         return found
-    wanted, launches, told = {}, [], {}
+    launches, told = {}, {}
     for case in cases:
-        kernel = load(case.program.text, folder, f"on_host_{case.program.number}")
-        wanted[case.seed] = case.arguments()
-        kernel[case.grid](*wanted[case.seed], pipelined=False)
-        given = case.arguments()
-        launches.append(HostCase(module_for(kernel, tuple(given), arch=arch_of(case)), case.grid, given, case.seed))
-    for case, result in zip(cases, run_batch(launches, sanitize=sanitize), strict=True):
+        kernel, given = load(case.program.text, folder, f"on_host_{case.program.number}"), case.arguments()
+        try:
+            module = module_for(kernel, tuple(given), arch=arch_of(case))
+        except px.Error as error:
+            told[case.seed] = Outcome(case.seed, "refused", story_of(case, "refused", str(error)))
+        else:
+            launches[case.seed] = HostCase(module, case.grid, given, case.seed)
+    cases = [case for case in cases if case.seed in launches]
+    for case, result in zip(cases, run_batch(list(launches.values()), sanitize=sanitize), strict=True):
         if result.unsupported:
             told[case.seed] = Outcome(case.seed, "right, without the host")
             continue
-        wrong = result.failure or differences(case, result.args, wanted[case.seed])
+        wanted = case.arguments()
+        load(case.program.text, folder, f"on_host_{case.program.number}")[case.grid](*wanted, pipelined=False)
+        wrong = result.failure or differences(case, result.args, wanted)
         if wrong:
-            story = f"host differs: for {arch_of(case)}: {wrong}\n\n{case.describe()}\n\n{case.program.text}"
-            told[case.seed] = Outcome(case.seed, "host differs", story)
+            told[case.seed] = Outcome(case.seed, "host differs", story_of(case, "host differs", wrong))
     return [told.get(outcome.seed, outcome) for outcome in found]
 
 
@@ -121,7 +130,7 @@ def compared(case: Case, kernel: Any) -> tuple[str, str] | None:
     kernel[case.grid](*plain, pipelined=False)
     kernel[case.grid](*pipelined, arch=arch)
     if wrong := differences(case, pipelined, plain):
-        return "pipelined differs from plain", f"for {arch}: {wrong}"
+        return "pipelined differs from plain", wrong
     if case.seed % WITH_NUMPY == 0:
         wanted = case.arguments()
         pipeline_numpy.run(case.program.plain, case.grid, case.program.cluster, wanted)
@@ -130,7 +139,9 @@ def compared(case: Case, kernel: Any) -> tuple[str, str] | None:
     if case.seed % CHECKED == 0 and not case.over:
         report = px.check(kernel[case.grid], *case.arguments(), schedules=1 + case.seed % 3, arch=arch)
         if not report.ok:
-            return "findings", f"for {arch}: {report}"
+            return "findings", str(report)
+        if refused := [note for note in report.notes if "px.compile refuses" in note]:
+            return "refused", refused[0]
     return None
 
 

@@ -105,6 +105,15 @@ def gathered_behind_a_loop(A, X, I, C, D, *, BM=64, BN=32, BK=32):
     px.store(D[0:BM], total)
 
 
+@px.kernel(warps=8)
+def many_rows_by_index(X, I, Y, *, BM=128, BK=64):
+    """Indices that lie in several warps of those who fetch."""
+    rows, total = px.load(I[0:BM]), px.zeros((BM,), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+        total = total + px.sum(px.load(X[rows, k : k + BK], fill=1).to(px.f32), 1)
+    px.store(Y[0:BM], total)
+
+
 @px.kernel(warps=4)
 def stored(X, O, *, BM=64, BK=32):
     m = px.block_id(0) * BM
@@ -229,6 +238,17 @@ def test_rows_whose_indices_are_loaded_in_the_loop(k: int) -> None:
     inside = (index >= 0) & (index < 50)
     picked = np.where(inside[:, None], wide(x)[np.where(inside, index, 0)], 0)
     agree(rows_by_index, (1, 1), [a, x, index, c], {3: wide(a) @ picked})
+
+
+def test_many_rows_by_index() -> None:
+    x, _, _ = factors(50, 1, 128)
+    index = np.random.default_rng(1).integers(-3, 53, 128).astype(np.int32)
+    inside = (index >= 0) & (index < 50)
+    want = np.where(inside, wide(x).sum(1)[np.where(inside, index, 0)], 128)
+    args = [x, index, np.zeros(128, np.float32)]
+    agree(many_rows_by_index, 1, args, {2: want})
+    for arch in ("sm_90a", "sm_100a", "sm_120a"):
+        assert px.compile(many_rows_by_index[1], *args, arch=arch).spills == 0
 
 
 def test_rows_by_indices_that_are_loaded_between_two_loops() -> None:
