@@ -23,6 +23,8 @@ def test_a_plain_matmul(arch: str) -> None:
     assert made.spills == 0
     for instruction in INSTRUCTIONS[arch]:
         assert instruction in made.ptx
+    swizzles = [note for note in map(str, made.notes) if "swizzle" in note]
+    assert len(swizzles) == 2 and all("128-byte swizzle, 0 bank conflicts" in note for note in swizzles)
     if arch == "sm_90a":
         assert made.registers <= 128, "two CTAs of 256 threads have room on an SM"
 

@@ -40,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
   const unsigned dot_came = px_base + 12288;
-  const unsigned a_tile_addr = px_base;
-  const unsigned b_tile_addr = px_base + 8192;
+  const unsigned a_tile_addr = px_base + 4096;
+  const unsigned b_tile_addr = px_base;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
   if (px_one) {
@@ -77,10 +77,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
         const unsigned x0 = (unsigned)m + (px_lane >> 2) + px_warp_id * 8;
         const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
         px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
-        const unsigned to = a_tile_addr + 2 * (((px_lane & 1) * 8) ^ (((px_lane >> 1) & 1) * 2048) ^ (((px_lane >> 2) & 3) * 16) ^ ((px_lane >> 4) * 72) ^ (px_warp_id * 128));
+        const unsigned to = a_tile_addr + 2 * (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
         #pragma unroll
         for (int i = 0; i < 16; i += 8) {
-          ptx::cp_async_16(to + 2 * (i >> 3) * 1024, p + (i >> 3) * 64 * A.stride[0], ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) ? (ptx::inside(x1, A.shape[1]) ? 16u : 0u) : 0u);
+          ptx::cp_async_16(to + 2 * (i >> 3) * 2048, p + (i >> 3) * 64 * A.stride[0], ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) ? (ptx::inside(x1, A.shape[1]) ? 16u : 0u) : 0u);
         }
       }
     }
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
         const unsigned x0 = (unsigned)k + (px_lane >> 3) + px_warp_id * 4;
         const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;
         px_bf16* const p = B.data + ((int)x0 * B.stride[0] + (int)x1);
-        const unsigned to = b_tile_addr + 2 * (((px_lane & 1) * 8) ^ (((px_lane >> 1) & 3) * 512) ^ ((px_lane >> 3) * 16) ^ ((px_warp_id & 1) * 72) ^ ((px_warp_id >> 1) * 128));
+        const unsigned to = b_tile_addr + 2 * (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
         ptx::cp_async_16(to, p, ptx::inside(x0, B.shape[0]) ? (ptx::inside(x1, B.shape[1]) ? 16u : 0u) : 0u);
       }
     }
@@ -104,21 +104,23 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
     dot_phase = dot_phase ^ 1;
     px_bf16 a[32];
     {
-      const unsigned px_address = a_tile_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ ((px_warp_id & 3) * 32));
+      const int o = ((px_lane & 1) * 4) ^ (((px_lane >> 1) & 1) * 9) ^ (((px_lane >> 2) & 1) * 18) ^ (((px_lane >> 3) & 1) * 32) ^ ((px_lane >> 4)) ^ ((px_warp_id & 3) * 64);
+      const unsigned px_address = a_tile_addr;
       unsigned px_words[16];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((i & 1) * 256 + (i >> 1) * 128));
+        ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((o ^ ((i & 1) * 2)) + (i >> 1) * 256));
       }
       ptx::unpack_words<32>(a, px_words);
     }
     px_bf16 b[32];
     {
-      const unsigned px_address = b_tile_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ ((px_lane >> 3) * 16) ^ ((px_warp_id >> 2)));
+      const int o = ((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ ((px_lane >> 3) * 64) ^ ((px_warp_id >> 2));
+      const unsigned px_address = b_tile_addr;
       unsigned px_words[16];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ptx::ldmatrix_x4_trans(px_words + 4 * i, px_address + 16 * i * 64);
+        ptx::ldmatrix_x4_trans(px_words + 4 * i, px_address + 16 * (o ^ (i * 2)));
       }
       ptx::unpack_words<32>(b, px_words);
     }

@@ -49,9 +49,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
   const unsigned px_base = ptx::shared_address(px_smem);
   const unsigned full = px_base + 18432;
   const unsigned empty = px_base + 18456;
-  const unsigned a_addr = px_base + 6144;
-  px_bf16* const a = reinterpret_cast<px_bf16*>(px_smem + 6144);
-  const unsigned b_addr = px_base;
+  const unsigned a_addr = px_base;
+  px_bf16* const a = reinterpret_cast<px_bf16*>(px_smem);
+  const unsigned b_addr = px_base + 12288;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&B_map);
@@ -90,10 +90,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
             const unsigned x0 = (unsigned)m + (px_lane >> 4) + px_warp * 2;
             const unsigned x1 = (unsigned)ptx::wrap_mul(k, 32) + (px_lane & 15) * 2;
             px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
-            const unsigned to = a_addr + 2 * (stage * 2048 + (((px_lane & 7) * 2) ^ (((px_lane >> 3) & 1) * 1024) ^ ((px_lane >> 4) * 16) ^ ((px_warp & 1) * 32) ^ ((px_warp >> 1) * 72)));
+            const unsigned to = a_addr + 2 * (stage * 2048 + ((px_lane * 2) ^ ((px_warp & 1) * 72) ^ ((px_warp >> 1) * 144)));
             #pragma unroll
             for (int i = 0; i < 16; i += 2) {
-              ptx::cp_async_4(to + 2 * (i >> 1) * 128, p + (i >> 1) * 8 * A.stride[0], ptx::inside(x0 + (i >> 1) * 8, A.shape[0]) ? ptx::bytes_inside_2x2(x1, A.shape[1]) : 0u);
+              ptx::cp_async_4(to + 2 * (i >> 1) * 256, p + (i >> 1) * 8 * A.stride[0], ptx::inside(x0 + (i >> 1) * 8, A.shape[0]) ? ptx::bytes_inside_2x2(x1, A.shape[1]) : 0u);
             }
           }
         } else {
@@ -101,10 +101,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
             const unsigned x0 = (unsigned)m + (px_lane >> 4) + px_warp * 2;
             const unsigned x1 = (unsigned)ptx::wrap_mul(k, 32) + (px_lane & 15) * 2;
             px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
-            px_bf16* const to = a + stage * 2048 + (((px_lane & 7) * 2) ^ (((px_lane >> 3) & 1) * 1024) ^ ((px_lane >> 4) * 16) ^ ((px_warp & 1) * 32) ^ ((px_warp >> 1) * 72));
+            px_bf16* const to = a + stage * 2048 + ((px_lane * 2) ^ ((px_warp & 1) * 72) ^ ((px_warp >> 1) * 144));
             #pragma unroll
             for (int i = 0; i < 16; ++i) {
-              *(to + (i & 1) + (i >> 1) * 128) = ptx::inside(x0 + (i >> 1) * 8, A.shape[0]) && ptx::inside(x1 + (i & 1), A.shape[1]) ? *(p + (i >> 1) * 8 * A.stride[0] + (i & 1)) : ptx::bits<px_bf16>::from(0);
+              *(to + (i & 1) + (i >> 1) * 256) = ptx::inside(x0 + (i >> 1) * 8, A.shape[0]) && ptx::inside(x1 + (i & 1), A.shape[1]) ? *(p + (i >> 1) * 8 * A.stride[0] + (i & 1)) : ptx::bits<px_bf16>::from(0);
             }
           }
         }
@@ -151,11 +151,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
       // thread_copies.py:58: acc = px.dot(a[ring.stage], b[ring.stage].T, acc)
       px_bf16 a_1[32];
       {
-        const unsigned px_address = a_addr + 16 * (stage * 256 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ ((px_warp_id & 1) * 32)));
+        const int o = ((px_lane & 1) * 4) ^ (((px_lane >> 1) & 1) * 9) ^ (((px_lane >> 2) & 1) * 18) ^ (((px_lane >> 3) & 1) * 32) ^ ((px_lane >> 4)) ^ ((px_warp_id & 1) * 64);
+        const unsigned px_address = a_addr + 16 * stage * 256;
         unsigned px_words[16];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((i & 1) * 128 + (i >> 1) * 64));
+          ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((o ^ ((i & 1) * 2)) + (i >> 1) * 128));
         }
         ptx::unpack_words<32>(a_1, px_words);
       }

@@ -59,6 +59,14 @@ class Touch:
 
 
 @frozen
+class Lands:
+    """Elements land in a view of memory from the threads that hold them in the tile's layout, without their registers."""
+
+    value: Value
+    view: View
+
+
+@frozen
 class Along:
     """The elements along one axis are combined: cheapest inside a thread, then a warp.
 
@@ -105,7 +113,7 @@ class Prefer:
     layout: Callable[[int], RegisterLayout]
 
 
-Wish = Same | Operand | Result | Touch | Along | Fixed | OneOf | Prefer
+Wish = Same | Operand | Result | Touch | Lands | Along | Fixed | OneOf | Prefer
 Rule = Callable[[Any], list[Wish]]
 
 

@@ -18,6 +18,7 @@ from phalanx.cuda.lower.layout_rules import (
     FREE_DEPTH,
     Along,
     Fixed,
+    Lands,
     OneOf,
     Operand,
     Prefer,
@@ -415,8 +416,8 @@ class _Rewriter:
                 assert self.layouts[wish.value] in wish.layouts, "a tile that may be in flight keeps its layout"
             elif wish.value in self.free or self.layouts[wish.value] not in wish.layouts:
                 self._bring(wish.value, wish.layouts[0], op, replaced)
-        elif isinstance(wish, Prefer):
-            pass  # the instruction makes whatever was decided
+        elif isinstance(wish, Prefer | Lands):
+            pass  # the instruction makes whatever was decided, and memory is arranged for it
         else:
             return self._result(op, wish, replaced)
         return []

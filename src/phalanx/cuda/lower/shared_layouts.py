@@ -7,7 +7,7 @@ from math import prod
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
-from phalanx.cuda.lower.layout_rules import Touch, wishes_of
+from phalanx.cuda.lower.layout_rules import Lands, Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
 from phalanx.ir.archs import EXPANDED_BOX
 from phalanx.ir.core import Function, Note
@@ -61,7 +61,7 @@ def choose_shared_layouts(
                 gathered.setdefault(view.buffer, []).append(view)
             elif access.proxy is Proxy.ASYNC:
                 copied.setdefault(view.buffer, []).append(view)
-        for touch in (wish for wish in wishes_of(op) if isinstance(wish, Touch)):
+        for touch in (wish for wish in wishes_of(op) if isinstance(wish, Touch | Lands)):
             view = touch.view
             if in_shared(view) and view.index_axis is None:  # where indices lead, nobody knows
                 touched.setdefault(view.buffer, []).append((view, layouts[touch.value]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from phalanx.cuda.lower import layout_costs as costs
-from phalanx.cuda.lower.layout_rules import Prefer, Wish, asks, row_indices
+from phalanx.cuda.lower.layout_rules import Lands, Prefer, Wish, asks, row_indices
 from phalanx.ir.ops.cp_async import CpAsyncLoad
 from phalanx.ir.views import GlobalView
 from phalanx.layouts.blocked import blocked
@@ -15,7 +15,8 @@ LEAST_BYTES = 4
 
 @asks(CpAsyncLoad)
 def _load(op: CpAsyncLoad) -> list[Wish]:
-    return [Prefer(op.result, lambda warps: moving_layout(op.src, warps)), *row_indices(op.src, op.result)]
+    moving = Prefer(op.result, lambda warps: moving_layout(op.src, warps))
+    return [moving, Lands(op.result, op.dst), *row_indices(op.src, op.result)]
 
 
 def moving_layout(src: GlobalView, warps: int) -> RegisterLayout:
