@@ -17,6 +17,7 @@ GEMMS = {
     "triton": "(Triton's persistent TMA matmul, bf16)",
     "tilelang": "(TileLang's matmul, bf16)",
 }
+SIMPLE_PEERS = {"matmul": "`px.kernels.matmul`", "cublas": "cuBLAS", "triton": "Triton's persistent TMA matmul"}
 
 REGIMES = {"steady": "steady", "burst": "burst", "turns": "in turns"}
 
@@ -90,15 +91,34 @@ def summary() -> list[str]:
             f"| `moe_gather_matmul`, {tokens} rows of {k} by index | index_select, then the grouped product | {shown} | "
             "`benchmarks/moe.py` |"
         )
+    lines += simple_lines()
     lines += product_lines()
     lines += attention_lines()
     named = (
         "copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
-        "attention_backward",
+        "attention_backward", "simple",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
     return [*lines, "", *(f"{place}." for place in places)]
+
+
+def simple_lines() -> list[str]:
+    """The short loop that pipelines itself, beside the library's product and the peers."""
+    data = result("simple")
+    if data is None:
+        return []
+    lines, rows = [], data["matmul"]["rows"]
+    for mode in ("steady", "burst"):
+        ratios = gemm_ratios({"rows": rows}, mode)
+        for peer, title in SIMPLE_PEERS.items():
+            if peer in ratios:
+                values = [short / other for short, other in zip(ratios["simple"], ratios[peer], strict=True)]
+                lines.append(
+                    f"| the matmul above, {data['matmul']['lines']['simple']} lines, bf16, {mode} | {title} | "
+                    f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | `benchmarks/simple.py` |"
+                )
+    return lines
 
 
 def product_lines() -> list[str]:
@@ -132,11 +152,13 @@ def attention_lines() -> list[str]:
     for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
         data = result(name)
         for mode in ("steady", "burst") if data else ():
-            ratios = [row["ms"]["cuDNN"][mode] / row["ms"]["phalanx"][mode] for row in data["rows"]]
-            lines.append(
-                f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
-                f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
-            )
+            timed = [row["ms"] for row in data["rows"] if mode in row["ms"]["phalanx"]]
+            ratios = [ms["cuDNN"][mode] / ms["phalanx"][mode] for ms in timed]
+            if len(ratios) > 1:
+                lines.append(
+                    f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
+                    f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
+                )
     return lines
 
 

@@ -29,6 +29,8 @@ SIMPLE = ROOT / "examples" / "simple"
 NAME = "simple"
 ATTENTIONS = ((64, 4096, 128), (16, 16384, 128), (128, 2048, 128), (32, 8192, 128), (128, 4096, 64))
 """Heads (of all sequences), length, dim: the rows without a mask of `benchmarks/attention.py`."""
+TILES = ((192, 80), (128, 128))
+"""Queries and keys of the short attention's tiles: the fastest is taken, as of the peers' settings."""
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 Run = Callable[[], Any]
 
@@ -96,6 +98,7 @@ def products(options: argparse.Namespace) -> dict[str, Any]:
     from phalanx.tools.bench.device import TorchDevice
     from phalanx.tools.bench.gemm import GemmBench, Options, table
     from phalanx.tools.bench.peers import triton_matmul
+    from phalanx.tools.bench.results import save
     from phalanx.tools.bench.shapes import LARGE
 
     if options.settings:
@@ -104,6 +107,12 @@ def products(options: argparse.Namespace) -> dict[str, Any]:
     rounds = (options.rounds,) * 3
     given = Options(shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
     bench = GemmBench(given, TorchDevice())
+
+    def say(line: str) -> None:  # a run that is cut short leaves what it has
+        print(line, flush=True)
+        save(options.json, {"matmul": {"errors": bench.errors, "notes": bench.notes, "rows": bench.rows}})
+
+    bench.say = say
     if "tilelang" in options.peers:
         compile_tilelang(shapes, options.settings)
     results = bench.run()
@@ -189,11 +198,40 @@ def told(what: str, found: dict[str, list[float]]) -> None:
 # Attention -----------------------------------------------------------------------------------------------------------
 
 
-def attentions(options: argparse.Namespace) -> dict[str, Any]:
-    """The short attention beside the library's, Triton's and TileLang's."""
+def compile_ours(options: argparse.Namespace) -> None:
+    """The short kernels, side by side, with waits that are bounded and without: the card does not wait for them then."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import phalanx as px
+
+    wanted: list[tuple[Any, int, dict[str, int]]] = []
+    if options.only != "attention":
+        wanted.append((example("matmul").matmul[px.auto], 2, {}))
+    if options.only != "matmul":
+        dims = sorted({dim for _, _, dim in ATTENTIONS})
+        kernel = example("attention").attention
+        wanted += [(kernel[1, 1], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES]
+
+    def build(job: tuple[Any, int, dict[str, int]]) -> None:
+        bound, rank, constants = job
+        spec = px.spec((128,) * rank, px.bf16)
+        for watchdog in (True, False):
+            px.compile(bound, *[spec] * (4 if rank == 3 else 3), arch="sm_90a", watchdog=watchdog, **constants)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(build, wanted))
+
+
+def attentions(options: argparse.Namespace, others: dict[str, Any]) -> dict[str, Any]:
+    """The short attention beside the library's, Triton's and TileLang's; `others` is what was measured before."""
+    from phalanx.tools.bench.results import save
+
     shapes = ATTENTIONS if options.rows is None else [ATTENTIONS[n - 1] for n in options.rows if n <= len(ATTENTIONS)]
     made = with_peer("tilelang", options.peers, lambda: tilelang_attention(shapes, options.settings))
-    rows = [row for shape in shapes for row in one_attention(shape, made, options)]
+    rows: list[dict[str, Any]] = []
+    for shape in shapes:
+        rows += one_attention(shape, made, options)
+        save(options.json, {**others, "attention": {"rows": rows}})
     for mode in options.modes:
         told(f"attention, {mode}", ratios(rows, mode))
     lines = {NAME: lines_of(example("attention").attention.fn)}
@@ -209,20 +247,26 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
 
     import phalanx as px
     from phalanx.runtime.launch.watchdog import bounded_waits
+    from phalanx.tools.bench.device import TorchDevice
+    from phalanx.tools.bench.peers.settings import fastest
 
     heads, length, dim = shape
     torch.manual_seed(0)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    o, bound = torch.empty_like(q), example("attention").attention[px.cdiv(length, 128), heads]
+    o, kernel = torch.empty_like(q), example("attention").attention
 
-    def short() -> Any:
-        bound(q, k, v, o, D=dim)
-        return o
+    def bind(tile: tuple[int, int]) -> Run:
+        bound, constants = kernel[px.cdiv(length, tile[0]), heads], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
+        with bounded_waits():
+            bound(q, k, v, o, **constants)
+        torch.cuda.synchronize()
+        return lambda: bound(q, k, v, o, **constants)
 
-    contenders: dict[str, Run] = {NAME: short, "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0]}
-    with bounded_waits():
-        short()
-    torch.cuda.synchronize()
+    tile, short = fastest(TILES, bind, TorchDevice().milliseconds)
+    print(f"attention {heads} x {length} x {dim}: {NAME} with tiles of {tile[0]} queries and {tile[1]} keys", flush=True)
+    contenders: dict[str, Run] = {
+        NAME: lambda: (short(), o)[1], "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0],
+    }  # fmt: skip
     with_peer("triton", options.peers, lambda: contenders.update(triton=triton_attention(q, k, v, options.settings)))
     if made is not None:
         with_peer("tilelang", options.peers, lambda: contenders.update(tilelang=fastest_of(made, shape, q, k, v)))
@@ -313,11 +357,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None if folder is None else Path(folder, "simple.json"))
     options = parser.parse_args()
     results = {}
+    compile_ours(options)
     if options.only != "attention":
         results["matmul"] = products(options)
         save(options.json, results)
     if options.only != "matmul":
-        results["attention"] = attentions(options)
+        results["attention"] = attentions(options, results)
     save(options.json, results)
 
 

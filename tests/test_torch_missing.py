@@ -35,7 +35,7 @@ def test_what_to_install(torch: str, printed: list[str]) -> None:
 
 
 def test_the_library_runs_without_it() -> None:
-    run = "print(px.kernels.softmax(np.zeros((1, 4), np.float32)))"
-    code = f"import sys\n{MISSING}\nimport numpy as np, phalanx as px\n{run}"
+    call = "print(px.kernels.softmax(np.zeros((1, 4), np.float32)))"
+    code = f"import sys\n{MISSING}\nimport numpy as np, phalanx as px\n{call}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[[0.25 0.25 0.25 0.25]]", done.stderr

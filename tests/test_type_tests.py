@@ -57,6 +57,7 @@ CALCULATES: dict[str, str] = {
     "analysis/ranks.py": "what a number is in the CTA of one rank",
     "analysis/signs.py": "whether a number may be negative",
     "analysis/tile_grids.py": "the row and the column of a tile",
+    "analysis/whole_blocks.py": "what a comparison with the end of a loop says",
 }
 """Files in which questions about arithmetic are allowed, each with what it calculates."""
 

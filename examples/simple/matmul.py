@@ -1,15 +1,15 @@
-"""C = A @ B.T. The CTAs of a cluster have B's tile in common: each fetches a half, and sends it to the other."""
+"""C = A @ B.T. The CTAs of a cluster have A's tile in common: each fetches a half, and sends it to the other."""
 
 from arrays import case, checked, main, normal, wide
 
 import phalanx as px
 
 
-@px.kernel(warps=8, cluster=2)
+@px.kernel(warps=8, cluster=(1, 2))
 def matmul(A, B, C, *, BM=128, BN=256, BK=64):
-    rows, columns = px.cdiv(C.shape[0], 2 * BM), px.cdiv(C.shape[1], BN)
+    rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
     for t in px.persistent(rows * columns):
-        m, n = (t // columns * 2 + px.cluster.rank()) * BM, t % columns * BN
+        m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
         acc = px.zeros((BM, BN), px.f32)
         for k in px.pipelined(range(0, A.shape[1], BK)):
             acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)

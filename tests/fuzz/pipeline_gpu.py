@@ -45,7 +45,7 @@ def answered(seed: int, compiled: Callable[[], None]) -> tuple[Outcome, bool]:
         story = run(case, compiled)
     except px.Error as error:
         if is_refused(case, error):
-            return Outcome(seed, "break is refused"), False
+            return Outcome(seed, "refused as it should be"), False
         return Outcome(seed, "refused", f"refused: {error}\n\n{case.describe()}\n\n{case.program.text}"), True
     except Exception:
         story = traceback.format_exc()

@@ -3,7 +3,8 @@
 `pipeline_parts`, `pipeline_pieces` and `pipeline_programs` write them, `pipeline_numpy` runs their plain text. Of each
 seed the launch with `pipelined=False` and the one without are compared, memory by memory: bit by bit where all numbers
 are small integers, else within a tolerance (a product may be another instruction then, which adds up in another order).
-Some are compared with NumPy, and some are checked, which must find nothing; `pipeline_gpu` runs them on a GPU.
+Some are compared with NumPy, some are checked, which must find nothing, and some run as CUDA text on the host;
+`pipeline_gpu` runs them on a GPU.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ WITH_NUMPY = 3
 """Every so many seeds are run by NumPy too."""
 CHECKED = 8
 """Every so many seeds are checked."""
+ON_HOST = 11
+"""Every so many seeds have their text run on the host."""
+ARCHS = ("sm_90a", "sm_100a", "sm_90a", "sm_120a")
+"""Kernel after kernel, the target for which it is pipelined."""
 TOLERANCE = 2e-2
 """Of what is not exact: factors of bf16 that were rounded the other way."""
+TOO_LARGE = "the rings of px.pipelined do not fit"
 BREAK = "break in a loop over px.pipelined"
 
 
@@ -40,8 +46,8 @@ def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
         return
     with tempfile.TemporaryDirectory() as folder:
         kernels: dict[int, Any] = {}
-        for seed in seeds:
-            yield judged(draw(seed), Path(folder), kernels)
+        found = [judged(draw(seed), Path(folder), kernels) for seed in seeds]
+        yield from on_host(found, Path(folder), sanitize=options.sanitize) if options.host else found
 
 
 def kernel_of(case: Case, folder: Path, kernels: dict[int, Any]) -> Any:
@@ -59,26 +65,70 @@ def judged(case: Case, folder: Path, kernels: dict[int, Any]) -> Outcome:
         problem = compared(case, kernel_of(case, folder, kernels))
     except px.Error as error:
         if is_refused(case, error):
-            return Outcome(case.seed, "break is refused")
+            return Outcome(case.seed, "refused as it should be")
         problem = "refused", str(error)
     except Exception:
         problem = "internal error", traceback.format_exc()
     if problem is None:
         return Outcome(case.seed, "right")
     verdict, story = problem
-    return Outcome(case.seed, verdict, f"{verdict}: {story}\n\n{case.describe()}\n\n{case.program.text}")
+    return Outcome(case.seed, verdict, story_of(case, verdict, story))
+
+
+def story_of(case: Case, verdict: str, story: str) -> str:
+    """What went wrong, with all that is needed to see it again."""
+    return f"{verdict}: for {arch_of(case)}: {story}\n\n{case.describe()}\n\n{case.program.text}"
+
+
+def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
+    """The text of some cases that were right so far, as the CPU runs it, against the plain loop in the simulator."""
+    from fuzz.host import HostCase, run_batch  # needs a C++ compiler
+    from host_build import COMPILER
+    from host_cuda import module_for
+
+    chosen = [outcome.seed for outcome in found if outcome.verdict == "right" and outcome.seed % ON_HOST == 0]
+    cases = [case for case in map(draw, chosen) if not case.over]  # a launch of these takes the plain version
+    if COMPILER is None or not cases:
+        return found
+    launches, told = {}, {}
+    for case in cases:
+        kernel, given = load(case.program.text, folder, f"on_host_{case.program.number}"), case.arguments()
+        try:
+            module = module_for(kernel, tuple(given), arch=arch_of(case))
+        except px.Error as error:
+            told[case.seed] = Outcome(case.seed, "refused", story_of(case, "refused", str(error)))
+        else:
+            launches[case.seed] = HostCase(module, case.grid, given, case.seed)
+    cases = [case for case in cases if case.seed in launches]
+    for case, result in zip(cases, run_batch(list(launches.values()), sanitize=sanitize), strict=True):
+        if result.unsupported:
+            told[case.seed] = Outcome(case.seed, "right, without the host")
+            continue
+        wanted = case.arguments()
+        load(case.program.text, folder, f"on_host_{case.program.number}")[case.grid](*wanted, pipelined=False)
+        wrong = result.failure or differences(case, result.args, wanted)
+        if wrong:
+            told[case.seed] = Outcome(case.seed, "host differs", story_of(case, "host differs", wrong))
+    return [told.get(outcome.seed, outcome) for outcome in found]
 
 
 def is_refused(case: Case, error: px.Error) -> bool:
     """Whether the error is one that the case asks for."""
+    if TOO_LARGE in error.message:  # with stages= that the kernel names
+        return arch_of(case) == "sm_120a" and "stages=" in case.program.text
     return BREAK in error.message and "break" in case.program.features
+
+
+def arch_of(case: Case) -> str:
+    """The target for which a case is pipelined."""
+    return ARCHS[case.program.number % len(ARCHS)]
 
 
 def compared(case: Case, kernel: Any) -> tuple[str, str] | None:
     """What differs between the runs, if anything does."""
-    plain, pipelined = case.arguments(), case.arguments()
+    plain, pipelined, arch = case.arguments(), case.arguments(), arch_of(case)
     kernel[case.grid](*plain, pipelined=False)
-    kernel[case.grid](*pipelined)
+    kernel[case.grid](*pipelined, arch=arch)
     if wrong := differences(case, pipelined, plain):
         return "pipelined differs from plain", wrong
     if case.seed % WITH_NUMPY == 0:
@@ -87,9 +137,11 @@ def compared(case: Case, kernel: Any) -> tuple[str, str] | None:
         if wrong := differences(case, plain, wanted):
             return "plain differs from NumPy", wrong
     if case.seed % CHECKED == 0 and not case.over:
-        report = px.check(kernel[case.grid], *case.arguments(), schedules=1 + case.seed % 3)
+        report = px.check(kernel[case.grid], *case.arguments(), schedules=1 + case.seed % 3, arch=arch)
         if not report.ok:
             return "findings", str(report)
+        if refused := [note for note in report.notes if "px.compile refuses" in note]:
+            return "refused", refused[0]
     return None
 
 

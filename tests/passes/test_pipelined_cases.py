@@ -71,10 +71,10 @@ def skipped_by_rank(A, B, C, *, BM=64, BN=32, BK=32):
 
 
 @px.kernel(warps=4)
-def with_continue(A, B, C, flag, *, BM=64, BN=32, BK=32):
+def with_continue(A, B, C, flag, *, BM=64, BN=32, BK=32, PRODUCER=True):
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
     acc = px.zeros((BM, BN), px.f32)
-    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2, producer=PRODUCER):
         a, b = px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T
         if (k // BK) % 2 == flag:
             continue
@@ -90,6 +90,28 @@ def rows_by_index(A, X, I, C, *, BM=64, BN=32, BK=32):
         rows = px.load(I[k : k + BK], fill=-1)
         acc = acc + px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(X[rows, n : n + BN]))
     px.store(C[m : m + BM, n : n + BN], acc)
+
+
+@px.kernel(warps=4)
+def gathered_behind_a_loop(A, X, I, C, D, *, BM=64, BN=32, BK=32):
+    """A loop with a producer; then indices are loaded, and a loop without one gathers by them."""
+    acc, total = px.zeros((BM, BN), px.f32), px.zeros((BM,), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        acc = px.dot(px.load(A[0:BM, k : k + BK]), px.load(A[0:BN, k : k + BK]).T, acc)
+    rows = px.load(I[0:BM])
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2, producer=False):
+        total = total + px.sum(px.load(X[rows, k : k + BK]).to(px.f32), 1)
+    px.store(C[0:BM, 0:BN], acc)
+    px.store(D[0:BM], total)
+
+
+@px.kernel(warps=8)
+def many_rows_by_index(X, I, Y, *, BM=128, BK=64):
+    """Indices that lie in several warps of those who fetch."""
+    rows, total = px.load(I[0:BM]), px.zeros((BM,), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+        total = total + px.sum(px.load(X[rows, k : k + BK], fill=1).to(px.f32), 1)
+    px.store(Y[0:BM], total)
 
 
 @px.kernel(warps=4)
@@ -200,11 +222,12 @@ def test_a_cta_of_a_cluster_leaves_a_load_out(k: int) -> None:
     agree(skipped_by_rank, (2, 1), [a, b, c], {2: chosen @ wide(b).T})
 
 
+@pytest.mark.parametrize("producer", [True, False])
 @pytest.mark.parametrize("flag", [0, 1, 2])
-def test_continue_between_a_load_and_its_product(flag: int) -> None:
+def test_continue_between_a_load_and_its_product(flag: int, producer: bool) -> None:
     a, b, c = factors(100, 40, 7 * 32)
     chosen = np.where(np.arange(7 * 32) // 32 % 2 == flag, 0, wide(a))
-    agree(with_continue, (2, 2), [a, b, c, flag], {2: chosen @ wide(b).T})
+    agree(with_continue, (2, 2), [a, b, c, flag], {2: chosen @ wide(b).T}, PRODUCER=producer)
 
 
 @pytest.mark.parametrize("k", [32, 104])
@@ -215,6 +238,26 @@ def test_rows_whose_indices_are_loaded_in_the_loop(k: int) -> None:
     inside = (index >= 0) & (index < 50)
     picked = np.where(inside[:, None], wide(x)[np.where(inside, index, 0)], 0)
     agree(rows_by_index, (1, 1), [a, x, index, c], {3: wide(a) @ picked})
+
+
+def test_many_rows_by_index() -> None:
+    x, _, _ = factors(50, 1, 128)
+    index = np.random.default_rng(1).integers(-3, 53, 128).astype(np.int32)
+    inside = (index >= 0) & (index < 50)
+    want = np.where(inside, wide(x).sum(1)[np.where(inside, index, 0)], 128)
+    args = [x, index, np.zeros(128, np.float32)]
+    agree(many_rows_by_index, 1, args, {2: want})
+    for arch in ("sm_90a", "sm_100a", "sm_120a"):
+        assert px.compile(many_rows_by_index[1], *args, arch=arch).spills == 0
+
+
+def test_rows_by_indices_that_are_loaded_between_two_loops() -> None:
+    a, x, _ = factors(64, 50, 104)
+    index = np.random.default_rng(1).integers(-3, 53, 64).astype(np.int32)
+    inside = (index >= 0) & (index < 50)
+    total = np.where(inside, wide(x).sum(1)[np.where(inside, index, 0)], 0)
+    outputs = [np.zeros((64, 32), np.float32), np.zeros(64, np.float32)]
+    agree(gathered_behind_a_loop, 1, [a, x, index, *outputs], {3: wide(a) @ wide(a)[:32].T, 4: total})
 
 
 @pytest.mark.parametrize("shift", [0, 8, 32, 40])

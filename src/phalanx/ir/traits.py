@@ -113,6 +113,16 @@ class Traits:
         return None
 
     @property
+    def reshaped(self) -> Value | None:
+        """The tile whose elements it defines under another shape, if that is all it does."""
+        return None
+
+    @property
+    def numbers(self) -> int | None:
+        """How many elements the tile has that it defines, if each is its own number, from 0 on."""
+        return None
+
+    @property
     def filled_with(self) -> int | float | bool | None:
         """The number that every element of the tile it defines has, where one is known; 0 where anything may be there."""
         return None

@@ -116,6 +116,10 @@ def compiler_identity() -> str:
         raise nvrtc_is_missing(problem) from None
 
 
+class LossOfPerformance(Error):
+    """What compiles, and would be slower than it is written: the assembler lets products wait for each other."""
+
+
 def nvrtc_is_missing(problem: Exception) -> Error:
     """The error for a machine without the compiler of CUDA text."""
     return Error(
@@ -151,7 +155,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         raise nvrtc_is_missing(problem).at(function.loc) from None
     except CompileFailure as failure:
         if failure.warnings:
-            raise Error(
+            raise LossOfPerformance(
                 f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
                 location=function.loc,
                 details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),

@@ -129,3 +129,18 @@ def one_inside_another():
 @case
 def a_switch_that_is_no_truth():
     px.check(pipelined[1], X, 4, pipelined="no")
+
+
+@case
+def rings_that_do_not_fit():
+    @px.kernel(warps=4)
+    def bad(X, Y):
+        total, more = px.zeros((256, 128), px.f32), px.zeros((256, 64), px.f32)
+        for k in px.pipelined(range(0, X.shape[0], 256)):
+            total = total + px.load(X[k : k + 256, 0:128])
+        for k in px.pipelined(range(0, X.shape[0], 256)):
+            more = more + px.load(X[k : k + 256, 0:64])
+        px.store(Y[0:256, 0:128], total)
+        px.store(Y[0:256, 0:64], more)
+
+    bad[1](np.zeros((512, 128), np.float32), np.zeros((512, 128), np.float32))

@@ -156,18 +156,15 @@ def unreadable_products(function: Function, arch: Arch) -> dict[Location, str]:
 
 
 def ring_problem(function: Function, arch: Arch) -> Error | int | None:
-    """What keeps a prepared kernel from its target: a copy that can't be (the error), or bytes of shared memory that lack.
+    """What keeps a prepared kernel from its target: an error at the place it is about, or bytes of shared memory that lack.
 
-    For `runtime.launch.targets`, which then writes the rings of its loops anew. None where nothing does, or something else.
+    For `runtime.launch.targets`, which then writes the loops of the kernel anew. None where nothing does.
     """
     try:
         arranged = arrange(without_protocols(function))
         lacking = place(arranged, None).nbytes - arch.shared_limit
-    except Error:
-        return None
-    if lacking > 0:
-        return lacking
-    try:
+        if lacking > 0:
+            return lacking
         plan_copies(arranged.pushes.function, arranged.shared, arch)
     except Error as problem:
         return problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -166,6 +167,11 @@ class Arange(Op):
     mnemonic: ClassVar[str] = "arange"
     result: Value = defined()
 
+    @property
+    def numbers(self) -> int:
+        """Its length."""
+        return prod(self.result.type.shape)  # type: ignore[union-attr]
+
 
 @frozen(eq=False, repr=False)
 class Reduce(Op):
@@ -242,6 +248,11 @@ class Reshape(Op):
     mnemonic: ClassVar[str] = "reshape"
     x: Value = operand()
     result: Value = defined()
+
+    @property
+    def reshaped(self) -> Value:
+        """Its operand."""
+        return self.x
 
 
 @frozen(eq=False, repr=False)

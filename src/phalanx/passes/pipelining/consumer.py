@@ -9,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import For
-from phalanx.ir.ops.memory import Load
+from phalanx.ir.ops.control import For, Sync
+from phalanx.ir.ops.memory import FenceAsyncProxy, Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView
+from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -28,13 +29,16 @@ from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence
 
+FENCE = "what threads copied is seen by the tensor cores"
+APART = "zeros for a loop without steps are made apart, not chosen element by element"
+
 
 class Consumer:
     """Writes the role."""
 
     def __init__(
         self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
-        leaving: list[Leaving], rotations: dict[For, Rotation],
+        leaving: list[Leaving], rotations: dict[For, Rotation], fetchers: dict[For, Fetch],
     ) -> None:
         self.places = places
         self.operands = operands
@@ -42,6 +46,7 @@ class Consumer:
         self.kept = products.kept
         self.flights = flights
         self.rotations = rotations
+        self.fetchers = fetchers
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
@@ -105,12 +110,15 @@ class Consumer:
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""
         readers = self.places.readers.get(op.tile_load.result, []) if op.tile_load is not None else []
-        return bool(readers) and self.staged.issuperset(readers)
+        alone = any(outer in self.fetchers for reader in readers for outer in self.places.around[reader])
+        return bool(readers) and self.staged.issuperset(readers) and not alone
 
     def take(self, ring: Ring) -> list[Op]:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
         code = LoopCode(ring.loads[0].load.loc)
         stage = self.stages[ring] = ring.take(code)
+        if ring.flows and any(self._reads_itself(op) for item in ring.loads for op in item.products):
+            code.ops.append(FenceAsyncProxy("cta", FENCE, loc=code.loc))  # the threads that wrote it could not put one
         for item in ring.loads:
             if item.in_registers:
                 fill = Const(0, ScalarType(item.view.dtype))  # nothing is outside the stage
@@ -118,6 +126,10 @@ class Consumer:
         if not any(item.products for item in ring.loads):
             ring.release(code, stage)
         return code.ops
+
+    def _reads_itself(self, op: Op) -> bool:
+        """Whether the tensor cores read the operands of a product from shared memory, not threads for them."""
+        return op in self.products.found and self.products.found[op].along is not None
 
     # Products.
 
@@ -174,9 +186,14 @@ class Consumer:
         flight = self.flights.get(loop)
         body = self.block(loop.body)
         plain = dataclasses.replace(loop, pipelined=None, body=body)
+        first: list[Op] = []
+        if loop in self.fetchers:
+            stages = next(ring.stages for item, ring in self.ring_of.items() if item.loop is loop)
+            first, plain = fetch_ahead(plain, stages - 1, self.fetchers[loop], late=flight is not None)
         if flight is None:
-            return [plain]
+            return [*first, plain]
         before, after = LoopCode(loop.loc), LoopCode(loop.loc)
+        before.ops += first
         for ring in self.rings_of(flight):
             before.assign(ring.last, ZERO)
         old = [after.read(cell) for cell in flight.cells]
@@ -190,20 +207,20 @@ class Consumer:
         if ran is None:
             after.ops += give_back.ops
         else:
-            self._zeros_unless(ran, flight, before)
-            after.branch(ran, give_back)
+            after.branch(ran, give_back, self._zeros(flight, loop))
         return [*before.ops, plain, *after.ops]
 
-    def _zeros_unless(self, ran: Value, flight: Flight, code: LoopCode) -> None:
+    def _zeros(self, flight: Flight, loop: For) -> LoopCode:
         """Accumulators that a first product would begin are zeros where there is none."""
-        untouched = LoopCode(code.loc)
+        code = LoopCode(loop.loc)
         for home in flight.residences:
             if home.zeros in self.hollow:
                 zeros = Value(home.var.type, home.var.name)
-                untouched.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
-                untouched.assign(home.var, zeros)
-        if untouched.ops:
-            code.branch(ran, code.fork(), untouched)
+                code.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                code.assign(home.var, zeros)
+        if code.ops:
+            code.ops.insert(0, Sync(APART, loc=loop.loc))
+        return code
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""

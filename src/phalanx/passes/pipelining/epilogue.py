@@ -27,6 +27,8 @@ from phalanx.passes.rank_code import LoopCode
 
 MOST_BYTES = 16384
 """Of a part of a tile: there are two buffers, one that is being filled and one that the copy engine reads."""
+WHOLE_BYTES = 65536
+"""Of a tile that goes as a whole, where threads hold neither whole rows nor whole columns of it (tensor memory)."""
 BUFFERS = 2
 NARROWEST = 128
 """Bytes of a row of a part: what the copy engine stores at a time."""
@@ -57,7 +59,8 @@ class Leaving:
     @property
     def buffers(self) -> int:
         """How many buffers the parts take in turn."""
-        return BUFFERS if self.parts % BUFFERS == 0 else 1
+        small = self.shape[0] * self.columns * self.view.dtype.itemsize <= MOST_BYTES
+        return BUFFERS if small and self.parts % BUFFERS == 0 else 1
 
     @property
     def nbytes(self) -> int:
@@ -65,8 +68,10 @@ class Leaving:
         return self.buffers * self.shape[0] * self.columns * self.view.dtype.itemsize
 
 
-def find_leaving(places: Places, divisibility: Divisibility, signs: Signs, loops: list[For]) -> list[Leaving]:
-    """The stores of a kernel that can leave so, in loops that hold one of `loops`."""
+def find_leaving(
+    places: Places, divisibility: Divisibility, signs: Signs, loops: list[For], most: int = MOST_BYTES
+) -> list[Leaving]:
+    """The stores of a kernel that can leave so, in loops that hold one of `loops`; a part has `most` bytes at most."""
     touched: dict[Param, int] = {}
     for op in places.order:
         for access in op.effects().accesses:
@@ -86,7 +91,7 @@ def find_leaving(places: Places, divisibility: Divisibility, signs: Signs, loops
             continue
         if touched[view.array] != 1 or not _can_copy(view, divisibility, signs):
             continue
-        columns = _columns(view)
+        columns = _columns(view, most)
         if columns is not None:
             found.append(Leaving(op, store, view, around[-1], columns))
     return found
@@ -110,15 +115,13 @@ def _can_copy(view: GlobalView, divisibility: Divisibility, signs: Signs) -> boo
     return divisibility.proves(view.offsets[-1], item, COPY_CHUNK)
 
 
-def _columns(view: GlobalView) -> int | None:
+def _columns(view: GlobalView, most: int) -> int | None:
     """The columns of a part."""
     rows, columns = view.shape
     item = view.dtype.itemsize
-    while rows * columns * item > MOST_BYTES:
+    while rows * columns * item > most and columns * item % (2 * NARROWEST) == 0:
         columns //= 2
-        if columns * item < NARROWEST or view.shape[1] % columns:
-            return None
-    return columns
+    return columns if rows * columns * item <= max(most, BUFFERS * MOST_BYTES) else None
 
 
 def leave(item: Leaving) -> list[Op]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import For
-from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
+from phalanx.ir.ops.memory import FenceAsyncProxy, Store
 from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import I32, TileType
 from phalanx.ir.values import Const, Param, Value
@@ -74,7 +74,7 @@ class Kept:
     def store(self, op: Op) -> list[Op]:
         """What stands in the place of a load: its tile goes to its buffer."""
         load, buffer = op.tile_load, self.buffers[op]
-        assert isinstance(load, Load)
+        assert load is not None
         zero = Const(0, I32)
         whole = SharedView(buffer, (zero, zero), buffer.shape, (0, 1))
         return [op, Store(whole, load.result, loc=op.loc), FenceAsyncProxy("cta", FENCE, loc=op.loc)]

@@ -67,6 +67,7 @@ class Operands:
         ]
         if exits and any(places.index[op] > exits[0] for op in products):
             products = []  # whoever leaves the block before them has taken the stage, too
+            uses += [places.index[op] for op in views]
         else:
             self.views |= views
         item.products, item.in_registers = products, bool(others) or not products

@@ -30,8 +30,9 @@ def group_tiles(function: Function) -> Function:
     loops = [op for op in function.walk() if isinstance(op, For) and op.unordered and _has_pipelined(op)]
     for loop in loops:
         grid = find_grid(function, loop)
-        if grid is not None and loop.index.type == I32:
-            function = _grouped(function, grid, _band(function, grid))
+        band = None if grid is None or loop.index.type != I32 else _band(function, grid)
+        if grid is not None and band is not None:
+            function = _grouped(function, grid, band)
     return function
 
 
@@ -39,26 +40,31 @@ def _has_pipelined(loop: For) -> bool:
     return any(isinstance(op, For) and op.pipelined is not None for op in loop.body.walk())
 
 
-def _band(function: Function, grid: TileGrid) -> int:
-    """The rows of a band: the block of tiles in flight is about as high as it is wide, in elements."""
-    high = _step(function, grid, grid.row)
-    wide = _step(function, grid, grid.column)
+def _band(function: Function, grid: TileGrid) -> int | None:
+    """The rows of a band: the block of tiles in flight is about as high as it is wide, in elements.
+
+    None where rows or columns are no places in a matrix, but numbers of matrices, say: neighbours have nothing in common.
+    """
+    high, wide = _step(function, grid, grid.row), _step(function, grid, grid.column)
+    if high is None or wide is None:
+        return None
     rows = isqrt(max(1, CTAS // function.cluster_size * wide // high))
     return min(MOST_ROWS, 1 << max(1, round(rows * 1.4).bit_length() - 1))
 
 
-def _step(function: Function, grid: TileGrid, parts: tuple[Op, ...]) -> int:
-    """How far apart two neighbours lie in the arrays that are loaded: the largest of the factors."""
+def _step(function: Function, grid: TileGrid, parts: tuple[Op, ...]) -> int | None:
+    """How far apart two neighbours lie along an axis of the tiles that are loaded: the largest of the factors."""
     offsets = Offsets.of(function)
     values = {op.defines for op in parts}
-    found = [1]
+    found: list[int] = []
     for op in grid.loop.body.walk():
         load = op.tile_load
         if load is not None and load.view.space is GLOBAL:
-            for start in load.view.offsets:
+            for axis in load.view.kept:
+                start = load.view.offsets[axis]
                 if isinstance(start.type, ScalarType):
                     found += [abs(factor) for value, factor in offsets.form(start).terms if value in values]
-    return max(found)
+    return max(found, default=None)
 
 
 def _grouped(function: Function, grid: TileGrid, band: int) -> Function:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.clones import Clones
-from phalanx.ir.core import Block, Op
+from phalanx.ir.core import Block, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterLoad
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import Continue, For, Leave, Scope
+from phalanx.ir.ops.cp_async import CpAsyncCommit, CpAsyncLoad
 from phalanx.ir.ops.mbarrier import Arrive, Transaction
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
-from phalanx.ir.ops.tile import Cast, Part
+from phalanx.ir.ops.tile import Cast
 from phalanx.ir.ops.tma import TmaLoad
 from phalanx.ir.types import I32, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Value
@@ -56,6 +57,18 @@ class Producer:
                 out.append(copy)
         return Block(tuple(out))
 
+    def one_step(self, loop: For) -> list[Op]:
+        """What one step of a loop fetches, outside the loop: what goes on to the next step leaves a scope here."""
+        label = self.clones.known[loop.label] = Label("fetch")
+        body = self.block(loop.body)
+        if not any(isinstance(op, Continue) and op.label is label for op in body.walk()):
+            return list(body.ops)
+
+        def visit(op: Op) -> list[Op] | None:
+            return [Leave(label, loc=op.loc)] if isinstance(op, Continue) and op.label is label else None
+
+        return [Scope(label, rewrite(body, visit), loc=loop.loc)]
+
     def fill(self, ring: Ring) -> list[Op]:
         """Waits for a free stage and lets its tiles come."""
         code = LoopCode(ring.loads[0].load.loc)
@@ -66,6 +79,12 @@ class Producer:
             for item in ring.loads:
                 self.copy(copies, ring, item, stage, full)
             code.ops.append(Transaction(full, Block(tuple(copies.ops)), loc=code.loc))
+        elif ring.flows:
+            for item in ring.loads:
+                view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
+                moved = Value(TileType(item.shape, item.view.dtype), item.view.array.name)
+                code.ops.append(CpAsyncLoad(view, tile, moved, loc=item.load.loc))
+            code.ops.append(CpAsyncCommit(full, loc=code.loc))
         else:
             for item in ring.loads:
                 self.by_threads(code, item, ring.tile(item, stage))
@@ -106,21 +125,19 @@ class Producer:
         """A load and a store of the producer's threads, part by part where the tile is large."""
         view = item.view.map(self.clones.of)
         fill = self.clones.of(item.load.fill)
-        rows = item.shape[0]
-        part = next(n for n in range(rows, 0, -1) if rows % n == 0 and (item.nbytes // rows * n <= CHUNK or n == 1))
-        if part == rows:
+        axis = next((n for n, own in enumerate(view.kept) if own != view.index_axis), None)
+        length = 1 if axis is None else item.shape[axis]
+        each = item.nbytes // length
+        part = next(n for n in range(length, 0, -1) if length % n == 0 and (each * n <= CHUNK or n == 1))
+        if axis is None or part == length:
             self._move(code, item, view, tile, fill)
-        elif view.index_axis is not None and view.kept[0] == view.index_axis:
-            for first in range(0, rows, part):
-                chosen = _part_of_indices(code, view, first, part)
-                self._move(code, item, chosen, _moved(code, tile, Const(first, I32), part), fill)
-        else:
-            start = Value(I32, "part")
-            inner = LoopCode(code.loc)
-            self._move(inner, item, _moved(inner, view, start, part), _moved(inner, tile, start, part), fill)
-            code.ops.append(
-                For(start, ZERO, Const(rows, I32), Const(part, I32), Block(tuple(inner.ops)), Label("parts"), loc=code.loc)
-            )
+            return
+        start = Value(I32, "part")
+        inner = LoopCode(code.loc)
+        self._move(inner, item, _moved(inner, view, axis, start, part), _moved(inner, tile, axis, start, part), fill)
+        code.ops.append(
+            For(start, ZERO, Const(length, I32), Const(part, I32), Block(tuple(inner.ops)), Label("parts"), loc=code.loc)
+        )
 
     def _move(self, code: LoopCode, item: Staged, view: GlobalView, tile: SharedView, fill: Value) -> None:
         loaded = Value(TileType(view.shape, view.dtype), view.array.name)
@@ -128,21 +145,9 @@ class Producer:
         code.ops.append(Store(tile, loaded, loc=item.load.loc))
 
 
-def _part_of_indices(code: LoopCode, view: GlobalView, start: int, part: int) -> GlobalView:
-    axis = view.index_axis
-    assert axis is not None
-    rows = view.offsets[axis]
-    chosen = Value(TileType((part,), rows.type.dtype), rows.name)
-    code.ops.append(Part(rows, (start,), chosen, loc=code.loc))
-    return view.replaced(
-        offsets=tuple(chosen if n == axis else o for n, o in enumerate(view.offsets)),
-        extents=tuple(part if n == axis else e for n, e in enumerate(view.extents)),
-    )
-
-
-def _moved(code: LoopCode, view: AnyView, start: Value, part: int) -> AnyView:
-    """The part of a view that begins at `start` along its first axis."""
-    axis = view.kept[0]
+def _moved(code: LoopCode, view: AnyView, kept: int, start: Value, part: int) -> AnyView:
+    """The part of a view that begins at `start` along one of the axes that it keeps."""
+    axis = view.kept[kept]
     offset = view.offsets[axis]
     if isinstance(offset.type, ScalarType) and offset.type != start.type:
         wide = Value(offset.type)

@@ -15,6 +15,7 @@ from phalanx.ir.types import BOOL, DType
 from phalanx.ir.values import Const, Value, Var
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
+from phalanx.location import Location
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -53,8 +54,12 @@ class Flight:
 class Products:
     """The products of a kernel's loops that read rings."""
 
-    def __init__(self, places: Places, operands: Operands, kept: Kept, arch: Arch) -> None:
+    def __init__(
+        self, places: Places, operands: Operands, kept: Kept, arch: Arch, refused: frozenset[Location] = frozenset()
+    ) -> None:
         self.places = places
+        self.refused = refused
+        """Places of products that do not overlap with others."""
         self.kept = kept
         self.operands = operands
         self.arch = arch
@@ -103,6 +108,8 @@ class Products:
     def flight(self, loop: For) -> Flight | None:
         """How the products of a loop overlap with its next step, if they can."""
         inside = [op for op in loop.body.walk() if op.product is not None]
+        if any(op.loc in self.refused for op in inside):
+            return None
         if not inside or any(isinstance(op, Continue) and op.label is loop.label for op in loop.body.walk()):
             return None
         for op in inside:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from phalanx.analysis.whole_blocks import chosen_in_whole_blocks
 from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op, substitute
-from phalanx.ir.ops.control import If
+from phalanx.ir.ops.control import For, If
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL
-from phalanx.ir.values import Const, Value, Var
+from phalanx.ir.values import Const, Label, Value, Var
 from phalanx.ir.views import SharedView
 from phalanx.passes.pipelining.products import StagedProduct, runs
 from phalanx.passes.pipelining.rings import Ring
@@ -32,6 +33,7 @@ class Rotated:
         self.first, self.second = found[rotation.first], found[rotation.second]
         assert isinstance(self.second.a, Value) and self.second.what.acc is not None
         self.powers, self.sum = self.second.a, self.second.what.acc
+        self.chosen = chosen_in_whole_blocks(consumer.places.function, rotation.loop, consumer.places.makers)
         self.power_cell = Var(self.powers.type, self.powers.name or "p")
         self.sum_cell = Var(self.sum.type, self.sum.name or "acc")
 
@@ -43,7 +45,9 @@ class Rotated:
         inner = LoopCode(loop.loc)
         self._first_step(inner)
         second = inner.binary("add", loop.start, loop.step)
-        inner.ops.append(dataclasses.replace(loop, start=second, pipelined=None, body=Block(tuple(self._step()))))
+        if self.chosen:
+            second = self._whole_steps(inner, second)
+        inner.ops.append(dataclasses.replace(loop, start=second, pipelined=None, body=Block(tuple(self._step({})))))
         self._last_product(inner)
         if ran is None:
             return inner.ops
@@ -55,19 +59,36 @@ class Rotated:
         clones = Clones(same_cells=True)
         clones.known[form.loop.index] = form.loop.start
         for op in form.before:
-            code.ops.append(clones.copy(op, lambda inner: inner))
+            code.ops.append(clones.copy(op, _leaf))
         raw, rings = self._begin(code, self.first, clones)
         result = Value(raw.type, raw.name)
         clones.known[self.first.what.result] = result
         code.ops.append(WgmmaWait(0, (raw,), (result,), loc=code.loc))
         self._release(code, rings)
         for op in (*form.early, *form.reads, *form.late):
-            code.ops.append(clones.copy(op, lambda inner: inner))
+            code.ops.append(clones.copy(op, _leaf))
         code.assign(self.power_cell, clones.of(self.powers))
         code.assign(self.sum_cell, clones.of(self.sum))
 
-    def _step(self) -> list[Op]:
-        """A step: its first product, and the second one of the step before."""
+    def _whole_steps(self, code: LoopCode, second: Value) -> Value:
+        """The steps that need no mask, as a loop of their own; where the others begin."""
+        loop = self.form.loop
+        clones = Clones(same_cells=True)
+        index = clones.known[loop.index] = Value(loop.index.type, loop.index.name)
+        behind = Var(loop.index.type, "behind")
+        code.assign(behind, second)
+        one = Const(1, loop.step.type)  # type: ignore[arg-type]
+        stop = code.binary("add", code.binary("sub", loop.stop, loop.step), one)  # index + step <= stop
+        body = LoopCode(loop.loc)
+        body.ops += [clones.copy(op, _leaf) for op in without_unused(self._step(self.chosen))]
+        body.assign(behind, body.binary("add", index, loop.step))
+        code.ops.append(
+            For(index, second, stop, loop.step, Block(tuple(body.ops)), Label(loop.label.name), loc=loop.loc)
+        )
+        return code.read(behind)
+
+    def _step(self, chosen: dict[Value, Value]) -> list[Op]:
+        """A step: its first product, and the second one of the step before; with `chosen` in the place of selects."""
         form = self.form
         code = LoopCode(form.loop.loc)
         code.ops += form.before
@@ -77,12 +98,12 @@ class Rotated:
         handed = Value(flying.type, flying.name)
         code.ops.append(WgmmaWait(1, (raw, flying), (self.first.what.result, handed), loc=form.first.loc))
         self._release(code, keys)
-        code.ops += form.early
+        code.ops += _with(form.early, chosen)
         total = Value(flying.type, flying.name)
         code.ops.append(WgmmaWait(0, (handed,), (total,), loc=form.second.loc))
         self._release(code, values)
         old: dict[Value, Value] = {op.defines: total for op in form.reads if op.defines is not None}
-        code.ops += (substitute(op, old) for op in form.late)
+        code.ops += _with(form.late, chosen | old)
         code.assign(self.power_cell, self.powers)
         code.assign(self.sum_cell, old.get(self.sum, self.sum))
         return code.ops
@@ -130,3 +151,26 @@ class Rotated:
     def _release(self, code: LoopCode, rings: list[Ring]) -> None:
         for ring in rings:
             ring.release(code, self.consumer.stages[ring])
+
+
+def _leaf(block: Block) -> Block:
+    """Arithmetic has no code inside."""
+    return block
+
+
+def _with(ops: tuple[Op, ...], values: dict[Value, Value]) -> list[Op]:
+    """Instructions with values in the place of others, and without those that defined them."""
+    return [substitute(op, values) for op in ops if op.defines is None or op.defines not in values]
+
+
+def without_unused(ops: list[Op]) -> list[Op]:
+    """The code without arithmetic whose results nobody reads."""
+    used: set[Value] = set()
+    out: list[Op] = []
+    for op in reversed(ops):
+        made = op.defined_values()
+        if made and op.effects().is_pure and not used.intersection(made):
+            continue
+        used.update(op.operands())
+        out.append(op)
+    return out[::-1]

@@ -45,6 +45,8 @@ def find_rotation(places: Places, operands: Operands, products: Products, loop: 
     if len(found) != 2 or any(op not in products.found or places.home[op] is not loop.body for op in found):
         return None
     first, second = found
+    if first.loc in products.refused or second.loc in products.refused:
+        return None
     a, b = products.found[first], products.found[second]
     if a.along is None or b.along is None or not isinstance(b.a, Value) or b.what.acc is None:
         return None

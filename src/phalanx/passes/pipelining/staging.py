@@ -6,6 +6,7 @@ old one. It goes through the copy engine where that takes the region, else the p
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -65,9 +66,37 @@ class Staged:
 
 @frozen
 class Refusals:
-    """What a target found out about a kernel that was written before: loads, by place, that the copy engine refuses."""
+    """What a target found out about a kernel that was written before, by place.
+
+    `copies` are loads that the copy engine refuses, `stores` those of results that can't leave in parts, `products` those
+    whose operands can't be read where they overlap with others.
+    """
 
     copies: frozenset[Location] = frozenset()
+    stores: frozenset[Location] = frozenset()
+    products: frozenset[Location] = frozenset()
+    overlap: bool = True
+    """Whether any product may overlap with others: the assembler finds no registers for that, or lets them wait."""
+
+    def with_problem(self, place: Location, choices: Choices) -> Refusals | None:
+        """One more refusal, of whatever was chosen at a place; None where nothing was that is not refused already."""
+        one = frozenset({place})
+        if one <= choices.stores - self.stores:
+            return dataclasses.replace(self, stores=self.stores | one)
+        if one <= choices.products - self.products:
+            return dataclasses.replace(self, products=self.products | one)
+        if one <= choices.copies - self.copies:
+            return dataclasses.replace(self, copies=self.copies | one)
+        return None
+
+
+@frozen
+class Choices:
+    """Where a kernel was written in a way that a target may refuse, by what it is: as `Refusals`."""
+
+    copies: frozenset[Location] = frozenset()
+    stores: frozenset[Location] = frozenset()
+    products: frozenset[Location] = frozenset()
 
 
 class Stager:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import partial
 
 from phalanx.analysis.across_ranks import AcrossRanks
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
-from phalanx.ir.archs import WARPGROUP, Arch, entry_registers
+from phalanx.ir.archs import WARPGROUP, Arch, Feature, entry_registers
 from phalanx.ir.core import Block, Function, Note, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
+from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.passes.pipelining.ahead import Fetch
 from phalanx.passes.pipelining.consumer import Consumer
-from phalanx.passes.pipelining.epilogue import Leaving, find_leaving
+from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
@@ -33,7 +36,7 @@ from phalanx.passes.pipelining.products import Flight, Products
 from phalanx.passes.pipelining.rings import Ring, begin
 from phalanx.passes.pipelining.rotation import Rotation, find_rotation
 from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
-from phalanx.passes.pipelining.staging import Path, Refusals, Staged, Stager
+from phalanx.passes.pipelining.staging import Choices, Path, Refusals, Staged, Stager
 from phalanx.passes.rank_code import LoopCode, fresh_name
 from phalanx.passes.sharing import budget
 
@@ -56,6 +59,9 @@ class Written:
     function: Function
     stages: int
     """0 where users gave all of them."""
+    choices: Choices
+    staged: bool = True
+    """Whether anything runs ahead."""
 
 
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
@@ -68,11 +74,20 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     return writer.written()
 
 
+def leave_plain(function: Function, why: str) -> Function:
+    """The kernel with its loops as they are written, and a note at each that says why."""
+    loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
+    notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in loops]
+    plain = without_pipelining(function)
+    return dataclasses.replace(plain, notes=(*plain.notes, *notes))
+
+
 class _Writer:
     def __init__(self, function: Function, arch: Arch, most: int, refusals: Refusals) -> None:
         self.whole = function
         self.arch = arch
         self.most = most
+        self.refusals = refusals
         self.places = Places(function)
         self.notes: list[Note] = []
         self.stager = Stager(self.places, find_divisibility(function), refusals)
@@ -98,32 +113,40 @@ class _Writer:
             return self._plain("")
         operands = Operands(self.places, staged)
         kept = Kept(self.places, self.loops, self.taken)
-        products = Products(self.places, operands, kept, self.arch)
-        flights = {loop: flight for loop in self.loops if (flight := products.flight(loop)) is not None}
+        products = Products(self.places, operands, kept, self.arch, self.refusals.products)
+        overlapping = self.loops if self.refusals.overlap else []
+        flights = {loop: flight for loop in overlapping if (flight := products.flight(loop)) is not None}
+        alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         rotations = {
-            loop: form for loop in self.loops
-            if loop not in flights and (form := find_rotation(self.places, operands, products, loop)) is not None
+            loop: form for loop in overlapping
+            if loop not in flights and loop not in alone
+            and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
-        leaving = find_leaving(self.places, self.stager.divisibility, find_signs(self.whole), self.loops)
+        leaving = self._leaving()
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
-        others = sum(item.nbytes for item in leaving) + sum(buffer.nbytes for buffer in kept.buffers.values())
-        stages = self._stages(groups, others)
+        others = sum(buffer.nbytes for buffer in kept.buffers.values())
+        try:
+            stages = self._stages(groups, others + sum(item.nbytes for item in leaving))
+        except Error:
+            leaving = []  # results leave as they are written: the rings come first
+            stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
-        producer = Producer(rings, slice_.ops, shared)
-        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations)
-        loc = self.loops[0].loc
-        start, end = LoopCode(loc), LoopCode(loc)
-        producer.name_masks(start)
-        begin(rings, start, fills=True)
-        if not self.whole.exit_sync:
-            producer.drain(end, rings)
-        fetching = Block((*start.ops, *producer.block(rest).ops, *end.ops))
-        computing = Block((*begin(rings, LoopCode(loc), fills=False), *consumer.block(rest).ops))
-        roles, warps = self._roles(fetching, computing, rings)
+        own = [ring for ring in rings if ring.loads[0].loop in alone]
+        fetched = [ring for ring in rings if ring not in own]
+        start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
+        begin(own, start, fills=True)
+        begin(rings, start, fills=False)
+        fetchers = self._fetchers(alone, own, slice_, shared, start, end)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, fetchers)
+        computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
+        if fetched:
+            roles, warps = self._roles(self._fetching(fetched, slice_, shared, rest), computing, fetched)
+        else:
+            roles, warps = list(computing.ops), self.whole.warps
         self._say(rings, products, flights, rotations, shared)
         self._say_leaving(leaving)
         told = set(products.found)
@@ -140,7 +163,49 @@ class _Writer:
             notes=(*notes, *self.notes),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
-        return Written(made, max(chosen, default=0))
+        flying = {op.loc for flight in flights.values() for op in flight.products}
+        choices = Choices(
+            frozenset(item.load.loc for item in staged if item.path is Path.COPY),
+            frozenset(item.op.loc for item in leaving),
+            frozenset(flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}),
+        )
+        return Written(made, max(chosen, default=0), choices)
+
+    def _leaving(self) -> list[Leaving]:
+        """The stores that leave through shared memory."""
+        whole = self.arch.has((Feature.TCGEN05,))
+        found = find_leaving(
+            self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else MOST_BYTES
+        )
+        found = [item for item in found if not whole or item.parts == 1]
+        return [item for item in found if item.op.loc not in self.refusals.stores]
+
+    def _fetching(self, rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], rest: Block) -> Block:
+        """What the producer runs."""
+        producer = Producer(rings, slice_.ops, shared)
+        start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
+        producer.name_masks(start)
+        begin(rings, start, fills=True)
+        if not self.whole.exit_sync:
+            producer.drain(end, rings)
+        return Block((*start.ops, *producer.block(rest).ops, *end.ops))
+
+    def _fetchers(
+        self, loops: set[For], rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], start: LoopCode, end: LoopCode
+    ) -> dict[For, Fetch]:
+        """How each of the loops without a producer fetches a step; `start` and `end` are those of the role."""
+        named = Producer(rings, slice_.ops, {item: shared[item] for ring in rings for item in ring.loads if item in shared})
+        named.name_masks(start)
+        if not self.whole.exit_sync:
+            named.drain(end, rings)
+
+        def fetch(loop: For, index: Value) -> list[Op]:
+            mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared)
+            mine.masks = named.masks
+            mine.clones.known[loop.index] = index
+            return mine.one_step(loop)
+
+        return {loop: partial(fetch, loop) for loop in loops if any(ring.loads[0].loop is loop for ring in rings)}
 
     def _without_indices(self, staged: list[Staged], slice_: Slice) -> list[Staged]:
         """The loads that go through rings: not those that say where others read, which the producer loads itself."""
@@ -152,9 +217,9 @@ class _Writer:
 
     def _plain(self, why: str) -> Written:
         """The kernel as it is written, with a word on why."""
-        function = without_pipelining(self.whole)
-        notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in self.loops if why]
-        return Written(dataclasses.replace(function, notes=(*function.notes, *self.notes, *notes)), 0)
+        plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
+        plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
+        return Written(plain, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:
         """What of a kernel keeps a producer out, if anything does."""
@@ -261,7 +326,8 @@ class _Writer:
         by_threads = any(ring.path is Path.THREADS for ring in rings)
         count = WARPGROUP if by_threads else 1
         first = -(-warps // WARPGROUP) * WARPGROUP
-        regs = _registers(first, warps, self.whole.ctas_per_sm, by_threads)
+        divides = any(self.arch.has((feature,)) for feature in (Feature.WGMMA, Feature.TCGEN05))
+        regs = _registers(first, warps, self.whole.ctas_per_sm, by_threads) if divides else None
         if regs is None:
             first = first if by_threads else warps
             total = first + count

@@ -310,10 +310,16 @@ def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> C
     """The kernel for a target, compiled once in this process, whoever asks for it first."""
     key = (arch, watchdog)
     if key not in specialisation.programs:
-        from phalanx.runtime.compiled import compile_function
+        from phalanx.runtime.compiled import LossOfPerformance, compile_function
 
         target = arch_of(arch)
-        specialisation.programs[key] = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
+        try:
+            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
+        except LossOfPerformance:
+            if not specialisation.calm_down(target):
+                raise
+            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
+        specialisation.programs[key] = made
     return specialisation.programs[key]
 
 

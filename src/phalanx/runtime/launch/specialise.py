@@ -18,6 +18,7 @@ from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_hold
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
 from phalanx.passes.pipelining.plain import without_pipelining
+from phalanx.passes.pipelining.write import has_pipelined
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
@@ -166,6 +167,18 @@ class Specialisation:
     launchers: dict[Any, Any] = field(default_factory=dict)
     _common: dict[int, Function] = field(default_factory=dict)
     _prepared: dict[Arch, Function] = field(default_factory=dict)
+    _calm: set[Arch] = field(default_factory=set)
+
+    def calm_down(self, arch: Arch) -> bool:
+        """From now on products of loops over `px.pipelined` wait for each other on a target; False where they do already.
+
+        For whoever compiles, if the assembler can't overlap them.
+        """
+        if not has_pipelined(self.reading.function) or arch in self._calm:
+            return False
+        self._calm.add(arch)
+        self._prepared.pop(arch, None)
+        return True
 
     @functools.cached_property
     def plain(self) -> Specialisation:
@@ -200,7 +213,7 @@ class Specialisation:
         if found is None:
             function = self.reading.function
             if has_own_form(function, arch):
-                found = self._prepared[arch] = prepare_for(function, arch)
+                found = self._prepared[arch] = prepare_for(function, arch, overlap=arch not in self._calm)
                 return found
             common = self._common.get(arch.shared_limit)
             if common is None:

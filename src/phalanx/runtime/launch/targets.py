@@ -16,21 +16,22 @@ from phalanx.location import Location
 from phalanx.passes.operand_staging import stage_operands
 from phalanx.passes.pipeline import prepare
 from phalanx.passes.pipelining.staging import Refusals
-from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, write_loops
+from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, leave_plain, write_loops
 from phalanx.passes.sharing import needs_sharing
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
-def prepare_for(function: Function, arch: Arch | None = None) -> Function:
+def prepare_for(function: Function, arch: Arch | None = None, *, overlap: bool = True) -> Function:
     """The kernel after all passes, for a target (None: the one that `default_arch` names).
 
     For whoever runs, checks or compiles a kernel. An instruction that the target lacks stays where it is, but for products
-    of `px.dot`, which take another instruction; `require_target` and the compiler refuse it.
+    of `px.dot`, which take another instruction; `require_target` and the compiler refuse it. Without `overlap`, products of
+    loops over `px.pipelined` wait for each other.
     Example: ``prepare_for(reading.function, arch_of("sm_100a"))``.
     """
     chosen = default_arch(function) if arch is None else arch
     if has_pipelined(function):
-        return _with_loops_written(function, chosen)
+        return _with_loops_written(function, chosen, overlap)
     return _prepare(function, chosen)
 
 
@@ -57,7 +58,7 @@ def has_own_form(function: Function, arch: Arch) -> bool:
     return has_pipelined(function) or has_own_products(function, arch)
 
 
-def _with_loops_written(function: Function, arch: Arch) -> Function:
+def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Function:
     """The prepared kernel with its loops over `px.pipelined` written out, and rings that fit.
 
     Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room
@@ -65,20 +66,25 @@ def _with_loops_written(function: Function, arch: Arch) -> Function:
     """
     from phalanx.cuda.lower.lower import ring_problem
 
-    most, refusals = MOST_STAGES, Refusals()
+    most, refusals = MOST_STAGES, Refusals(overlap=overlap)
     while True:
         made = write_loops(function, arch, most, refusals)
+        if not made.staged:
+            return _prepare(made.function, arch)
         prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
         problem = ring_problem(prepared, arch)
-        if problem is None:
-            return prepared
         if isinstance(problem, Error):
-            new = Refusals(refusals.copies | {problem.location})
-            if new == refusals:
-                return prepared  # not the rings' doing: an error of `lower`
-            refusals = new
-        elif made.stages > LEAST_STAGES:
+            again = refusals.with_problem(problem.location, made.choices)
+            if again is None:
+                return prepared  # not the loops' doing: an error of `lower`
+            refusals = again
+        elif problem is not None and made.stages > LEAST_STAGES:
             most = made.stages - 1
+        elif problem is not None and made.choices.stores - refusals.stores:
+            refusals = dataclasses.replace(refusals, stores=made.choices.stores | refusals.stores)
+        elif problem is not None and made.stages:
+            why = f"its rings fit, but with all else the kernel lacks {problem:,} bytes of shared memory"
+            return _prepare(leave_plain(function, why), arch)
         else:
             return prepared
 
