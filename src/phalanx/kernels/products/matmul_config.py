@@ -35,8 +35,9 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     table = table_for(problem.kind(), device)
     took = predicted_tiles(table, problem, device)
     best = int(np.argmin(took))
-    default = int(took[1] < H200.tiles.margin * took[0])  # the pairs of the first tile come first, (1, 2) before (2, 1)
-    chosen = best if took[best] < H200.tiles.margin * took[default] else default
+    # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
+    default = int(took[1] < H200.tiles.pair_margin * took[0])
+    chosen = best if best > 1 and took[best] < H200.tiles.margin * took[default] else default
     return table.configs[chosen], float(took[chosen])
 
 
