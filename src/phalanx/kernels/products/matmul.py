@@ -237,6 +237,8 @@ def _plan(
     if isinstance(config, str):
         if config != "tune" or target.blackwell:
             raise refused(f"config={config!r}", 'pass "tune" on Hopper, a configuration, or leave config= out')
+        if not target.on_gpu:
+            raise refused('config="tune" measures on a GPU, and a is a host array', "pass CUDA arrays, or leave config= out")
         arguments = (a, b, bias, out, scale_a, scale_b)
         config = measured(problem, target.device, splittable, arguments, activation, dtype)
     split = None
@@ -435,4 +437,4 @@ def _of_batch(x: Any, i: int, rank: int) -> Any:
     return x[i if x.shape[0] > 1 else 0]
 
 
-__all__ = ["ACTIVATIONS", "BlackwellConfig", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]
+__all__ = ["ACTIVATIONS", "BlackwellConfig", "CopyWarning", "MatmulConfig", "Problem", "SplitConfig", "choose", "matmul"]
