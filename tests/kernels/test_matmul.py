@@ -15,7 +15,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
-from phalanx.kernels.products.matmul_config import Problem, candidates, choose, split_choice, split_side
+from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete, split_choice, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_k import choose_split, launch_split
 
@@ -476,6 +476,25 @@ def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, .
     made = px.compile(matmul_tiles[66, 2], *arrays, bias, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0
     assert not any("serial" in str(note) for note in made.notes)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("bias, activation", [(None, None), ("row", "gelu")])
+@pytest.mark.parametrize(
+    "bm, bn, groups, cluster, swapped",
+    [
+        (256, 192, 2, (1, 2), False), (256, 192, 2, (1, 2), True), (256, 184, 2, (1, 1), True), (192, 192, 3, (2, 2), True),
+        (128, 248, 2, (1, 2), True), (192, 88, 3, (1, 2), False), (64, 256, 1, (1, 1), True),
+    ],
+)  # fmt: skip
+def test_the_largest_tiles_compile_without_spills(
+    bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool, bias: Any, activation: Any
+) -> None:
+    config = complete(Problem(4096, 4096, 4096, fused=bias is not None), bm, bn, groups, cluster, swapped)
+    matrix, vector = px.spec((4096, 4096), px.bf16), px.spec((4096,), px.bf16) if bias else None
+    constants = {**config.constants(), "BIAS_KIND": bias, "ACTIVATION": activation}
+    made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, arch="sm_90a", **constants)
+    assert made.spills == 0 and not any("serial" in str(note) for note in made.notes)
 
 
 # Few rows.

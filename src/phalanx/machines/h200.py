@@ -112,8 +112,8 @@ H200 = Machine(
     line_bytes=128,
     shared_bytes_per_sm=228 * 1024,
     reserved_shared_bytes=1024,
-    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory; of 3 and 6: 40 and 20 take two waves.
-    clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 19, 8: 15, 16: 7},
+    # What the driver answered for CTAs of 384 threads and 200 KB of shared memory.
+    clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15, 16: 7},
     clustered_sms=120,
     streamed_bytes=2 << 20,
     tiles=TILES,

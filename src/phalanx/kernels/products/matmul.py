@@ -230,6 +230,7 @@ def _plan(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
         ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
         PER_BYTE.get(left.dtype_name, 1), 0 if blocks is None else blocks.block,
+        added is not None or activation is not None,
     )
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")

@@ -20,7 +20,6 @@ def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: 
     return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
 
 
-@lru_cache(maxsize=1024)
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     """The configuration for a product: the default, unless the model thinks another is quicker by a margin.
 
@@ -30,6 +29,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     return best_tiles(problem, device or default_device())[0]
 
 
+@lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration that `choose` gives, and the microseconds that the model gives it."""
     table = table_for(problem.kind(), device)
