@@ -246,8 +246,8 @@ def main() -> None:
                 mine += [{"op": op, "seed": seed, "number": number, **row} for row in found]
                 shown = ", ".join(f"{row['mode']} {row.get('ratio', float('nan')):.3f}" for row in found)
                 print(f"{op} {seed}/{number}: {case}: {shown}", flush=True)
+                machine.save(given.json, {"rows": [*rows, *mine]})
         rows += mine
-    machine.save(given.json, {"rows": rows})
     for op in given.op:
         print(f"\n{op}, seeds {', '.join(given.seed)}")
         print("\n".join(summary([row for row in rows if row["op"] == op])))

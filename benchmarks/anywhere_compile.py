@@ -29,7 +29,8 @@ def problem_of(case: Case) -> Problem:
     form = case.traits.get("form", "a @ b" if case.op == "batched" else "a @ b.T")
     by_k = not form.startswith("a.T"), form.endswith("b.T")
     m, n, k = case.size("m", "n", "k")
-    return Problem(m, n, k, case.sizes.get("batch", 1), 1 if case.dtype == "f8e4m3" else 2, by_k=by_k)
+    itemsize, fused = 1 if case.dtype == "f8e4m3" else 2, bool(case.traits.get("bias"))
+    return Problem(m, n, k, case.sizes.get("batch", 1), itemsize, by_k=by_k, fused=fused)
 
 
 def compile_case(case: Case) -> str:

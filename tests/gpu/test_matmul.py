@@ -10,6 +10,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates
+from phalanx.kernels.products.split_config import choose_split
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")]
 torch: Any = pytest.importorskip("torch")
@@ -64,11 +65,32 @@ def test_odd_sizes(m: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize("by_k", [True, False])
-def test_every_configuration(by_k: bool) -> None:
+def test_configurations_of_every_kind(by_k: bool) -> None:
     a, b = integers(1100, 456) if by_k else integers(456, 1104).T, integers(904, 456).T if by_k else integers(456, 904)
-    want = a.float() @ b.float()
-    for config in candidates(Problem(4096, 4096, 4096, by_k=(by_k, by_k))):
+    want, bias = a.float() @ b.float(), integers(904)
+    kinds = {}
+    for number, config in enumerate(candidates(Problem(4096, 4096, 4096, by_k=(by_k, by_k)))):
+        if number % 7 == 0:
+            kinds[config.bm, config.cluster, config.swapped] = config
+    for config in kinds.values():
         same(matmul(a, b, config=config), want)
+        same(matmul(a, b, bias, "relu", config=config), torch.relu(want + bias.float()))
+
+
+@pytest.mark.parametrize("m, n", [(100, 2048), (2048, 104), (300, 1000)])
+def test_few_rows_and_columns_that_lie_across_k(m: int, n: int) -> None:
+    k = 4096
+    bias = integers(n)
+    for a in (integers(m, k), integers(k, m // 8 * 8).T):
+        for b in (integers(k, n), integers(n, k).T):
+            config = choose_split(*((a.shape[0], n) if m <= n else (n, a.shape[0])), k, a_rows=False)
+            same(matmul(a, b, bias, config=config), a.float() @ b.float() + bias.float())
+
+
+def test_tuned_products() -> None:
+    a, b = integers(300, 1024), integers(1000, 1024).T
+    for _ in range(2):
+        same(matmul(a, b, config="tune"), a.float() @ b.float())
 
 
 @pytest.mark.parametrize("cluster", [(4, 1), (1, 4), (2, 4)])

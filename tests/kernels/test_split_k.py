@@ -13,7 +13,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.products import split_config
 from phalanx.kernels.products.operand_recipes import CopyWarning
-from phalanx.kernels.products.split_k import SplitConfig, choose_split, split_k_matmul, split_ring
+from phalanx.kernels.products.split_k import SplitConfig, choose_split, launch_split, split_k_matmul, split_ring
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)
 CONFIGS = {
@@ -105,10 +105,7 @@ ROWS_AT_ODD_PLACES = "its rows do not begin at multiples of 16 bytes"
         (lambda a: a, lambda b: np.ascontiguousarray(b.T), []),
         (lambda a: a[:, :76], lambda b: b[:, :76].T, []),
         (lambda a: a[:1, :77], lambda b: np.ascontiguousarray(b[:, :77].T), []),  # one row begins at one place
-        (
-            lambda a: np.asfortranarray(a), lambda b: b.T,
-            ["a, of shape (16, 80) and strides (1, 16): it is read along K only"],
-        ),
+        (lambda a: np.asfortranarray(a), lambda b: b.T, []),
         (
             lambda a: np.ascontiguousarray(a[:, :77]), lambda b: b[:, :77].T,
             [f"a, of shape (16, 77) and strides (77, 1): {ROWS_AT_ODD_PLACES}"],
@@ -160,6 +157,33 @@ def test_is_clean(name: str) -> None:
     c = np.zeros((20, 256), a.dtype)
     report = px.check(split_ring[config.grid(20, 256)], a, b, c, c, schedules=2, **config.constants())
     assert report.ok, report
+
+
+ACROSS = SplitConfig(64, 64, 2, 3, groups=1, pieces=2, lag=1)
+"""For rows that lie across K, which come in panels of 64."""
+
+
+def test_rows_that_lie_across_k_are_clean() -> None:
+    a, b, _ = make(48, 128, 5 * 64)
+    c, bias = np.zeros((48, 128), a.dtype), np.ones(48, a.dtype)
+    options = {"A_ROWS": False, "BIASED": True, "BIAS_OF_ROWS": True}
+    across = np.ascontiguousarray(a.T)
+    report = px.check(split_ring[ACROSS.grid(48, 128)], across, b, c, bias, schedules=2, **options, **ACROSS.constants())
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("rows", [40, 136])
+@pytest.mark.parametrize("turned", [False, True], ids=["as it lies", "by columns"])
+def test_rows_that_lie_across_k(rows: int, turned: bool) -> None:
+    a, b, _ = make(rows, 200, 264)
+    want = a.astype(np.float32) @ b.astype(np.float32).T
+    out = np.zeros((200, rows), np.float32).T if turned else np.zeros((rows, 200), np.float32)
+    for right in (b.T, np.ascontiguousarray(b.T)):
+        for config in (ACROSS, None):
+            assert np.array_equal(split_k_matmul(np.asfortranarray(a), right, out=out, config=config), want)
+    bias = np.arange(rows).astype(a.dtype)
+    launch_split(np.asfortranarray(a), b.T, bias, "relu", out, ACROSS, bias_of_rows=True)
+    assert np.array_equal(out, np.maximum(want + bias.astype(np.float32)[:, None], 0))
 
 
 def test_a_missing_signal_of_the_ring_is_found() -> None:

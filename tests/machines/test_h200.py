@@ -62,4 +62,4 @@ def test_what_follows_from_a_card() -> None:
     assert all(H200.clustered_sms >= size * count for size, count in H200.clusters_at_once.items() if size > 2)
     if px.device().simulated:
         assert (px.device().sms, px.device().l2_bytes) == (H200.sms, H200.l2_bytes)
-        assert [px.device().clusters(size) for size in (1, 2, 3, 4, 8, 16)] == [132, 66, 40, 30, 15, 7]
+        assert [px.device().clusters(size) for size in (1, 2, 3, 4, 8, 16)] == [132, 66, 39, 30, 15, 7]

@@ -46,7 +46,7 @@ class TileCosts:
     unaligned_factor: Factor
     """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
     across_factor: Factor
-    """What an operand costs that is not contiguous along K: it comes in panels."""
+    """What an operand costs that is not contiguous along K, and comes in panels, wherever its rows begin."""
     zero_fill: BytesPerCycle
     """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
     ragged_factor: Factor
@@ -79,6 +79,8 @@ class TileCosts:
     """What a launch costs on top that comes alone, and finds nothing in L2."""
     margin: Factor
     """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
+    pair_margin: Factor
+    """The same for CTAs that share columns of B instead of rows of A."""
 
 
 @frozen

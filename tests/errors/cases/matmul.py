@@ -5,7 +5,7 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
-from phalanx.kernels.products.matmul import MatmulConfig
+from phalanx.kernels.products.matmul import MatmulConfig, SplitConfig
 
 A, B = np.zeros((64, 32), ml_dtypes.bfloat16), np.zeros((32, 48), ml_dtypes.bfloat16)
 NARROW = np.zeros((64, 32), ml_dtypes.float8_e4m3fn)
@@ -146,3 +146,23 @@ def product_with_a_dict():
 @case
 def product_with_more_stages_than_fit():
     px.kernels.matmul(A, B, config=MatmulConfig(stages=20))
+
+
+@case
+def product_swapped_with_a_residual():
+    px.kernels.matmul(A, B, np.zeros((64, 48), A.dtype), config=MatmulConfig(64, 24, parts=1, groups=1, swapped=True))
+
+
+@case
+def product_with_a_word_as_configuration():
+    px.kernels.matmul(A, B, config="fast")
+
+
+@case
+def product_of_a_batch_that_is_split():
+    px.kernels.matmul(np.stack([A, A]), np.stack([B, B]), config=SplitConfig(64, 64, 1, 3, groups=1))
+
+
+@case
+def product_tuned_without_a_gpu():
+    px.kernels.matmul(A, B, config="tune")

@@ -233,6 +233,7 @@ def _plan(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
         ITEM_BYTES[added.dtype_name] if added is not None and not is_row_bias else 0, staged, "vector" in scales,
         PER_BYTE.get(left.dtype_name, 1), 0 if blocks is None else blocks.block,
+        added is not None or activation is not None,
     )
     target = target_of(left, arch, blackwell=blocks is not None or isinstance(config, BlackwellConfig))
     splittable = is_row_bias and scales == ["none", "none"] and dtype in (left.dtype_name, "f32")
@@ -240,6 +241,8 @@ def _plan(
     if isinstance(config, str):
         if config != "tune" or target.blackwell:
             raise refused(f"config={config!r}", 'pass "tune" on Hopper, a configuration, or leave config= out')
+        if not target.on_gpu:
+            raise refused('config="tune" measures on a GPU, and a is a host array', "pass CUDA arrays, or leave config= out")
         arguments = (a, b, bias, out, scale_a, scale_b)
         config = measured(problem, target.device, splittable, arguments, activation, dtype)
     split = None
@@ -437,4 +440,4 @@ def _of_batch(x: Any, i: int, rank: int) -> Any:
     return x[i if x.shape[0] > 1 else 0]
 
 
-__all__ = ["ACTIVATIONS", "BlackwellConfig", "CopyWarning", "MatmulConfig", "Problem", "choose", "matmul"]
+__all__ = ["ACTIVATIONS", "BlackwellConfig", "CopyWarning", "MatmulConfig", "Problem", "SplitConfig", "choose", "matmul"]

@@ -20,7 +20,6 @@ def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: 
     return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
 
 
-@lru_cache(maxsize=1024)
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     """The configuration for a product: the default, unless the model thinks another is quicker by a margin.
 
@@ -30,13 +29,15 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     return best_tiles(problem, device or default_device())[0]
 
 
+@lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration that `choose` gives, and the microseconds that the model gives it."""
     table = table_for(problem.kind(), device)
     took = predicted_tiles(table, problem, device)
     best = int(np.argmin(took))
-    default = int(took[1] < H200.tiles.margin * took[0])  # the pairs of the first tile come first, (1, 2) before (2, 1)
-    chosen = best if took[best] < H200.tiles.margin * took[default] else default
+    # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
+    default = int(took[1] < H200.tiles.pair_margin * took[0])
+    chosen = best if best > 1 and took[best] < H200.tiles.margin * took[default] else default
     return table.configs[chosen], float(took[chosen])
 
 

@@ -33,6 +33,14 @@ HEIGHTS = ((128, 2), (256, 2), (192, 3), (64, 1))
 """Rows of a tile, and the warpgroups that multiply them; the default first."""
 MOST_RESULTS = {1: 64 * 256, 2: 128 * 192, 3: 64 * 192}
 """Results of one warpgroup that its registers hold, by the warpgroups that multiply."""
+MOST_BESIDE_ROWS = 64 * 256
+"""The same where a bias has rows, and a part of it waits in registers."""
+MOST_BESIDE_SCALES = 128 * 160
+"""The same where rows or columns have scales."""
+MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
+"""Sums, and results on their way to the store, that a warpgroup's registers hold."""
+MOST_TURNED = 32 * 128
+"""Results of a part that is turned on its way to the store, behind a bias or an activation."""
 PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 SWAPPED_WIDTHS = tuple(range(16, 257, 8))
@@ -90,7 +98,7 @@ class Problem:
     `by_k` says for each operand whether it is contiguous along K. `matrix` is the size of an element of a bias with a
     row for each row of the result, else 0; `staged`: the result leaves by TMA stores;
     `vectors`: there are scales of rows or columns, which pass through shared memory. `per_byte` operands share
-    `itemsize` bytes; `block` of them along K share a scale, 0: none do.
+    `itemsize` bytes; `block` of them along K share a scale, 0: none do. `fused`: a bias or an activation follows.
     """
 
     m: int
@@ -105,6 +113,7 @@ class Problem:
     vectors: bool = False
     per_byte: int = 1
     block: int = 0
+    fused: bool = False
 
     def turned(self) -> Problem:
         """The transposed product."""
@@ -114,7 +123,7 @@ class Problem:
         """The same without its sizes."""
         return Problem(
             0, 0, 0, 1, self.itemsize, self.out_itemsize, self.by_k, self.matrix, self.staged, self.vectors, self.per_byte,
-            self.block,
+            self.block, self.fused,
         )
 
 
@@ -131,11 +140,16 @@ def complete(
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
     bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - RESERVED_BYTES
-    width = bn
-    if room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or (not swapped and bn > max(WIDTHS)):
+    width, high = bn, bm // groups
+    fused = problem.fused or problem.vectors
+    most = MOST_HELD[groups] - (high * bn if fused else 0)  # of a part, beside the sums that wait
+    if fused and swapped:
+        most = min(most, MOST_TURNED)
+    tight = room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or high * bn > most
+    if tight or (not swapped and bn > max(WIDTHS)):
         fitting = (
             width for width in WIDTHS
-            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES and high * width <= most
         )
         width = min(bn, next(fitting, WIDTHS[-1] if swapped else bn))
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
@@ -158,7 +172,9 @@ def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
     for swapped in (False, True) if problem.staged and not problem.matrix else (False,):
         for width in SWAPPED_WIDTHS if swapped else PLAIN_WIDTHS:
             for bm, groups in HEIGHTS:
-                if bm // groups * width <= MOST_RESULTS[groups]:
+                beside = MOST_BESIDE_ROWS if problem.matrix else MOST_BESIDE_SCALES if problem.vectors else MOST_RESULTS[2]
+                most = min(MOST_RESULTS[groups], beside)
+                if bm // groups * width <= most:
                     yield bm, width, groups, swapped
 
 

@@ -123,7 +123,6 @@ class SplitTable:
     multiplied: Any
 
 
-@cache
 def tabled(configs: tuple[SplitConfig, ...], costs: SplitCosts = H200.split) -> SplitTable:
     """The table of some configurations."""
     fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.int64).T

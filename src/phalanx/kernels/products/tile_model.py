@@ -75,7 +75,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
 def _beside(x: Any, y: Any) -> Any:
     """Two things that go on at once: as long as the longer takes, or somewhat longer where both take about as long."""
     x2, y2 = x * x, y * y
-    return np.sqrt(np.sqrt(x2 * x2 + y2 * y2))
+    x4, y4 = x2 * x2, y2 * y2
+    return np.sqrt(np.sqrt(np.sqrt(x4 * x4 + y4 * y4)))
 
 
 def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: TileCosts = H200.tiles) -> Any:
@@ -85,11 +86,11 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
     tiles = rows * columns * batch
     busy = np.minimum(tiles, table.slots) * table.ctas
+    odd = k * itemsize % H200.line_bytes != 0
     rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * device.sms / busy)
     a_row, b_row = (
-        STAGE_ROW_BYTES * (costs.unaligned_factor if (k if by_k else size) * itemsize % H200.line_bytes else 1.0)
-        * (1.0 if by_k else costs.across_factor)
-        for by_k, size in zip(problem.by_k, (m, n))
+        STAGE_ROW_BYTES * (costs.across_factor if not along else costs.unaligned_factor if odd else 1.0)
+        for along in problem.by_k
     )
     body = _beside(table.tensor, (table.m_share * a_row + table.n_share * b_row) / rate)
     steps = -(-k * itemsize // STAGE_ROW_BYTES)
@@ -104,9 +105,8 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     missed = min(1.0, (read + written) / costs.kept_bytes)
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     streamed = np.maximum((read * missed + written) / costs.hbm, alone)
-    squared = _beside(cycles * cycles / costs.clock**2, streamed * streamed)  # steeper: both show only where nearly equal
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
-    return np.where(idle, np.inf, costs.launch + np.sqrt(squared))
+    return np.where(idle, np.inf, costs.launch + _beside(cycles / costs.clock, streamed))
 
 
 @lru_cache(maxsize=256)

@@ -42,12 +42,12 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
 
 
 def product_with(
-    a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, *, activation: str | None, dtype: str, split: bool,
-    **settings: Any
+    a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, *, activation: str | None, dtype: str,
+    splits_k: bool, **settings: Any
 ) -> Any:
     """A product in one configuration: what is measured."""
     matmul = sys.modules["phalanx.kernels.products.matmul"].matmul
-    config = SplitConfig(**settings) if split else MatmulConfig(**settings)
+    config = SplitConfig(**settings) if splits_k else MatmulConfig(**settings)
     kind = dtype if out is None else None
     return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config)
 
@@ -58,7 +58,7 @@ def measured(
     """The quickest of them, in bursts; a later call, also of another process, finds the answer on disk."""
     configs = promising(problem, device, splittable)
     settings = [
-        {"activation": activation, "dtype": dtype, "split": isinstance(config, SplitConfig), **vars(config)}
+        {"activation": activation, "dtype": dtype, "splits_k": isinstance(config, SplitConfig), **vars(config)}
         for config in configs
     ]
     with unrecorded():
