@@ -264,9 +264,9 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
     }
   } else if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-    // matmul_blackwell.py:290: leader = 1 << (rank & ~1) if CTAS == 2 else None
+    // matmul_blackwell.py:291: leader = 1 << (rank & ~1) if CTAS == 2 else None
     const int leader = ptx::shift_left<int>(1, (rank & (-2)));
-    // matmul_blackwell.py:291: for tile in range(first, tiles, step):
+    // matmul_blackwell.py:292: for tile in range(first, tiles, step):
     int stage = 0;
     int parity = 0;
     #pragma unroll 1
@@ -285,12 +285,12 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
       const int i = (int)(((band * 8u) + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
-      // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:292)
+      // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:293)
       const int m = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(i, 2), half)), 128);
       const int n = ptx::wrap_mul(column_2, 128);
-      // matmul_blackwell.py:294: ready[t].wait(held.parity)
+      // matmul_blackwell.py:295: ready[t].wait(held.parity)
       ptx::mbarrier_wait_parity(ready + 8 * stage, parity);
-      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:296)
       ptx::tcgen05_fence_after_thread_sync();
       float t_1[64];
       // 16x256b: 2 of each warp
@@ -299,18 +299,18 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x8_float(t_1, px_at);
         ptx::tcgen05_ld_16x256b_x8_float(t_1 + 32, px_at + 1048576);
       }
-      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:296)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:296)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_1);
-      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:296)
       px_bf16 sums[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(sums + i_1, t_1[i_1], t_1[i_1 + 1]);
-      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:296)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 209 before out is written
       {
@@ -323,17 +323,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
-      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:296)
       ptx::fence_proxy_async_shared_cta();
-      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:296)
       ptx::bar_sync<1, 128>();  // out was written at line 223 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 128 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_global_shared(&C_map, n, m, out_addr);
-        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:295)
+        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:296)
         ptx::cp_async_bulk_commit_group();
       }
-      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:296)
       ptx::tcgen05_fence_after_thread_sync();
       float t_2[64];
       // 16x256b: 2 of each warp
@@ -344,19 +344,19 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       }
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_2);
-      // matmul_blackwell.py:207: drained.arrive(ctas=leader)  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:207: drained.arrive(ctas=leader)  (called at matmul_blackwell.py:296)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<1, 128>();  // all threads are done with acc at line 205 before the elected thread arrives
       if (px_warp_id == 0 && ((unsigned)leader >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(drained + 8 * stage, px_lane));
-      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:209: px.tma.wait(BUFFERS - 1, read=True)  # the buffer's last part has left it  (called at matmul_blackwell.py:296)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:220: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py:296)
       px_bf16 sums_1[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(sums_1 + i_1, t_2[i_1], t_2[i_1 + 1]);
-      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:223: px.store(buffer, result)  (called at matmul_blackwell.py:296)
       ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 209 before out is written
       {
         const int o = ((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ (((px_lane >> 3) & 1) * 64) ^ ((px_lane >> 4)) ^ (px_warp_id * 256);
@@ -368,23 +368,23 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
-      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:224: px.fence.async_proxy()  (called at matmul_blackwell.py:296)
       ptx::fence_proxy_async_shared_cta();
-      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:295)
+      // matmul_blackwell.py:225: px.tma.store(buffer, block(epilogue.C, z, m, n + part, epilogue.height, width))  (called at matmul_blackwell.py:296)
       ptx::bar_sync<1, 128>();  // out was written at line 223 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 128 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_global_shared(&C_map, ptx::wrap_add(n, 64), m, out_addr + 16384);
-        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:295)
+        // matmul_blackwell.py:226: px.tma.commit()  (called at matmul_blackwell.py:296)
         ptx::cp_async_bulk_commit_group();
       }
-      // matmul_blackwell.py:296: held.advance()
+      // matmul_blackwell.py:297: held.advance()
       const int t_3 = ptx::wrap_add(stage, 1);
       const bool t_4 = t_3 == 2;
       stage = t_4 ? 0 : t_3;
       parity = parity ^ ((int)t_4);
     }
-    // matmul_blackwell.py:298: px.tma.wait(0)
+    // matmul_blackwell.py:299: px.tma.wait(0)
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
