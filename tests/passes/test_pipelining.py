@@ -262,7 +262,8 @@ def by_threads(A, B, C, *, BM=128, BN=32, BK=32):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_threads_refill_a_stage_only_when_all_warps_have_multiplied(seed: int) -> None:
-    a, b, c = numbers(128, 160, dtype=np.float16), numbers(32, 160, dtype=np.float16, seed=1), np.zeros((128, 32), np.float32)
+    a, b = numbers(128, 160, dtype=np.float16), numbers(32, 160, dtype=np.float16, seed=1)
+    c = np.zeros((128, 32), np.float32)
     run_on_host(by_threads, 1, a, b, c, seed=seed)
     moved = np.pad(a[:, 1:], ((0, 0), (0, 1))).astype(np.float32)
     np.testing.assert_array_equal(c, moved @ b.astype(np.float32).T)
