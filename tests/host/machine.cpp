@@ -36,7 +36,7 @@ struct Coroutine {
   bool started;
 };
 
-enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16, GUARD = 1024, QUIET = 200 };
+enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16 + 8, GUARD = 1024, QUIET = 200 };
 std::vector<char*> stacks;
 std::vector<Coroutine> coroutines;
 std::vector<Fiber> fibers;
@@ -589,6 +589,8 @@ void px_wgmma_wait(int groups) {
     for (const px_product& product : all.front()) multiply(product);
     all.erase(all.begin());
   }
+  // A product is its warpgroup's: where it is over in one warp, the others have come as far, and theirs is over, too.
+  px_block(PX_GROUP + (int)px_self->thread.x / 128, 128);
 }
 
 static unsigned char narrow(const float* table, float x, int top, unsigned char nan) {

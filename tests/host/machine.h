@@ -44,7 +44,7 @@ extern int px_at;           // line of the vector access that runs
 #define blockIdx (px_self->block)
 #define px_smem (px_self->memory)
 
-enum { PX_WARP = 1, PX_CTA = 2 };        // kinds of barriers; PX_CTA + id is barrier `id`
+enum { PX_WARP = 1, PX_CTA = 2, PX_GROUP = 18 };  // kinds of barriers; PX_CTA + id is barrier `id`, PX_GROUP + g warpgroup g's
 void px_block(int kind, int expected);   // waits until so many threads of the warp or CTA wait for the same
 bool px_vote(int kind, int expected, bool value);  // the same, and whether all of them said yes
 void px_yield();

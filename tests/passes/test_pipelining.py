@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from host_cuda import run_on_host
 from phalanx.runtime.launch.dispatch import function_for
 from phalanx.runtime.launch.specialise import read_arguments, specialise
 
@@ -248,3 +249,21 @@ def test_kernels_with_roles_of_their_own_keep_their_loops() -> None:
     agrees(in_roles[1], *args)
     said = "px.pipelined: this loop stays as it is written: the kernel has roles of its own"
     assert any(note.startswith(said) for note in notes(in_roles[1], *args))
+
+
+@px.kernel(warps=8)
+def by_threads(A, B, C, *, BM=128, BN=32, BK=32):
+    acc = px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        a = px.load(A[0:BM, k + 1 : k + 1 + BK])
+        acc = px.dot(a, px.load(B[0:BN, k : k + BK]).T, acc)
+    px.store(C[0:BM, 0:BN], acc)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_threads_refill_a_stage_only_when_all_warps_have_multiplied(seed: int) -> None:
+    a, b = numbers(128, 160, dtype=np.float16), numbers(32, 160, dtype=np.float16, seed=1)
+    c = np.zeros((128, 32), np.float32)
+    run_on_host(by_threads, 1, a, b, c, seed=seed)
+    moved = np.pad(a[:, 1:], ((0, 0), (0, 1))).astype(np.float32)
+    np.testing.assert_array_equal(c, moved @ b.astype(np.float32).T)
