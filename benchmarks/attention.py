@@ -8,13 +8,16 @@ Two regimes, never mixed, as `runtime/device/timing.py` defines them: *burst* an
 are compared with those of float64 on a few heads before anything is timed, and outputs must be the same bit by bit when
 a call is repeated. 2 (dim + value_dim) operations for each pair of a query and a key that attend to each other; an H200
 sustains 660 to 800 TFLOP/s. Where cuDNN through torch has no such attention (windows, packed sequences), the peer is
-FlexAttention, compiled, or torch's own of packed sequences. `--beside FILE` adds a contender: a Python file with
+FlexAttention, compiled, or torch's own of packed sequences. Where the card tells its clock, steady figures also come as
+operations per cycle and SM, of which the tensor cores do at most 4,096. `--beside FILE` adds a contender: a Python file with
 ``bind(q, k, v, out, causal)`` that gives a function to run.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import inspect
 import multiprocessing
 import os
 import random
@@ -34,10 +37,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.forward import attention
+from phalanx.runtime.device.power import NoMeter, Reading
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
 
 Run = Callable[[], Any]
+MOST_A_CYCLE = 4096
+"""Operations that the tensor cores of an SM of sm_90 do in a cycle."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,9 @@ def peer(case: Case, q: Any, k: Any, v: Any, options: dict[str, Any]) -> tuple[s
         if group > 1:
             k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
         starts, most = options["cu_seqlens_q"], max(case.lengths)
-        return "varlen_attn", lambda: varlen_attn(q, k, v, starts, starts, most, most, is_causal=case.causal)
+        named = "is_causal" in inspect.signature(varlen_attn).parameters
+        mask: dict[str, Any] = {"is_causal": case.causal} if named else {"window_size": (-1, 0 if case.causal else -1)}
+        return "varlen_attn", lambda: varlen_attn(q, k, v, starts, starts, most, most, **mask)
     if case.window:
         return "flex", flex(case, q, k, v, group)
 
@@ -182,11 +190,15 @@ def exact(case: Case, q: Any, k: Any, v: Any, head: int) -> Any:
     return torch.nan_to_num(torch.softmax(s, -1)) @ v.double()
 
 
-def error(case: Case, got: Any, q: Any, k: Any, v: Any) -> float:
-    """The relative error of the first and of the last head against float64."""
+def exact_ends(case: Case, q: Any, k: Any, v: Any) -> dict[int, Any]:
+    """The first and the last head in float64."""
+    return {head: exact(case, q, k, v, head) for head in (0, case.heads - 1)}
+
+
+def error(case: Case, got: Any, wanted: dict[int, Any]) -> float:
+    """The largest relative error of these heads against float64."""
     worst = 0.0
-    for head in (0, case.heads - 1):
-        want = exact(case, q, k, v, head)
+    for head, want in wanted.items():
         part = got[: case.lengths[0], head] if case.lengths else got[0, head]
         worst = max(worst, float((part.double() - want).norm() / want.norm()))
     return worst
@@ -203,12 +215,25 @@ def settle(what: str, limit_s: float = 20.0) -> None:
         time.sleep(0.001)
 
 
-def measure(contenders: dict[str, Run], rounds: int, regimes: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """The median milliseconds of each contender in each regime."""
+def measure(
+    contenders: dict[str, Run], rounds: int, regimes: tuple[str, ...], clocks: dict[str, list[float]] | None = None
+) -> dict[str, dict[str, float]]:
+    """The median milliseconds of each contender in each regime; `clocks` gets the megahertz of each steady block."""
     found: dict[str, dict[str, float]] = {name: {} for name in contenders}
-    clock = TorchDevice().milliseconds  # with a head start: what the host needs for the first call is not the GPU's time
+    device = TorchDevice()
+    clock = device.milliseconds  # with a head start: what the host needs for the first call is not the GPU's time
+    meter = None
+    with contextlib.suppress(NoMeter):
+        meter = None if clocks is None else device.meter()
+
+    def observe(name: str, reading: Reading) -> None:
+        if reading.megahertz and clocks is not None:
+            clocks.setdefault(name, []).append(reading.megahertz)
+
     for regime in regimes:
-        for name, times in take_turns(contenders, clock, MODES[regime], rounds=rounds).items():
+        read = meter if regime == "steady" else None
+        taken = take_turns(contenders, clock, MODES[regime], rounds=rounds, meter=read, observe=observe)
+        for name, times in taken.items():
             found[name][regime] = statistics.median(times)
     return found
 
@@ -225,24 +250,37 @@ def one_case(case: Case, configs: dict[str, AttentionConfig | None], options: ar
         out = torch.empty_like(q)
         bound = runpy.run_path(str(options.beside))["bind"](q, k, v, out, case.causal)
         contenders["beside"] = lambda: (bound(), out)[1]
-    errors = {}
+    errors, wanted = {}, exact_ends(case, q, k, v)
     for label, call in list(contenders.items()):
         got = call()
         settle(f"{label} of {case}")
-        errors[label] = error(case, got, q, k, v)
+        errors[label] = error(case, got, wanted)
         if label in configs and not torch.equal(got, call()):
             print(f"{case}: {label} differs when it is repeated", flush=True)
         if label in configs and not errors[label] <= 1.3 * errors[name] + 1e-4:
             print(f"{case}: {label} has the error {errors[label]:.5f}, {name} {errors[name]:.5f}: not timed", flush=True)
             del contenders[label]
-    times = measure(contenders, options.rounds, regimes_of(options))
+    del wanted
+    clocks: dict[str, list[float]] = {}
+    times = measure(contenders, options.rounds, regimes_of(options), clocks)
+    cycles = {label: per_cycle(case, times[label]["steady"], found) for label, found in clocks.items()}
     for label, found in times.items():
         parts = [f"{case!s:44} {label:28} error {errors[label]:.5f}"]
         for regime, ms in found.items():
             speed, ratio = case.flops() / ms / 1e9, times[name][regime] / ms
             parts.append(f"{regime} {ms * 1e3:8.1f} us {speed:6.1f} TFLOP/s {ratio:.3f}")
+        if label in cycles:
+            parts.append(f"{cycles[label]:.0f} a cycle and SM, {cycles[label] / MOST_A_CYCLE:.3f}")
         print(" | ".join(parts), flush=True)
-    return {"case": str(case), "flops": case.flops(), "peer": name, "ms": times, "errors": errors}
+    return {
+        "case": str(case), "flops": case.flops(), "peer": name, "ms": times, "errors": errors, "flops_per_cycle": cycles,
+    }  # fmt: skip
+
+
+def per_cycle(case: Case, ms: float, megahertz: list[float]) -> float:
+    """Operations per cycle and SM, at the median of the clocks."""
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    return case.flops() / (ms * 1e-3 * statistics.median(megahertz) * 1e6 * sms)
 
 
 def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
@@ -287,6 +325,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--burst", action="store_true", help="bursts only")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no further row is begun")
     parser.add_argument("--beside", type=Path)
     folder = os.environ.get("OUT")
     parser.add_argument("--out", type=Path, default=None if folder is None else Path(folder, "attention.json"))
@@ -296,7 +335,11 @@ def main() -> None:
         cases = [cases[int(number) - 1] for number in options.rows.split(",")]
     configs: dict[str, Any] = {text: read_config(text) for text in options.config} or {"phalanx": None}
     compile_all(cases, configs)
-    results = [one_case(case, configs, options) for case in cases]
+    results, began = [], time.time()
+    for case in cases:
+        if time.time() - began < options.limit:
+            results.append(one_case(case, configs, options))
+            save(options, results)
     for label in configs:
         for regime in regimes_of(options):
             ratios = [row["ms"][row["peer"]][regime] / row["ms"][label][regime] for row in results if label in row["ms"]]
@@ -306,6 +349,10 @@ def main() -> None:
                     f"{label} {regime}: geometric mean {geometric_mean(ratios):.3f}, worst {min(ratios):.3f}, "
                     f"below 0.95: {below:.0%} of {len(ratios)}"
                 )
+
+
+def save(options: argparse.Namespace, results: list[dict[str, Any]]) -> None:
+    """Writes what there is, after each row: a run that is ended keeps it."""
     if options.out is not None:
         machine.save(options.out, {"rows": results, "seed": options.seed})
 

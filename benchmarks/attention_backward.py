@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import machine
 import torch
-from attention import TABLE, Case, drawn, inputs, measure, settle, side_by_side
+from attention import TABLE, Case, drawn, inputs, measure, save, settle, side_by_side
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from phalanx.kernels.attention.backward import attention_backward
-from phalanx.kernels.attention.backward_config import DIMS, BackwardConfig
+from phalanx.kernels.attention.backward_config import TOGETHER, BackwardConfig
 from phalanx.kernels.attention.forward import attention
 from phalanx.runtime.device.timing import geometric_mean
 
@@ -140,6 +140,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--burst", action="store_true", help="bursts only")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds after which no further row is begun")
     parser.add_argument("--deterministic", action="store_true", help="ours in one order; cuDNN's as it is")
     folder = os.environ.get("OUT")
     parser.add_argument("--out", type=Path, default=None if folder is None else Path(folder, "attention_backward.json"))
@@ -147,18 +148,20 @@ def main() -> None:
     cases = TABLE if options.seed is None else drawn(options.seed, options.count)
     if options.rows:
         cases = [cases[int(number) - 1] for number in options.rows.split(",")]
-    cases = [case for case in cases if case.dim in DIMS and not case.window and not case.lengths]
+    cases = [case for case in cases if case.dim <= TOGETHER and not case.window and not case.lengths]
     configs: dict[str, Any] = {text: read_config(text) for text in options.config} or {"phalanx": None}
     compile_all(cases, configs, options.deterministic)
-    results = [one_case(case, configs, options) for case in cases]
+    results, began = [], time.time()
+    for case in cases:
+        if time.time() - began < options.limit:
+            results.append(one_case(case, configs, options))
+            save(options, results)
     for label in configs:
         for regime in regimes_of(options):
             ratios = [row["ms"]["cuDNN"][regime] / row["ms"][label][regime] for row in results if label in row["ms"]]
             if ratios:
                 mean, worst = geometric_mean(ratios), min(ratios)
                 print(f"{label} {regime}: geometric mean {mean:.3f}, worst {worst:.3f} of {len(ratios)}")
-    if options.out is not None:
-        machine.save(options.out, {"rows": results, "seed": options.seed})
 
 
 if __name__ == "__main__":

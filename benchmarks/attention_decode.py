@@ -12,7 +12,8 @@ beside `gather_rows` alone, which moves as many rows of one array.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from phalanx.kernels.attention.decode import attention_decode
+from phalanx.kernels.attention.decode_config import choose_runs
 from phalanx.kernels.attention.sparse import sparse_attention
 from phalanx.kernels.gather import gather_rows
 from phalanx.runtime.device.timing import in_turns
@@ -33,6 +35,8 @@ LATENT = ((64, 8192), (128, 4096), (16, 16384))
 """Sequences and tokens of latent caches, with 128 heads of queries."""
 SPARSE = ((64, 8, 8), (64, 32, 8), (256, 128, 8))
 """Queries, heads of queries, KV heads, each with a list of its own for each query."""
+UNEVEN = (64, 32, 8, 32768, 128)
+"""Of such caches three sequences are long, (32768, 20000, 9000) tokens, and the others have 500 to 3,000."""
 LISTED, TOKENS = 2048, 65536
 COLD_BYTES = 256 << 20
 """Caches that are read in turn have together at least as many bytes: more than L2 holds."""
@@ -60,8 +64,21 @@ def recorded(call: Callable[[int], object], calls: int) -> Run:
     return graph.replay
 
 
+def compiled(calls: Iterable[Callable[[int], object]]) -> None:
+    """Makes each call once, side by side: their kernels are compiled then."""
+
+    def make(call: Callable[[int], object]) -> None:
+        torch.zeros(1, device="cuda")  # this thread's context
+        call(0)
+        torch.cuda.synchronize()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make, calls))
+
+
 def medians(calls: dict[str, Callable[[int], object]], count: int, rounds: int) -> dict[str, float]:
     """The median time of a call of each, in microseconds, the graphs taking turns, in another order each round."""
+    compiled(calls.values())
     runs = {name: recorded(call, count) for name, call in calls.items()}
     for run in runs.values():
         run()
@@ -81,9 +98,6 @@ def decoding(batch: int, heads: int, kv_heads: int, tokens: int, size: int, roun
     q = random(batch, 1, heads, size)
     caches = [(random(batch, tokens, kv_heads, size), random(batch, tokens, kv_heads, size)) for _ in range(several)]
     lengths = torch.full((batch,), tokens, device="cuda", dtype=torch.int32)
-    want = cudnn(q, *caches[0]).transpose(1, 2)
-    error = (attention_decode(q, *caches[0], lengths).float() - want.float()).abs().max().item()
-    assert error < 0.01, error
     calls: dict[str, Callable[[int], object]] = {
         "cudnn": lambda i: cudnn(q, *caches[i % several]),
         "contiguous": lambda i: attention_decode(q, *caches[i % several], lengths),
@@ -97,6 +111,9 @@ def decoding(batch: int, heads: int, kv_heads: int, tokens: int, size: int, roun
     narrow = [[x.to(torch.float8_e4m3fn) for x in pair] for pair in caches]
     calls["8-bit"] = lambda i: attention_decode(q, *narrow[i % several], lengths, k_scale=1.0, v_scale=1.0)
     times = medians(calls, max(several, BATCH_BYTES // nbytes), rounds)
+    want = cudnn(q, *caches[0]).transpose(1, 2)
+    error = (attention_decode(q, *caches[0], lengths).float() - want.float()).abs().max().item()
+    assert error < 0.01, error
     gbs = {name: nbytes / (2 if name == "8-bit" else 1) / time / 1e3 for name, time in times.items()}
     shape = [batch, heads, kv_heads, tokens, size]
     print(f"{shape}: " + ", ".join(f"{name} {speed:.0f}" for name, speed in gbs.items()) + " GB/s", flush=True)
@@ -104,6 +121,24 @@ def decoding(batch: int, heads: int, kv_heads: int, tokens: int, size: int, roun
         "shape": shape, "us": times, "gbs": gbs, "vs_cudnn": times["cudnn"] / times["contiguous"],
         "paged_vs_contiguous": times["contiguous"] / times["paged 16"], "error": error,
     }  # fmt: skip
+
+
+def uneven(batch: int, heads: int, kv_heads: int, tokens: int, size: int, rounds: int) -> dict[str, Any]:
+    """GB/s of the keys and values that are there, where lengths differ much: the usual choice, and equal runs."""
+    q = random(batch, 1, heads, size)
+    k, v = random(batch, tokens, kv_heads, size), random(batch, tokens, kv_heads, size)
+    lengths = torch.randint(500, 3000, (batch,), device="cuda", dtype=torch.int32)
+    lengths[:3] = torch.tensor([tokens, 20000, 9000], device="cuda", dtype=torch.int32)
+    runs = choose_runs(batch, kv_heads, heads // kv_heads, tokens, size, size)
+    calls: dict[str, Callable[[int], object]] = {
+        "usual": lambda _: attention_decode(q, k, v, lengths),
+        "runs": lambda _: attention_decode(q, k, v, lengths, config=runs),
+    }
+    times = medians(calls, 8, rounds)
+    nbytes = 4 * int(lengths.sum()) * kv_heads * size
+    gbs = {name: nbytes / time / 1e3 for name, time in times.items()}
+    print("uneven: " + ", ".join(f"{name} {speed:.0f}" for name, speed in gbs.items()) + " GB/s", flush=True)
+    return {"shape": [batch, heads, kv_heads, tokens, size], "us": times, "gbs": gbs}
 
 
 def latent(batch: int, tokens: int, rounds: int) -> dict[str, Any]:
@@ -175,15 +210,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--first", action="store_true", help="only the first shape of each kind")
+    parser.add_argument("--dense", action="store_true", help="no lists of keys")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     last = 1 if options.first else None
-    found = {
+    found: dict[str, Any] = {
         "decode": [decoding(*shape, options.rounds) for shape in SHAPES[:last]],
+        "uneven": uneven(*UNEVEN, options.rounds),
         "latent": [latent(*shape, options.rounds) for shape in LATENT[:last]],
-        "sparse": [sparse(*shape, options.rounds) for shape in SPARSE[:last]],
-        "sparse latent": [sparse_latent(264, options.rounds)],
     }
+    if not options.dense:
+        found["sparse"] = [sparse(*shape, options.rounds) for shape in SPARSE[:last]]
+        found["sparse latent"] = [sparse_latent(264, options.rounds)]
     machine.save(options.out, found)
 
 

@@ -75,3 +75,16 @@ def loaded_again(A, B, C, *, N=64, SYNC=False, STORE=False):
     if STORE:
         px.store(a, y)
     px.store(C[0:N, 0:N], px.dot(x, y.T))
+
+
+@px.kernel(warps=4)
+def scaled_first(A, B, C, *, N=64, FILL=0, STORE=False):
+    """Something keeps threads from copying each tile as it is: arithmetic, another fill, a store in between."""
+    acc = px.zeros((N, N), px.f32)
+    for k in range(0, A.shape[1], N):
+        a = px.load(A[0:N, k : k + N], fill=FILL)
+        if STORE:
+            px.store(A[0:N, k : k + N], a + a)
+        b = px.load(B[0:N, k : k + N]) * 2
+        acc = px.dot(a, b.T, acc)
+    px.store(C[0:N, 0:N], acc)

@@ -77,3 +77,23 @@ def piped(X, Y, *, N=64, STAGES=2):
             at = pipe.wait()
             px.store(Y[i * N : i * N + N], px.load(s[at]) + 1)
             pipe.release()
+
+
+@px.kernel(warps=4)
+def odd_rows(A, B, C, *, BM=64, BN=32, BK=32, FILL=0):
+    """Rows that begin anywhere."""
+    m = px.block_id(0) * BM
+    acc = px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=3):
+        acc = px.dot(px.load(A[m : m + BM, k : k + BK], fill=FILL), px.load(B[0:BN, k : k + BK]).T, acc)
+    px.store(C[m : m + BM, 0:BN], acc)
+
+
+@px.kernel(warps=4)
+def chosen_rows(A, X, I, C, *, BM=64, BN=32, BK=32):
+    """Rows by index, which a load of the same loop says."""
+    acc = px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        rows = px.load(I[k : k + BK])
+        acc = px.dot(px.load(A[0:BM, k : k + BK]), px.load(X[rows, 0:BN]), acc)
+    px.store(C[0:BM, 0:BN], acc)

@@ -73,3 +73,14 @@ def test_a_pipe() -> None:
     x, y = np.arange(200).astype(np.float32), np.zeros(200, np.float32)
     run_on_host(kernels.piped, 1, x, y)
     np.testing.assert_array_equal(y, x + 1)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("arch", ("sm_90a", "sm_120a"))
+@pytest.mark.parametrize("k", (250, 251))
+def test_pipelined_loops(arch: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-3, 4, (64, k)).astype(BF16), rng.integers(-3, 4, (32, k)).astype(BF16)
+    c = np.full((64, 32), 7, np.float32)
+    run_on_host(kernels.odd_rows, 1, a, b, c, arch=arch, seed=k)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)

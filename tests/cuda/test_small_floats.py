@@ -57,7 +57,7 @@ def test_every_half_and_its_neighbours(name: str, arch: str) -> None:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("target", ("f32", "f16", "bf16"))
-@pytest.mark.parametrize("name", ("f6e2m3", "f6e3m2", "f8e8m0"))
+@pytest.mark.parametrize("name", ("f6e2m3", "f6e3m2", "f8e8m0", "f8e4m3", "f8e5m2"))
 def test_every_code(name: str, target: str, arch: str) -> None:
     dtype = DTYPES[name]
     x = np.resize(np.arange(1 << dtype.bits, dtype=np.uint8), 256).view(dtype.numpy)
@@ -82,3 +82,12 @@ def test_what_assembles(name: str, arch: str) -> None:
     made = px.compile(narrow[1], *arrays, arch=arch, T=DTYPES[name], N=1024)
     assert made.cubin and made.spills == 0
     assert all((text in made.ptx) == (arch != "sm_90a") for text in CVT[name])
+
+
+@pytest.mark.parametrize("target, others", [("f16", 0), ("bf16", 2)])
+def test_8_bits_become_16_in_pairs(target: str, others: int) -> None:
+    """One conversion for two elements; bf16 by way of f32."""
+    made = px.compile(widen[1], px.spec(256, px.f8e4m3), px.spec(256, DTYPES[target]), T=DTYPES[target])
+    pairs = 256 // 32 // 2
+    assert made.ptx.count("cvt.rn.f16x2.e4m3x2") == pairs
+    assert made.ptx.count("cvt.f32.f16") == others * pairs

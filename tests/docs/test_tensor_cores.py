@@ -29,7 +29,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     "name, shape, instruction",
     [
         ("in_steps", (64, 64, 128), "wgmma.mma_async"), ("small", (32, 16, 64), "mma.sync"),
-        ("wide", (64, 256, 64), "wgmma.mma_async"),
+        ("wide", (64, 256, 64), "wgmma.mma_async"), ("plain", (128, 128, 96), "wgmma.mma_async"),
     ],
 )  # fmt: skip
 def test_products(kernels: dict[str, Any], name: str, shape: tuple[int, int, int], instruction: str) -> None:

@@ -108,7 +108,7 @@ def decoding(C: int = 1, G: int = 4, **constants: Any) -> tuple[Any, list[Any], 
     return decode_ring[C, 1, 2], args, {"C": C, "STAGES": 2, "D": 32, "DV": 32, "G": G, **constants}
 
 
-IN_TURNS = {"G": 100, "BM": 128, "CTAS": 1, "IN_TURNS": True}
+IN_TURNS = {"G": 100, "BM": 128, "CTAS": 1}
 
 
 @pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
@@ -168,7 +168,7 @@ def specs(config: DecodeConfig, tokens: int, group: int, size: int, page: int, d
 
 SHIPPED = [
     (128, 4, 1, 0, 2), (128, 128, 1, 0, 2), (64, 8, 1, 0, 2), (96, 8, 1, 0, 2), (192, 4, 1, 0, 2), (256, 8, 1, 0, 2),
-    (128, 4, 16, 16, 2), (128, 4, 4, 64, 2), (128, 4, 1, 0, 1), (256, 4, 1, 16, 1), (64, 4, 2, 256, 1),
+    (128, 4, 16, 16, 2), (128, 4, 4, 64, 2), (128, 4, 1, 0, 1), (256, 4, 1, 16, 1), (64, 4, 2, 256, 1), (128, 128, 1, 16, 1),
 ]  # fmt: skip
 """Size, heads of a group, tokens, tokens of a page, bytes of an element."""
 
@@ -180,8 +180,7 @@ def test_no_spills(size: int, group: int, tokens: int, page: int, item: int, bat
     """What the choice gives compiles without spills, also with a window and a cap, and fits on an SM as often as it says."""
     config = choose_decode(batch, 2, group * tokens, 4096, size, size, page, item)
     arrays = specs(config, tokens, group, size, page, px.bf16 if item == 2 else px.f8e4m3)
-    sizes = {"D": size, "DV": size, "T": tokens, "G": group, "PAGE": page, "NARROW": item == 1, "HINT": "evict_first"}
-    sizes["IN_TURNS"] = config.rows > 64 and config.cluster == 1
+    sizes = {"D": size, "DV": size, "T": tokens, "G": group, "PAGE": page, "NARROW": item == 1}
     for slope, cap, left in ((None, None, None), (0.1, 30.0, 512)):
         made = px.compile(
             decode_ring[config.cluster * config.splits, 2, 3], *arrays, 1.0, slope, cap, 1.0, left, 0, 4096, 2 * group,
@@ -213,7 +212,10 @@ def test_choices() -> None:
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
     assert choose_decode(64, 8, 4, 8192, 256, 256).ctas == 1
     assert (choose_latent(16, 128, 16384).cluster, choose_latent(16, 128, 16384).splits) == (2, 2)
-    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, 16, ctas=1, rows=128, splits=16, room=3)
+    assert choose_decode(8, 1, 128, 16384, 128, 128) == DecodeConfig(1, 3, 8, ctas=1, rows=128, splits=16, room=3)
+    narrow = choose_decode(8, 1, 128, 16384, 128, 128, item=1)
+    assert (narrow.rows, narrow.stages, narrow.splits) == (128, 5, 16)
+    assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).stages == 3
 
 
 def mistake(**changes: Any) -> str:

@@ -151,8 +151,7 @@ def test_no_spills(size: int, group: int, kv_heads: int, tokens: int, page: int)
             decode_runs[config.runs], px.spec((rows, size), px.bf16), cache, cache, px.spec((batch,), px.i32),
             px.spec((batch, 9), px.i32) if page else None, px.spec((rows, size), px.bf16), px.spec((rows,), px.f32),
             px.spec((parts, size), px.f32), px.spec((parts,), px.f32), 1.0, slope, cap, left, 0, 4096, heads, D=size,
-            STAGES=config.stages, ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=page * shared, HINT="evict_first",
-            **constants,
+            STAGES=config.stages, ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=page * shared, **constants,
         )  # fmt: skip
         assert made.spills == 0 and 115712 < made.shared_bytes <= 232448
     joined = px.compile(

@@ -13,12 +13,17 @@ import pytest
 import phalanx as px
 from phalanx.kernels.gather_backward import add_rows, dot_rows, gather_backward, scaled_rows
 from phalanx.kernels.products.activations_backward import activate_tiles, activated, activation_backward
+from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.grouped import GroupedConfig, grouped_ring
 from phalanx.kernels.products.grouped_backward import (
     group_gradients,
     group_sums,
     grouped_bias_gradients,
+    grouped_row_gradients,
     grouped_weight_gradients,
+    moe_row_gradients,
 )
+from phalanx.kernels.products.moe import expert_ring
 
 BF16 = ml_dtypes.bfloat16
 FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -91,6 +96,38 @@ def test_weights_and_biases(sizes: list[int]) -> None:
         np.testing.assert_allclose(weights[group].astype(np.float64), want, rtol=2**-8, atol=2e-5)
         np.testing.assert_allclose(biases[group], rows.sum(0), atol=2e-5)
         start += size
+
+
+@pytest.mark.parametrize("sizes", [SIZES, [130, 0, 40, 3]])
+def test_rows(sizes: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    d, w = rng.standard_normal((180, 136)).astype(BF16), rng.standard_normal((4, 136, 72)).astype(BF16)
+    names = np.arange(180) * 7 % 50 - 1  # and some that name no row
+    want, taken, start = np.zeros((180, 72)), np.zeros((48, 72)), 0
+    for group, size in enumerate(sizes):
+        for row in range(start, start + size):
+            want[row] = d[row].astype(np.float64) @ w[group].astype(np.float64)
+            if 0 <= names[row] < 48:
+                taken[names[row]] += want[row]
+        start += size
+    np.testing.assert_allclose(grouped_row_gradients(d, w, sizes).astype(np.float64), want, rtol=2**-8, atol=2e-5)
+    np.testing.assert_allclose(moe_row_gradients(d, w, sizes, names, 48), taken, rtol=1e-5, atol=1e-4)
+
+
+def test_turned_weights_checked_and_compiled() -> None:
+    rng = np.random.default_rng(0)
+    d, w = rng.standard_normal((180, 136)).astype(BF16), rng.standard_normal((4, 136, 72)).astype(BF16)
+    table, cut = planned(np.array(SIZES, np.int32), d, 180, 4, 128), GroupedConfig()
+    y, sums, names = np.zeros((180, 72), BF16), np.zeros((48, 72), np.float32), np.arange(180) % 48
+    launch = grouped_ring[2, 2]
+    px.check(launch, d, w, y, table, table, **cut.constants(), TURNED=True).raise_if_found()
+    weight, options = np.ones(180, np.float32), {"GATHER": False, "SCATTER": True, "TURNED": True}
+    px.check(expert_ring[4], d, names, w, sums, table, weight, **options).raise_if_found()
+    d, w = px.spec((8192, 4096), px.bf16), px.spec((8, 4096, 2048), px.bf16)
+    y, sums, table = px.spec((8192, 2048), px.bf16), px.spec((4096, 2048), px.f32), px.spec((4, 96), px.i32)
+    assert px.compile(launch, d, w, y, table, table, **cut.constants(), TURNED=True).spills == 0
+    names, weight = px.spec((8192,), px.i64), px.spec((8192,), px.f32)
+    assert px.compile(expert_ring[4], d, names, w, sums, table, weight, **options).spills == 0
 
 
 def test_no_rows() -> None:

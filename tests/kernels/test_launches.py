@@ -15,7 +15,6 @@ from mutation.library import LIBRARY
 from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
 from phalanx.kernels.attention.decode_ring import join_splits
 from phalanx.kernels.attention.narrow import turn_values
-from phalanx.kernels.attention.shares import join_parts
 from phalanx.kernels.gather import gather_tiles, scatter_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
@@ -37,12 +36,6 @@ BEFORE_AND_AFTER_ATTENTION = {
     ),
     "finish_queries": lambda: Case(
         "finish_queries", finish_queries[2, 2, 1], [SUMS, None, HEADS.copy(), 0.125, 2], {"BM": 64, "D": 64}
-    ),
-    "join_parts": lambda: Case(  # three CTAs shared the 20 blocks of four tiles: the second and the third are cut
-        "join_parts", join_parts[2, 1],
-        [np.ones((1, 2, 128, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 128), np.float32),
-         np.ones((4, 2, 64, 64), np.float32), np.zeros((4, 2, 64), np.float32), 150],
-        {"ROWS": 64, "KEYS": 32, "WIDE": 64},
     ),
     "turn_values": lambda: Case(
         "turn_values", turn_values[2, 2, 1],

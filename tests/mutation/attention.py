@@ -12,6 +12,7 @@ from mutation.launches import Case
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.forward_tiles import attention_tiles
+from phalanx.kernels.attention.heights import heights_for
 
 
 def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Callable[[], Case]:
@@ -22,8 +23,13 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
         q, k, v = (rng.standard_normal((1, 2, n, 16)).astype(ml_dtypes.bfloat16) for n in (queries, keys, keys))
         config = AttentionConfig(**{"groups": 1, "keys": 16, "slack": 0.0, **settings})
         heads = Heads(1, 2, 2, queries, keys, 16, 16, "bf16")
-        plan = (1, 1, 1, 1, 0) if config.groups > 1 and right is None else (None,) * 5
-        constants = {"DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None}
+        rows = -(-queries // 64)
+        heights = heights_for(2, rows, config.groups, 2 * (rows // config.groups), 1)
+        plan = (None,) * 5 if right is not None else (heights.whole, heights.more, 1, heights.first, heights.second)
+        constants = {
+            "DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None, "SURE": True,
+            "SCHEDULE": "static" if right is None else "counter",
+        }  # fmt: skip
         args = [q, k, v, np.zeros_like(q), *[None] * 7, 0.36, None, None, None, None, right, 1, 2, *plan]
         return Case("attention_tiles", attention_tiles[1], args, constants)
 
@@ -32,5 +38,6 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
 
 ATTENTION: dict[str, Callable[[], Case]] = {
     "attention": attending((64, 80), None, query_stages=1),
+    "attention low": attending((192, 32), None, groups=2),
     "attention causal": attending((128, 128), 0, groups=2, keys=32),
 }

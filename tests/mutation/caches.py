@@ -10,6 +10,7 @@ import numpy as np
 
 from mutation.launches import Case
 from phalanx.kernels.attention.decode_ring import decode_ring
+from phalanx.kernels.attention.decode_runs import decode_runs
 from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
 
@@ -35,6 +36,24 @@ def decoding(C: int, tokens: int, narrow: bool = False) -> Callable[[], Case]:
         return Case("decode_ring", decode_ring[C, 1, 1], args, constants)
 
     return make
+
+
+def in_turns() -> Case:
+    """70 rows, which two roles share: 3 blocks through rings of 2, the last one not full."""
+    q, k, v = arrays((70, 32), (1, 175, 1, 32), (1, 175, 1, 32))
+    args = [q, k, v, np.array([170], np.int32), *[None] * 3, np.zeros((70, 32), BF16), None, 0.25]
+    args += [None, None, 1.0, None, 0, 175, 70]
+    constants = {"STAGES": 2, "D": 32, "DV": 32, "G": 70, "BM": 128, "CTAS": 1}
+    return Case("decode_ring", decode_ring[1, 1, 1], args, constants)
+
+
+def in_runs() -> Case:
+    """Two sequences of 3 and 1 blocks, of two heads in turn, which two CTAs share: 2 blocks each, through rings of 2."""
+    q, k, v = arrays((8, 32), (2, 180, 1, 32), (2, 180, 1, 32))
+    out, parts, logs = np.zeros((8, 32), BF16), np.zeros((256, 32), np.float32), np.zeros(256, np.float32)
+    args = [q, k, v, np.array([85, 30], np.int32), None, out, None, parts, logs, 0.25, None, None, None, 0, 90, 4]
+    constants = {"BATCH": 2, "STAGES": 2, "D": 32, "DV": 32, "G": 2, "HEADS": 2}
+    return Case("decode_runs", decode_runs[2], args, constants)
 
 
 def latent(C: int) -> Callable[[], Case]:
@@ -70,6 +89,8 @@ CACHES: dict[str, Callable[[], Case]] = {
     "decode_ring": decoding(1, 170),
     "decode_ring, cluster": decoding(2, 300),
     "decode_ring, 8 bits": decoding(1, 170, narrow=True),
+    "decode_ring, in turns": in_turns,
+    "decode_runs": in_runs,
     "latent_ring": latent(1),
     "latent_ring, cluster": latent(2),
     "sparse_ring": sparse,

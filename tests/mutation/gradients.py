@@ -37,7 +37,7 @@ def by_queries() -> Case:
     """One CTA with the first 128 queries: three blocks of keys through rings of 2."""
     given, _ = operands(150)
     args = [*given, np.zeros((1, 1, 150, 64), BF16), None, 0.18, 0.125, None, None, None, 1]
-    return Case("backward_queries", backward_queries[1, 1, 1], args, {"BM": 64, "D": 64})
+    return Case("backward_queries", backward_queries[1, 1, 1], args, {"BM": 64, "D": 64, "FIRST": 0, "COLUMNS": 64})
 
 
 GRADIENTS: dict[str, Callable[[], Case]] = {"backward_keys": by_keys, "backward_queries": by_queries}

@@ -11,6 +11,7 @@ import numpy as np
 from mutation.launches import Case
 from phalanx.kernels.products import grouped, moe, split_k
 from phalanx.kernels.products.group_tiles import planned
+from phalanx.kernels.products.grouped_backward import group_gradients
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_config import MatmulConfig
@@ -103,6 +104,24 @@ def groups(cm: int, cn: int) -> Callable[[], Case]:
     return make
 
 
+def turned_groups() -> Case:
+    """As `groups`, with weights that lie along the columns of the result."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((270, 192), (3, 192, 128)))
+    table = planned(np.array([200, 0, 70], np.int32), x, 270, 3, 128)
+    config = grouped.GroupedConfig(bn=64, stages=2, cm=1, cn=2)
+    args = [x, w, np.zeros((270, 128), x.dtype), table[:, :4].copy(), table]
+    return Case("grouped_ring", grouped.grouped_ring[1, 2], args, {**config.constants(), "TURNED": True})
+
+
+def gradients_of_groups() -> Case:
+    """A tile of each of two groups, whose last steps end inside of a box, through a ring of 2."""
+    rng = np.random.default_rng(0)
+    d, x = (rng.integers(-3, 4, (150, columns)).astype(ml_dtypes.bfloat16) for columns in (128, 64))
+    args = [d, x, np.array([88, 62], np.int32), np.zeros((2, 128, 64), d.dtype)]
+    return Case("group_gradients", group_gradients[1, 1, 2], args, {"GROUPS": 2, "BN": 64, "BK": 32, "STAGES": 2})
+
+
 PRODUCTS: dict[str, Callable[[], Case]] = {
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
@@ -119,4 +138,6 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "split_ring, sharing": splitting(cn=2, lag=1),
     "grouped_ring, columns": groups(1, 2),
     "grouped_ring, rows": groups(2, 1),
+    "grouped_ring, turned": turned_groups,
+    "group_gradients": gradients_of_groups,
 }

@@ -13,11 +13,14 @@ import numpy as np
 import phalanx as px
 from mutation.launches import Case
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backward_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.norms_backward import norm_backward_rows
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.softmax_backward import softmax_backward_rows
 from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 
 
@@ -79,6 +82,14 @@ def exchanging() -> Case:
     return Case("exchanges", exchanges[2], [x, np.zeros_like(x)], {})
 
 
+def norm_gradients() -> Case:
+    """Three rows on one cluster, which adds up what they give to weights and biases."""
+    x = np.random.default_rng(0).standard_normal((3, 500)).astype(np.float32)
+    sums = [np.zeros((1, 500), np.float32) for _ in range(2)]
+    args = [x, weights(x), np.cos(x), np.zeros_like(x), *sums, 1e-6]
+    return Case("norm_backward_rows", norm_backward_rows[2], args, {**ROWS.constants(), "CENTERED": True})
+
+
 ROWWISE: dict[str, Callable[[], Case]] = {
     "exchanges": exchanging,
     "softmax_rows": rows(softmax_rows, np.zeros_like),
@@ -86,6 +97,11 @@ ROWWISE: dict[str, Callable[[], Case]] = {
     "rms_norm_rows": rows(rms_norm_rows, weights, np.zeros_like, 1e-6),
     "layer_norm_rows": rows(layer_norm_rows, weights, weights, np.zeros_like, 1e-6, MASKED=True),
     "cross_entropy_rows": rows(cross_entropy_rows, lambda x: np.array([3, 401]), lambda x: np.zeros(2, np.float32), -100),
+    "softmax_backward_rows": rows(softmax_backward_rows, np.cos, np.zeros_like),
+    "cross_entropy_backward_rows": rows(
+        cross_entropy_backward_rows, lambda x: np.array([3, 401]), lambda x: np.ones(2, np.float32), np.zeros_like, -100
+    ),
+    "norm_backward_rows": norm_gradients,
     "norm_ring": norms(2, stages=3),
     "norm_ring, early": norms(1, stages=3, early=True),
     "norm_ring, without a producer": norms(2, stages=4, producer=False),

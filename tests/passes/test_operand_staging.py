@@ -35,16 +35,26 @@ def said(function: Function) -> list[str]:
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-def test_each_step_of_a_loop_stores_both_tiles_between_two_barriers(arch: str) -> None:
+def test_each_step_of_a_loop_copies_both_tiles_and_waits_once(arch: str) -> None:
     function = on(arch, kernels.plain_matmul, BM=128)
     (loop,) = [op for op in function.walk() if isinstance(op, For)]
     found = names(loop.body)
-    assert found["load"] == found["store"] == 2 and found[PRODUCT[arch]] == 1
-    assert found["sync"] == (1 if arch == "sm_100a" else 2), "a wait for the product orders the next stores there"
+    assert found["cp_async.load"] == 2 and found["cp_async.commit"] == found[PRODUCT[arch]] == 1
+    assert not found["store"] and found["load"] == 0, "no tile passes through registers"
+    assert found["sync"] == 1
     assert found["fence.async_proxy"] == (arch != "sm_120a")
-    order = [op.mnemonic for op in loop.body.walk() if op.mnemonic in ("load", "store")]
-    assert order == ["load", "load", "store", "store"], "both loads are on their way before the first store"
-    assert [buffer.name for buffer in function.shared_buffers][:2] == ["a_tile", "b_tile"]
+    assert [buffer.nbytes for buffer in function.shared_buffers][:2] == [128 * 64, 64 * 64]
+
+
+@pytest.mark.parametrize("constants, copied", [({}, 1), ({"FILL": 1}, 0), ({"STORE": True}, 0)])
+def test_what_can_not_be_copied_as_it_is_passes_through_registers(constants: dict[str, Any], copied: int) -> None:
+    function = on("sm_90a", kernels.scaled_first, **constants)
+    (loop,) = [op for op in function.walk() if isinstance(op, For)]
+    assert names(loop.body)["cp_async.load"] == copied
+    assert names(loop.body)["store"] == 2 - copied + ("STORE" in constants)
+    unaligned = array(2, bf16, aligned=False)
+    function = on("sm_120a", kernels.plain_matmul, (unaligned, unaligned, array(2, f32)))
+    assert not names(function)["cp_async.load"], "elements of two bytes whose rows begin anywhere"
 
 
 def test_what_is_said() -> None:
@@ -84,7 +94,9 @@ def test_an_operand_from_before_a_loop_is_stored_there_and_a_computed_one_stays(
     types = (array(2, bf16),) * 4
     function = on("sm_90a", kernels.plain_attention, types)
     (loop,) = [op for op in function.walk() if isinstance(op, For)]
-    assert names(loop.body)["store"] == 2 and names(loop.body)["wgmma"] == 2
+    assert names(loop.body)["cp_async.load"] == names(loop.body)["wgmma"] == 2
+    assert names(loop.body)["cp_async.commit"] == 1, "one wait is for both"
+    assert names(function)["store"] == 1 + 1 and not names(loop.body)["store"]
     assert [buffer.name for buffer in function.shared_buffers] == ["q_tile", "k_tile", "v_tile"]
     assert said(function) == [
         "wgmma: a and b go through 6144 bytes of shared memory", "wgmma: b goes through 2048 bytes of shared memory"
@@ -192,6 +204,20 @@ def test_a_plain_attention_loop_is_right_and_checked(arch: str) -> None:
     kernels.plain_attention[128 // rows](q, k, v, out, BM=rows, arch=arch)
     s = np.exp(q.astype(np.float64) @ k.astype(np.float64).T)
     np.testing.assert_allclose(out, s / s.sum(1, keepdims=True) @ v.astype(np.float64), atol=2e-2)
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("constants", ({}, {"FILL": 1}, {"STORE": True}))
+def test_what_passes_through_registers_is_right_and_checked(arch: str, constants: dict[str, Any]) -> None:
+    (a, b, out), _ = matmul_case(BF16, False, False, 64, 160, 160)
+    b = np.ascontiguousarray(b[:64])
+    tail = np.full((64, 192 - 160), constants.get("FILL", 0))
+    left, right = (np.hstack([x.astype(np.float32), y]) for x, y in ((a, tail), (b, np.zeros((64, 32)))))
+    report = px.check(kernels.scaled_first[1], a.copy(), b, out[:, :64].copy(), arch=arch, **constants)
+    assert report.ok, report
+    got = np.zeros((64, 64), np.float32)
+    kernels.scaled_first[1](a, b, got, arch=arch, **constants)
+    np.testing.assert_array_equal(got, left @ right.T * 2)
 
 
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_120a"))

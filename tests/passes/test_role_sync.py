@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+import phalanx as px
+from front import array as array_type
+from front import prepared
 from hand_ir import (
     array,
     arrive,
@@ -35,7 +38,7 @@ from phalanx.ir.ops.mbarrier import BarrierInvalidate, ExpectTx
 from phalanx.ir.ops.memory import AtomicAdd, AtomicExch, AtomicMax, FenceAsyncProxy, Store
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
-from phalanx.ir.types import BOOL, I32, f32
+from phalanx.ir.types import BOOL, I32, bf16, f32
 from phalanx.ir.values import Label, Param, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.role_sync import insert_role_syncs
@@ -489,3 +492,30 @@ def test_straight_lines_get_the_fewest_barriers(seed):
     rng = random.Random(seed)
     ops = tuple(rng.choice(list(atoms().values())) for _ in range(6))
     assert len(lines(*ops)) == fewest(made(ops).body.ops)
+
+
+@px.kernel(warps=8)
+def two_turns(A, B, C, *, M=128, N=64, K=32):
+    """Products in flight over a barrier: their operands are overwritten when all warpgroups have waited for them."""
+    a, b = px.shared((2, M, K), A.dtype), px.shared((2, N, K), B.dtype)
+    turn = 0
+    acc = px.zeros((M, N), px.f32)
+    for k in range(0, A.shape[1], K):
+        px.store(a[turn], px.load(A[0:M, k : k + K]))
+        px.store(b[turn], px.load(B[0:N, k : k + K]))
+        px.fence.async_proxy()
+        px.wgmma(a[turn], b[turn].T, acc)
+        px.wgmma_commit()
+        px.wgmma_wait(1)
+        turn ^= 1
+    px.wgmma_wait(0)
+    px.store(C[0:M, 0:N], acc)
+
+
+def test_a_barrier_is_no_end_of_what_an_engine_still_reads() -> None:
+    """One barrier before the product, which reads what all threads stored. The product before it is in flight there: another
+    one, behind the wait for it, comes before the next stores."""
+    function = prepared(two_turns, (array_type(2, bf16), array_type(2, bf16), array_type(2, f32)))
+    (loop,) = [op for op in function.walk() if isinstance(op, For)]
+    order = [op.mnemonic for op in loop.body.ops if op.mnemonic in ("sync", "store", "wgmma", "wgmma.wait")]
+    assert order == ["sync", "store", "store", "sync", "wgmma", "wgmma.wait"]

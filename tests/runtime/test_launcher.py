@@ -180,6 +180,10 @@ def test_try_launch_only_for_the_same_geometry(
     assert struct.unpack("<f", library.launches[-1].parameter(3, 4)) == (1.25,)
     assert not launcher.try_launch((2, 1, 1), changed(args, 0, torch.Tensor(0x10000, (50, 200), (256, 1))))
     assert len(library.launches) == 2
+    for device in (-1, 1):  # of the same geometry, elsewhere: another's to launch, or to simulate
+        elsewhere = torch.Tensor(0x50000, (100, 200), (256, 1), device=device)
+        assert not launcher.try_launch((2, 1, 1), changed(args, 0, elsewhere))
+    assert len(library.launches) == 2 and launcher.try_launch((4, 1, 1), args)
 
 
 def test_negative_zero_is_another_value(library: Any, launcher: Launcher, args: tuple[Any, ...]) -> None:

@@ -190,7 +190,9 @@ def test_a_gradient_is_never_dropped(gpu: Any, calls: list[Any]) -> None:
         assert str(caught.value).splitlines()[0] == (
             "x requires grad, and px.kernels computes no gradients: this one would be lost"
         )
-        assert caught.value.remedy == "call it under torch.no_grad(), or pass x.detach()"
+        assert caught.value.remedy == (
+            "px.torch has this with gradients; or call it under torch.no_grad(), or pass x.detach()"
+        )
         assert caught.value.location.file == __file__
         if not known:
             scaled(vector(gpu))  # from now on that geometry is known

@@ -139,6 +139,23 @@ def test_products_can_be_differentiated_again() -> None:
     assert (db.double() - exact).abs().max() < 0.03 * exact.abs().max()
 
 
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda q: px.torch.attention(q[..., :192].contiguous(), heads(20, dim=192), heads(20, dim=128)),
+         "attention with heads of 192 and values of 128 elements has no gradient"),
+        (lambda q: px.torch.attention(q[..., :64].contiguous(), heads(20), heads(20), q_scale=2.0),
+         "attention with scales has no gradient: this one would be lost"),
+        (lambda q: px.torch.matmul(q[0, 0], q[0, 0].T.detach(), scale_a=2.0),
+         "a requires grad, and products with scales have no gradient: this one would be lost"),
+    ],
+)  # fmt: skip
+def test_calls_that_have_no_gradient_say_so_before_they_run(call: Any, message: str) -> None:
+    with pytest.raises(px.Error) as caught:
+        call(heads(20, dim=256).requires_grad_())
+    assert message in str(caught.value)
+
+
 def test_sums_of_attention_have_no_gradient() -> None:
     q = heads(20).requires_grad_()
     _, lse = px.torch.attention(q, heads(20), heads(20), lse=True)

@@ -48,7 +48,8 @@ def test_opcheck(name: str) -> None:
         checks = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
         if any(isinstance(x, torch.Tensor) and x.dtype == torch.float8_e4m3fn for x in args):
             checks.remove("test_schema")
-        torch.library.opcheck(OPERATORS[name], args, test_utils=checks, atol=1e-2, rtol=1e-2)
+        near = {} if name in ("quantize", "pack_scales", "pack_scales_out") else {"atol": 1e-2, "rtol": 1e-2}
+        torch.library.opcheck(OPERATORS[name], args, test_utils=checks, **near)  # bits of 8-bit floats are compared
 
 
 @pytest.mark.parametrize("name", CASES)

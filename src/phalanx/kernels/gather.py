@@ -26,6 +26,8 @@ SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
 SIMULATED_CTAS = 4
 BOX = 256
 """Columns of a box of a reduction."""
+SWIZZLED = 128
+"""Where rows of the ring begin that go through a descriptor: at multiples of so many bytes."""
 
 
 @frozen
@@ -261,11 +263,12 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
 
 def choose_sum(columns: int, itemsize: int) -> MoveConfig:
     """The configuration of `scatter_add_rows`. Reductions go through a descriptor: whole boxes, which may reach over the
-    row's end.
+    row's end, and begin at multiples of 128 bytes in the ring.
 
     Anyone may call it; no hardware is involved. Example: ``choose_sum(1000, 4).width == 1024``.
     """
-    return choose(columns if columns <= BOX else min(px.cdiv(columns, BOX), 8) * BOX, itemsize)
+    step = SWIZZLED // itemsize
+    return choose(px.cdiv(columns, step) * step if columns <= BOX else min(px.cdiv(columns, BOX), 8) * BOX, itemsize)
 
 
 # ---------------------------------------------------------------------- arrays

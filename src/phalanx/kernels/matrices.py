@@ -92,7 +92,12 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         torch = sys.modules["torch"]
         if dtype in PER_BYTE:  # torch counts bytes
             shape = (*shape[:-1], shape[-1] // PER_BYTE[dtype])
-        return torch.empty(shape, dtype=getattr(torch, TORCH_NAMES[dtype]), device=like.device)
+        element = getattr(torch, TORCH_NAMES[dtype], None)
+        if element is None:
+            raise refused(
+                f"torch {torch.__version__} has no type for {dtype}", f"use a torch that has torch.{TORCH_NAMES[dtype]}"
+            )
+        return torch.empty(shape, dtype=element, device=like.device)
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]
         with like.device:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite
-from phalanx.ir.effects import Effects, Mode, Proxy
+from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import memory_owner
 from phalanx.ir.ops.control import For, RoleCopy, While
 from phalanx.ir.ops.memory import FenceAsyncProxy, Store
@@ -30,6 +30,7 @@ from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
 from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
+from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
 from phalanx.passes.tensor_products import tensor_objection
 
 TOPIC = "px.dot"
@@ -52,8 +53,9 @@ def stage_operands(function: Function, arch: Arch) -> Function:
 
 @frozen(eq=False)
 class _Room:
-    """Shared memory for a register tile, which is stored at `view`, as its transpose where `turned`."""
+    """Shared memory of an agent for a register tile, which is stored at `view`, as its transpose where `turned`."""
 
+    agent: AgentCode
     tile: Value
     view: SharedView
     turned: bool
@@ -71,12 +73,23 @@ class _Staged:
     fenced: bool = False
 
 
+@frozen(eq=False)
+class _Decision:
+    """What becomes of a product: what it multiplies then, what was moved for it, and why `wgmma` does not do it."""
+
+    agent: AgentCode
+    what: Product
+    moved: tuple[tuple[str, _Staged], ...]
+    objection: str | None
+
+
 class _Stager:
     """Decides product by product, and writes all at once."""
 
     def __init__(self, function: Function, arch: Arch) -> None:
         self.whole = function
         self.arch = arch
+        self.decided: dict[Op, _Decision] = {}
         self.makers = {value: op for op in function.walk() for value in op.defined_values()}
         self.home: dict[Op, Block] = {}
         self.around: dict[Block, Op] = {}
@@ -97,6 +110,13 @@ class _Stager:
         self.fenced: list[Op] = []
         """Where a fence goes behind what is put before an instruction."""
         self.seen_by_engine: set[_Room] = set()
+        self.thread_copies = OperandCopies(self._fresh, self._copy)
+        self.waiting: dict[Op, AgentCode] = {}
+        """Before which instructions an agent waits for its copies."""
+        self.users: dict[Value, list[Op]] = {}
+        for op in function.walk():
+            for value in op.operands():
+                self.users.setdefault(value, []).append(op)
         self.notes: dict[Location, Note] = {}
 
     def _find_homes(self, block: Block) -> None:
@@ -113,17 +133,24 @@ class _Stager:
             alone = all(op.replaceable for op in code if op.effects().accumulations)
             for op in code:
                 if op.product is not None:
-                    self._product(agent, op, op.product, alone)
-        if not self.notes:
+                    self._decide(agent, op, op.product, alone)
+        if not self.decided:
             return self.whole
-        for room, readers in self.readers.items():
-            self._store(room, readers)
+        for op, decision in self.decided.items():
+            self._product(op, decision)
+        for room, readers in self.readers.items():  # in the order of the products
+            if not self._copy_in(room, readers):
+                self._store(room, readers)
+        for place, agent in self.waiting.items():
+            self.before.setdefault(place, []).extend(self.thread_copies.wait(agent, place.loc))
+        for agent in self.thread_copies.barriers:
+            self.start.setdefault(agent.block, []).extend(self.thread_copies.start(agent))
         for place in dict.fromkeys(self.fenced):
             self.before.setdefault(place, []).append(FenceAsyncProxy("cta", FENCE, loc=place.loc))
         kept = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in self.notes]
         return dataclasses.replace(
             self.whole, body=_without_unused(self._block(self.whole.body)), buffers=(*self.whole.buffers, *self.buffers),
-            notes=(*kept, *self.notes.values()),
+            barriers=(*self.whole.barriers, *self.thread_copies.barriers.values()), notes=(*kept, *self.notes.values()),
         )
 
     def _block(self, block: Block) -> Block:
@@ -135,24 +162,29 @@ class _Stager:
 
     # Which operands, and by which instruction.
 
-    def _product(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
+    def _decide(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
         a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
         if not self._reads_shared_alone(agent, what, a, b):
             a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
-        chosen = _with(what, a, b)
-        objection = self._objection(agent, chosen, alone)
+        objection = self._objection(agent, _with(what, a, b), alone)
         if objection is not None and not self._reads_shared_alone(agent, what, a, b):
             a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
-            chosen = _with(what, a, b)
-        moved = [(name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None]
-        if not moved:
-            return
-        for _, staged in moved:
+        moved = tuple((name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None)
+        if moved:
+            self.decided[op] = _Decision(agent, _with(what, a, b), moved, objection)
+            for room in (staged.room for _, staged in moved if staged.room is not None):
+                self.readers.setdefault(room, []).append(op)
+
+    def _product(self, op: Op, decision: _Decision) -> None:
+        """Writes a product, with its operands where they were moved to."""
+        what, objection = decision.what, decision.objection
+        for _, staged in decision.moved:
             self._take(op, staged, objection is None)
         how = "wgmma" if objection is None else f"mma.sync: {objection}"
-        self.notes[op.loc] = Note(f"px.dot runs as {how}{'; ' if objection else ': '}{_where(moved)}", op.loc, TOPIC)
-        plain = [op.with_operands(chosen.a, chosen.b)]
-        self.instead[op] = self._by_warpgroups(agent, op, chosen) if objection is None else plain
+        said = f"px.dot runs as {how}{'; ' if objection else ': '}{_where(decision.moved)}"
+        self.notes[op.loc] = Note(said, op.loc, TOPIC)
+        plain = [op.with_operands(what.a, what.b)]
+        self.instead[op] = _by_warpgroups(decision.agent, op, what) if objection is None else plain
 
     def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
         """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
@@ -191,14 +223,14 @@ class _Stager:
             buffer = SharedBuffer(self._fresh(f"{tile.name or name}_tile"), (*own, rows, columns), tile.type.dtype, loc)
             offsets = (*((self._copy(agent, loc),) if own else ()), Const(0, I32), Const(0, I32))
             view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
-            self.rooms[key] = _Room(tile, view, turned)
+            self.rooms[key] = _Room(agent, tile, view, turned)
         return self.rooms[key]
 
     def _copy(self, agent: AgentCode, loc: Location) -> Value:
         """Which copy of its role an agent is."""
         if agent not in self.copies:
             self.copies[agent] = Value(I32, "copy")
-            self.start[agent.block] = [RoleCopy(agent.copies, self.copies[agent], loc=loc)]
+            self.start.setdefault(agent.block, []).insert(0, RoleCopy(agent.copies, self.copies[agent], loc=loc))
         return self.copies[agent]
 
     def _fresh(self, name: str) -> str:
@@ -219,11 +251,7 @@ class _Stager:
         assert maker is not None
         if len(view.kept) != 2 or self.home[maker] is not self.home[op]:
             return None
-        ops = self.home[op].ops
-        between = ops[ops.index(maker) + 1 : ops.index(op)]
-        if all(_only_reads(other.effects()) and not any(True for _ in other.blocks()) for other in between):
-            return view
-        return None
+        return view if reads_alone(self.home[op], maker, op) else None
 
     def _is_loaded(self, item: SharedView | Value, depth: int = 0) -> bool:
         """Whether a tile follows from global memory and constants alone: its layout is nobody's wish yet."""
@@ -293,11 +321,32 @@ class _Stager:
             if by_engine and staged.fenced:
                 self.fenced.append(op)
             return
-        if room not in self.readers:
-            self.buffers.append(room.view.buffer)
-        self.readers.setdefault(room, []).append(op)
+        buffer = room.view.buffer
+        if buffer not in self.buffers:
+            self.buffers.append(buffer)
         if by_engine:
             self.seen_by_engine.add(room)
+
+    def _copy_in(self, room: _Room, readers: list[Op]) -> bool:
+        """Lets threads copy a tile, if they can: products alone read it, and nothing changes meanwhile."""
+        maker = self.makers[room.tile]
+        load, block = maker.tile_load, self.home[maker]
+        if load is None or room.turned or room.agent.anew or not is_copyable(load):
+            return False
+        if any(self.home[op] is not block for op in readers) or not is_read_by(room.tile, readers, self.users):
+            return False
+        first = min(readers, key=block.ops.index)
+        if not reads_alone(block, maker, first):
+            return False
+        self.instead[maker] = [self.thread_copies.load(room.agent, load, room.view)]
+        ops = block.ops
+        since = ops[ops.index(maker) : ops.index(first)]
+        earlier = [place for place in self.waiting if place in since]
+        waited = earlier[0] if earlier else first  # a wait is for all copies that have begun
+        self.waiting[waited] = room.agent
+        if room in self.seen_by_engine:
+            self.fenced.append(waited)
+        return True
 
     def _store(self, room: _Room, readers: list[Op]) -> None:
         """Stores a tile once, as late as its readers allow, so that loads before it are all on their way by then."""
@@ -327,37 +376,37 @@ class _Stager:
             yield from self._path(block, self.around[self.home[op]])
         yield op
 
-    def _by_warpgroups(self, agent: AgentCode, op: Op, what: Product) -> list[Op]:
-        """The product, its commit and its wait."""
-        ops: list[Op] = []
-        acc = what.acc
-        if acc is None:
-            acc = Value(what.result.type, what.result.name)
-            ops.append(Empty(acc, loc=op.loc))
-        running = Value(what.result.type, what.result.name)
-        assert in_shared(what.b)
-        condition = Const(what.acc is not None, BOOL)
-        return [
-            *ops,
-            Wgmma(what.a, what.b, acc, condition, agent.warps, running, along=what.along, fused=True, loc=op.loc),
-            WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
-        ]
+
+def _by_warpgroups(agent: AgentCode, op: Op, what: Product) -> list[Op]:
+    """The product, its commit and its wait."""
+    ops: list[Op] = []
+    acc = what.acc
+    if acc is None:
+        acc = Value(what.result.type, what.result.name)
+        ops.append(Empty(acc, loc=op.loc))
+    running = Value(what.result.type, what.result.name)
+    assert in_shared(what.b)
+    adds = Const(what.acc is not None, BOOL)
+    return [
+        *ops, Wgmma(what.a, what.b, acc, adds, agent.warps, running, along=what.along, fused=True, loc=op.loc),
+        WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
+    ]
+
+
+def _where(moved: tuple[tuple[str, _Staged], ...]) -> str:
+    """Where operands are, for a note."""
+    told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
+    through = {name: staged.view.buffer for name, staged in moved if staged.room is not None}
+    if through:
+        nbytes = sum(buffer.nbytes for buffer in dict.fromkeys(through.values()))
+        ending = "es" * (len(through) == 1)
+        told.append(f"{' and '.join(through)} go{ending} through {nbytes} bytes of shared memory")
+    return ", ".join(told)
 
 
 def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:
     """The product with these operands in the place of its own."""
     return dataclasses.replace(what, a=what.a if a is None else a.view, b=what.b if b is None else b.view)
-
-
-def _where(moved: list[tuple[str, _Staged]]) -> str:
-    """Where operands are, for a note."""
-    told = [f"{name} is read from '{staged.view.buffer.name}'" for name, staged in moved if staged.room is None]
-    through = [(name, staged) for name, staged in moved if staged.room is not None]
-    if through:
-        nbytes = sum({staged.view.buffer: staged.view.nbytes for _, staged in through}.values())
-        names = " and ".join(name for name, _ in through)
-        told.append(f"{names} go{'es' * (len(through) == 1)} through {nbytes} bytes of shared memory")
-    return ", ".join(told)
 
 
 def _turned(view: SharedView) -> SharedView:
@@ -373,12 +422,6 @@ def _transposed(op: Op) -> Value | None:
     """The matrix that an instruction transposes, if it does nothing else."""
     order = op.permutation
     return order.x if order is not None and order.perm == (1, 0) else None
-
-
-def _only_reads(effects: Effects) -> bool:
-    """Whether nothing that was read before can have changed behind an instruction, nor been told that it may."""
-    bare = dataclasses.replace(effects, accesses=(), accumulations=(), groups=(), fences=(), target=Effects().target)
-    return bare.is_pure and all(access.mode is Mode.READ for access in effects.accesses)
 
 
 def _tiles(values: Iterable[Value]) -> list[Value]:

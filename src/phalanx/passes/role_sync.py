@@ -179,7 +179,7 @@ class _Agent(OpWalk[State]):
                 causes += apart
         if causes:
             sync = self.order.why(min(causes, key=_place), node)
-            state = frozenset()
+            state = _in_flight(state)
         elected = any(pending.done in _ONE_THREAD for pending in state)
         if any(item.engine.by_warpgroup for item in effects.accumulations):
             state = frozenset(pending.after_product() for pending in state)
@@ -187,9 +187,9 @@ class _Agent(OpWalk[State]):
             state = frozenset(pending.after_group(group) for pending in state)
         for meeting in effects.rendezvous:
             if meeting.arrives and meeting.waits and meeting.releases:
-                state = frozenset()
+                state = _in_flight(state)
             elif meeting.waits and not meeting.arrives:
-                state = frozenset(pending for pending in state if not pending.arrived)
+                state = frozenset(pending for pending in state if not pending.arrived) | _in_flight(state)
             elif meeting.arrives and meeting.releases:
                 state = frozenset(pending.after_arrival() for pending in state)
         if node not in self._left:
@@ -272,6 +272,11 @@ class _Agent(OpWalk[State]):
             self._inside[loop] = frozenset(op for block in loop.blocks() for op in block.walk())
         inside = self._inside[loop]
         return frozenset(pending.in_next_iteration(loop) if pending.op in inside else pending for pending in state)
+
+
+def _in_flight(state: State) -> State:
+    """What a barrier of threads is no end of: an engine may still be at it when all of them have met."""
+    return frozenset(pending for pending in state if pending.done is Done.IN_FLIGHT)
 
 
 def syncs_of(outcome: Outcome[State]) -> dict[Op, str]:

@@ -85,7 +85,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradients(ctx: Any, do: Any, dlse: Any) -> Any:
-    if dlse is not None:
+    if dlse is not None and dlse.numel():
         raise Error(
             "the logarithms of attention's sums (lse=True) have no gradient", remedy="use lse.detach(), or leave lse out"
         )
@@ -148,7 +148,7 @@ def attention(
 ) -> Any:
     """`px.kernels.attention` with gradients of q, k, v and the bias, for eager and compiled code; takes autocast's type.
 
-    Gradients are `attention_backward`'s: bf16 and f16, heads of 64, 96 and 128 elements; repeats are equal where
+    Gradients are `attention_backward`'s: bf16 and f16, values as wide as keys; repeats are equal where
     ``torch.use_deterministic_algorithms(True)`` is set. The logarithms that `lse` asks for have none.
     Example: ``y = px.torch.attention(q, k, v, causal=True)``.
     """

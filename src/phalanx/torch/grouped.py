@@ -8,7 +8,12 @@ import torch
 
 from phalanx import kernels
 from phalanx.kernels.gather_backward import scaled_rows
-from phalanx.kernels.products.grouped_backward import grouped_bias_gradients, grouped_weight_gradients
+from phalanx.kernels.products.grouped_backward import (
+    grouped_bias_gradients,
+    grouped_row_gradients,
+    grouped_weight_gradients,
+    moe_row_gradients,
+)
 from phalanx.torch.calls import as_sizes, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_plain, is_recorded
@@ -19,10 +24,7 @@ from phalanx.torch.products import NAMES
 
 @operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second=True)
 def _rows_backward(d: Any, w: Any, group_sizes: Any) -> Any:
-    """d[i] @ w[g], g the group of row i; 0 in rows of no group."""
-    return kernels.grouped_matmul(
-        d, w.transpose(1, 2).contiguous(), group_sizes, out=d.new_zeros((d.shape[0], w.shape[2]))
-    )
+    return grouped_row_gradients(d, w, group_sizes)
 
 
 @operator(
@@ -42,11 +44,7 @@ def _biases_backward(d: Any, group_sizes: Any, dtype: Any) -> Any:
     "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor", second=True
 )
 def _moe_rows_backward(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> Any:
-    """The sum of d[i] @ w[e] over the rows i that were taken from each row, in f32."""
-    out = d.new_zeros((rows, w.shape[2]), dtype=torch.float32)
-    ones = d.new_ones((idx.shape[0],), dtype=torch.float32)
-    kernels.moe_matmul_scatter(d, w.transpose(1, 2).contiguous(), group_sizes, idx, ones, out)
-    return out.to(d.dtype)
+    return moe_row_gradients(d, w, group_sizes, idx, rows).to(d.dtype)
 
 
 @operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second=True)

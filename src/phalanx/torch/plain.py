@@ -6,28 +6,30 @@ from typing import Any
 
 import torch
 
-_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_compiles = torch.compiler.is_compiling
 _modes = torch._C._len_torch_dispatch_stack
-_functions = torch._C._len_torch_function_stack
 _transform = torch._C._functorch.peek_interpreter_stack
 _records = torch.is_grad_enabled
 _autocasts = torch._C._is_any_autocast_enabled
-_Tensor = torch.Tensor
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 
 
 def is_plain(*arrays: Any) -> bool:
     """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or autocast.
 
-    NumPy and CuPy arrays are always plain. All of torch's state that a dispatcher would ask for is asked for here, in
-    about half a microsecond.
+    NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in
+    about half a microsecond. Modes of Python functions, such as torch's default device, are not asked: launches are none.
     """
-    if torch.compiler.is_compiling():
+    if _compiles():
         return False
     for x in arrays:
-        if isinstance(x, _Tensor):
-            if type(x) not in _PLAIN or (x.requires_grad and _records()):
+        kind = type(x)
+        if kind is _Tensor or kind is _Parameter:
+            if x.requires_grad and _records():
                 return False
-    return not (_modes() or _functions() or _autocasts() or _transform() is not None)
+        elif x is not None and isinstance(x, _Tensor):
+            return False
+    return not (_modes() or _autocasts() or _transform() is not None)
 
 
 def is_recorded(*arrays: Any) -> bool:

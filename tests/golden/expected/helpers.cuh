@@ -122,6 +122,12 @@ __device__ __forceinline__ unsigned bytes_inside_2x2(unsigned x, int n) {
   return (left < 2 ? left : 2) * 2;
 }
 
+// == bytes_inside_8x2
+__device__ __forceinline__ unsigned bytes_inside_8x2(unsigned x, int n) {
+  const unsigned left = x < (unsigned)n ? (unsigned)n - x : 0;
+  return (left < 8 ? left : 8) * 2;
+}
+
 // == cluster_ctaid_x
 __device__ __forceinline__ int cluster_ctaid_x() {
   unsigned value;
@@ -165,6 +171,11 @@ __device__ __forceinline__ void clusterlaunchcontrol_try_cancel(unsigned respons
 __device__ __forceinline__ void clusterlaunchcontrol_try_cancel_multicast(unsigned response, unsigned bar) {
   asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
                :: "r"(response), "r"(bar) : "memory");
+}
+
+// == cp_async_16
+__device__ __forceinline__ void cp_async_16(unsigned to, const void* from, unsigned found) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(found) : "memory");
 }
 
 // == cp_async_4

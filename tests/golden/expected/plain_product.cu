@@ -1,5 +1,5 @@
 // plain_matmul(BM=128, BN=64, BK=32, TA=False, TB=True, ACC=f32, WARPS=8) for sm_90a, from plain_products.py:9
-// 256 threads, 12288 bytes of shared memory
+// 256 threads, 12304 bytes of shared memory
 
 typedef unsigned short px_bf16;
 template <class T, int rank>
@@ -10,14 +10,16 @@ struct px_array {
 };
 
 // device functions, as in helpers.cuh:
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
 //   wrap_mul
+//   cp_async_16
 //   inside
-//   load_words
-//   bits
-//   fill_words
-//   unpack_words
-//   unpack
-//   store_vector
+//   bytes_inside_8x2
+//   cp_async_mbarrier_arrive
+//   mbarrier_arrive_shared_cta
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
 //   fence_proxy_async_shared_cta
 //   wgmma_fence_sync_aligned
 //   wgmma_descriptor
@@ -25,7 +27,10 @@ struct px_array {
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_0
 //   keep_float
+//   bits
+//   unpack
 //   store_vector_if
+//   elect_sync
 //   shared_address
 
 extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
@@ -36,10 +41,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
-  px_bf16* const a_tile = reinterpret_cast<px_bf16*>(px_smem);
-  px_bf16* const b_tile = reinterpret_cast<px_bf16*>(px_smem + 8192);
+  const unsigned dot_came = px_base + 12288;
   const unsigned a_tile_addr = px_base;
   const unsigned b_tile_addr = px_base + 8192;
+  const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+  // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
+  if (px_one) {
+    ptx::mbarrier_init_shared_cta(dot_came, 1);
+    // plain_products.py:9: def plain_matmul(A, B, C, *, BM=64, BN=64, BK=32, TA=False, TB=True, ACC=px.f32, WARPS=4):
+    ptx::fence_mbarrier_init_release_cluster();
+  }
+  __syncthreads();  // barriers are initialised before their first use
+  // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
+  int dot_phase = 0;
   // plain_products.py:11: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -59,45 +73,38 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   #pragma unroll 1
   for (int k = 0; k < A_size1; k += 32) {
     // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
-    px_bf16 a[16];
-    {
-      const unsigned x0 = (unsigned)m + (px_lane >> 2) + px_warp_id * 8;
-      const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
-      px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
-      unsigned words[8];
-      #pragma unroll
-      for (int i = 0; i < 16; i += 8) {
-        if (ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) && ptx::inside(x1, A.shape[1])) ptx::load_words<8>(words + i / 2, p + (i >> 3) * 64 * A.stride[0]);
-        else ptx::fill_words<8, px_bf16>(words + i / 2, (px_bf16)0x0000);
-      }
-      ptx::unpack_words<16>(a, words);
-    }
-    // plain_products.py:15: b = px.load(B[n : n + BN, k : k + BK]).T if TB else px.load(B[k : k + BK, n : n + BN])
-    px_bf16 t[8];
-    {
-      const unsigned x0 = (unsigned)n + (px_lane >> 2) + px_warp_id * 8;
-      const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
-      px_bf16* const p = B.data + ((int)x0 * B.stride[0] + (int)x1);
-      unsigned words[4];
-      if (ptx::inside(x0, B.shape[0]) && ptx::inside(x1, B.shape[1])) ptx::load_words<8>(words, p);
-      else ptx::fill_words<8, px_bf16>(words, (px_bf16)0x0000);
-      ptx::unpack_words<8>(t, words);
-    }
-    // plain_products.py:16: acc = px.dot(a, b, acc)
     __syncthreads();  // a_tile was read at line 16 before a_tile is written
     {
-      px_bf16* const p = a_tile + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
-      #pragma unroll
-      for (int i = 0; i < 16; i += 8) {
-        ptx::store_vector<8>(p + (i >> 3) * 2048, a + i);
+      {
+        const unsigned x0 = (unsigned)m + (px_lane >> 2) + px_warp_id * 8;
+        const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
+        px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
+        const unsigned to = a_tile_addr + 2 * (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
+        #pragma unroll
+        for (int i = 0; i < 16; i += 8) {
+          ptx::cp_async_16(to + 2 * (i >> 3) * 2048, p + (i >> 3) * 64 * A.stride[0], ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) ? (ptx::inside(x1, A.shape[1]) ? 16u : 0u) : 0u);
+        }
       }
     }
+    // plain_products.py:15: b = px.load(B[n : n + BN, k : k + BK]).T if TB else px.load(B[k : k + BK, n : n + BN])
     {
-      px_bf16* const p = b_tile + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
-      ptx::store_vector<8>(p, t);
+      {
+        const unsigned x0 = (unsigned)n + (px_lane >> 2) + px_warp_id * 8;
+        const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
+        px_bf16* const p = B.data + ((int)x0 * B.stride[0] + (int)x1);
+        const unsigned to = b_tile_addr + 2 * (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
+        ptx::cp_async_16(to, p, ptx::inside(x0, B.shape[0]) ? (ptx::inside(x1, B.shape[1]) ? 16u : 0u) : 0u);
+      }
     }
+    // plain_products.py:16: acc = px.dot(a, b, acc)
+    ptx::cp_async_mbarrier_arrive(dot_came);
+    __syncthreads();  // the barrier waits for the copies of all threads
+    if (px_one) {
+      ptx::mbarrier_arrive_shared_cta(dot_came);
+    }
+    ptx::mbarrier_wait_parity(dot_came, dot_phase);
+    dot_phase = dot_phase ^ 1;
     ptx::fence_proxy_async_shared_cta();
-    __syncthreads();  // a_tile was written at line 16 before a_tile is read
     ptx::wgmma_fence_sync_aligned();
     {
       const unsigned long long px_a = ptx::wgmma_descriptor(a_tile_addr + px_warp_id / 4 * 4096, 0x8000002000010000ull);

@@ -1,5 +1,5 @@
 // plain_matmul(BM=128, BN=64, BK=32, TA=False, TB=False, ACC=f32, WARPS=8) for sm_120a, from plain_products.py:9
-// 256 threads, 12288 bytes of shared memory
+// 256 threads, 12304 bytes of shared memory
 
 typedef unsigned short px_bf16;
 template <class T, int rank>
@@ -10,19 +10,25 @@ struct px_array {
 };
 
 // device functions, as in helpers.cuh:
+//   mbarrier_init_shared_cta
+//   fence_mbarrier_init_release_cluster
 //   wrap_mul
+//   cp_async_16
 //   inside
-//   load_words
-//   bits
-//   fill_words
-//   unpack_words
-//   unpack
-//   store_vector
+//   bytes_inside_8x2
+//   cp_async_mbarrier_arrive
+//   mbarrier_arrive_shared_cta
+//   mbarrier_try_wait_parity_shared_cta
+//   mbarrier_wait_parity
 //   ldmatrix_x4
+//   bits
+//   unpack_words
 //   ldmatrix_x4_trans
 //   pack_words
 //   mma_m16n8k16_f32_bf16_bf16
+//   unpack
 //   store_vector_if
+//   elect_sync
 //   shared_address
 
 extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
@@ -33,10 +39,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
-  px_bf16* const a_tile = reinterpret_cast<px_bf16*>(px_smem + 4096);
-  px_bf16* const b_tile = reinterpret_cast<px_bf16*>(px_smem);
-  const unsigned a_tile_addr = px_base + 4096;
-  const unsigned b_tile_addr = px_base;
+  const unsigned dot_came = px_base + 12288;
+  const unsigned a_tile_addr = px_base;
+  const unsigned b_tile_addr = px_base + 8192;
+  const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+  // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
+  if (px_one) {
+    ptx::mbarrier_init_shared_cta(dot_came, 1);
+    // plain_products.py:9: def plain_matmul(A, B, C, *, BM=64, BN=64, BK=32, TA=False, TB=True, ACC=px.f32, WARPS=4):
+    ptx::fence_mbarrier_init_release_cluster();
+  }
+  __syncthreads();  // barriers are initialised before their first use
+  // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
+  int dot_phase = 0;
   // plain_products.py:11: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -56,71 +71,62 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   #pragma unroll 1
   for (int k = 0; k < A_size1; k += 32) {
     // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
-    px_bf16 a[16];
-    {
-      const unsigned x0 = (unsigned)m + (px_lane >> 2) + px_warp_id * 8;
-      const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
-      px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
-      unsigned words[8];
-      #pragma unroll
-      for (int i = 0; i < 16; i += 8) {
-        if (ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) && ptx::inside(x1, A.shape[1])) ptx::load_words<8>(words + i / 2, p + (i >> 3) * 64 * A.stride[0]);
-        else ptx::fill_words<8, px_bf16>(words + i / 2, (px_bf16)0x0000);
-      }
-      ptx::unpack_words<16>(a, words);
-    }
-    // plain_products.py:15: b = px.load(B[n : n + BN, k : k + BK]).T if TB else px.load(B[k : k + BK, n : n + BN])
-    px_bf16 b[8];
-    {
-      const unsigned x0 = (unsigned)k + (px_lane >> 3) + px_warp_id * 4;
-      const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;
-      px_bf16* const p = B.data + ((int)x0 * B.stride[0] + (int)x1);
-      unsigned words[4];
-      if (ptx::inside(x0, B.shape[0]) && ptx::inside(x1, B.shape[1])) ptx::load_words<8>(words, p);
-      else ptx::fill_words<8, px_bf16>(words, (px_bf16)0x0000);
-      ptx::unpack_words<8>(b, words);
-    }
-    // plain_products.py:16: acc = px.dot(a, b, acc)
     __syncthreads();  // a_tile was read at line 16 before a_tile is written
     {
-      px_bf16* const p = a_tile + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ (px_warp_id * 256));
-      #pragma unroll
-      for (int i = 0; i < 16; i += 8) {
-        ptx::store_vector<8>(p + (i >> 3) * 2048, a + i);
+      {
+        const unsigned x0 = (unsigned)m + (px_lane >> 2) + px_warp_id * 8;
+        const unsigned x1 = (unsigned)k + (px_lane & 3) * 8;
+        px_bf16* const p = A.data + ((int)x0 * A.stride[0] + (int)x1);
+        const unsigned to = a_tile_addr + 2 * (((px_lane & 1) * 8) ^ (((px_lane >> 1) & 1) * 2048) ^ (((px_lane >> 2) & 3) * 16) ^ ((px_lane >> 4) * 72) ^ (px_warp_id * 128));
+        #pragma unroll
+        for (int i = 0; i < 16; i += 8) {
+          ptx::cp_async_16(to + 2 * (i >> 3) * 1024, p + (i >> 3) * 64 * A.stride[0], ptx::inside(x0 + (i >> 3) * 64, A.shape[0]) ? (ptx::inside(x1, A.shape[1]) ? 16u : 0u) : 0u);
+        }
       }
     }
+    // plain_products.py:15: b = px.load(B[n : n + BN, k : k + BK]).T if TB else px.load(B[k : k + BK, n : n + BN])
     {
-      px_bf16* const p = b_tile + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
-      ptx::store_vector<8>(p, b);
+      {
+        const unsigned x0 = (unsigned)k + (px_lane >> 3) + px_warp_id * 4;
+        const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;
+        px_bf16* const p = B.data + ((int)x0 * B.stride[0] + (int)x1);
+        const unsigned to = b_tile_addr + 2 * (((px_lane & 1) * 8) ^ (((px_lane >> 1) & 3) * 512) ^ ((px_lane >> 3) * 16) ^ ((px_warp_id & 1) * 72) ^ ((px_warp_id >> 1) * 128));
+        ptx::cp_async_16(to, p, ptx::inside(x0, B.shape[0]) ? (ptx::inside(x1, B.shape[1]) ? 16u : 0u) : 0u);
+      }
     }
-    __syncthreads();  // a_tile was written at line 16 before a_tile is read
-    px_bf16 a_1[32];
+    // plain_products.py:16: acc = px.dot(a, b, acc)
+    ptx::cp_async_mbarrier_arrive(dot_came);
+    __syncthreads();  // the barrier waits for the copies of all threads
+    if (px_one) {
+      ptx::mbarrier_arrive_shared_cta(dot_came);
+    }
+    ptx::mbarrier_wait_parity(dot_came, dot_phase);
+    dot_phase = dot_phase ^ 1;
+    px_bf16 a[32];
     {
-      const int o = ((px_lane & 1) * 4) ^ (((px_lane >> 1) & 1) * 9) ^ (((px_lane >> 2) & 1) * 18) ^ (((px_lane >> 3) & 1) * 32) ^ ((px_lane >> 4)) ^ ((px_warp_id & 3) * 64);
-      const unsigned px_address = a_tile_addr;
+      const unsigned px_address = a_tile_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ ((px_warp_id & 3) * 32));
       unsigned px_words[16];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((o ^ ((i & 1) * 2)) + (i >> 1) * 256));
+        ptx::ldmatrix_x4(px_words + 4 * i, px_address + 16 * ((i & 1) * 256 + (i >> 1) * 128));
       }
-      ptx::unpack_words<32>(a_1, px_words);
+      ptx::unpack_words<32>(a, px_words);
     }
-    px_bf16 b_1[32];
+    px_bf16 b[32];
     {
-      const int o = ((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ ((px_lane >> 3) * 64) ^ ((px_warp_id >> 2));
-      const unsigned px_address = b_tile_addr;
+      const unsigned px_address = b_tile_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ ((px_lane >> 3) * 16) ^ ((px_warp_id >> 2)));
       unsigned px_words[16];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        ptx::ldmatrix_x4_trans(px_words + 4 * i, px_address + 16 * (o ^ (i * 2)));
+        ptx::ldmatrix_x4_trans(px_words + 4 * i, px_address + 16 * i * 64);
       }
-      ptx::unpack_words<32>(b_1, px_words);
+      ptx::unpack_words<32>(b, px_words);
     }
     {
       unsigned px_a[16];
-      ptx::pack_words<32>(px_a, a_1);
+      ptx::pack_words<32>(px_a, a);
       unsigned px_b[16];
-      ptx::pack_words<32>(px_b, b_1);
+      ptx::pack_words<32>(px_b, b);
       #pragma unroll
       for (int px_k = 0; px_k < 2; ++px_k) {
         #pragma unroll

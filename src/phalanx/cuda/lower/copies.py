@@ -33,8 +33,9 @@ from phalanx.layouts.tma import merge_axes
 
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
 PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
-"""A stream brings what is asked for: what else came would push other data out."""
-
+"""A stream brings what is asked for. Whole lines cost it bandwidth, even where the other half is asked for next: reading
+2 GB in boxes of 128 bytes a row, an H200 reaches 4,170 GB/s with them, and 4,650 with 128, 64 or 0 bytes; the hint
+itself changes nothing."""
 
 
 @frozen

@@ -91,8 +91,10 @@ NARROW = {
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 64): 112, ("window", 96): 64, ("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48}
+FEWER = {("window", 64): 112, ("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
+REGISTERS = {("window", 96): (40, 152)}
+"""Of the producer and of the others, by the same, where the producer needs more than it usually has."""
 
 
 def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> AttentionConfig:
@@ -106,7 +108,8 @@ def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> Attenti
     if biased:
         return BIASED[heads.dim, heads.value_dim]
     chosen = CHOICES[heads.dim, heads.value_dim]
-    return replace(chosen, keys=FEWER.get((kind, heads.dim), chosen.keys))
+    producer, others = REGISTERS.get((kind, heads.dim), (chosen.producer_regs, chosen.regs))
+    return replace(chosen, keys=FEWER.get((kind, heads.dim), chosen.keys), producer_regs=producer, regs=others)
 
 
 def require_fits(config: AttentionConfig, heads: Heads) -> None:

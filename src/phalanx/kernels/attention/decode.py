@@ -34,9 +34,6 @@ PAGES = (16, 32)
 """Tokens of a page that are no multiple of 64."""
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
-ONCE = "evict_first"
-"""What L2 is told of keys that one CTA reads, once. It also brings no more than is asked for: whole lines of 256 bytes
-would cost 5% of the bandwidth."""
 JOINED = 512
 """Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
@@ -62,8 +59,8 @@ def attention_decode(
     before and behind its own place. `scale` is 1 / sqrt(D) by default; `softcap` c makes c * tanh(x / c) of the scaled
     scores. A token that sees nothing gives 0. With `lse` the result is ``(o, lse)``, lse (B, T, H) f32 the natural
     logarithm of the sums of exponentials, -inf where there is nothing. `config` overrides the choice of `choose_decode`
-    and `choose_latent`. sm_90a, or the simulator for NumPy. Example:
-    ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
+    and `choose_latent`, which do not know the lengths; where these differ much, `choose_runs` gives another one. sm_90a,
+    or the simulator for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
     """
     call = _known(q, k_cache, v_cache, pages, v_dim) or _call(q, k_cache, v_cache, lengths, pages, v_dim)
     k_scale, k_factor = _scale("k_scale", k_scale, call)
@@ -75,7 +72,8 @@ def attention_decode(
     if not has_work(*shape):
         return made
     chosen = require_config(config, DecodeConfig) or call.config()
-    _require_fits(chosen, call)
+    if config is not None:
+        _require_fits(chosen, call)
     parts, part_logs = None, None
     count = 2 * chosen.runs * chosen.rows if chosen.runs else chosen.splits * call.rows if chosen.splits > 1 else 0
     if count:
@@ -99,7 +97,6 @@ def _decode(
     rows = as_rows(q, info_of("q", q, HALVES))
     results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
-    hint = ONCE if call.tokens * call.group <= config.rows else None
     if config.runs:
         _launch_runs(
             (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), (factor, slope, cap), reach, call, config
@@ -116,8 +113,7 @@ def _decode(
     else:
         decode_ring[grid](
             rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
-            **config.constants(), **sizes, NARROW=call.item == 1, HINT=hint,
-            IN_TURNS=config.rows > 64 and config.cluster == 1 and call.item > 1,
+            **config.constants(), **sizes, NARROW=call.item == 1,
         )  # fmt: skip
     if parts is not None:
         each = max(1, JOINED // call.v_size)
@@ -143,7 +139,7 @@ def _launch_runs(
     where = (*reach, call.capacity, call.heads)
     decode_runs[config.runs](
         rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=call.size, STAGES=config.stages,
-        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, HINT=ONCE, **constants,
+        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
     )  # fmt: skip
     if config.runs > 1:
         each = max(1, JOINED // call.v_size)

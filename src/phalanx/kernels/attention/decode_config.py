@@ -13,8 +13,8 @@ FEWEST_BLOCKS = 4
 """Blocks of keys that a CTA of a cluster has at least: with fewer, beginning and joining takes longer than reading."""
 BLOCK = 64
 """Keys of a block."""
-BOX = 16
-"""Tokens of a copy where memory is the limit: the 128-byte halves of a row are asked for in close succession."""
+BOXES = {64: 32, 128: 8}
+"""Tokens of a copy, by rows of queries: the 128-byte halves of a row are asked for in close succession."""
 MOST_SPLITS = 16
 """Splits that the second kernel joins as fast as a cluster would have joined some of them before."""
 IN_FLIGHT = 64 << 10
@@ -69,12 +69,12 @@ def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> 
     return min(8, room // (item * BLOCK * (size + v_size)))
 
 
-def lone_ring(rows: int, size: int, v_size: int) -> tuple[int, int]:
+def lone_ring(rows: int, size: int, v_size: int, item: int = 2) -> tuple[int, int]:
     """Stages of a ring with about 64 KB on their way, and for how many it has memory, so that no second CTA comes to its SM.
 
     The memory is fastest with as much: with 192 KB an SM it gives 7% less.
     """
-    stage = 2 * BLOCK * (size + v_size)
+    stage = item * BLOCK * (size + v_size)
     stages = max(2, IN_FLIGHT // stage)
     return stages, max(stages, (H200.shared_bytes(2) - 2 * rows * size) // stage + 1)
 
@@ -133,27 +133,29 @@ def choose_decode(
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
 
-    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`). Clusters are as
-    large as they can be with all of them at work at once (`spread`); where there are more sequences and heads than SMs,
-    each is one CTA's, and sequences of different lengths even out. 8-bit elements are limited by their conversion: two
-    CTAs share an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded, with one more
-    stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`), and a stage more of
+    pages, which lie anywhere and take longer to come. Clusters are as large as they can be with all of them at work at
+    once (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done makes room
+    for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so do SMs,
+    which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
+    SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
+    more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box = min(page or BLOCK, BLOCK)
-    if item == 1:
+    wide = rows > 64 and size <= 128 and v_size <= 128
+    if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
         cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    tile = 128 if rows > 64 and size <= 128 and v_size <= 128 else 64
+    tile = 128 if wide else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
     cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
-    box = min(box, BOX)
-    stages, room = lone_ring(tile, size, v_size)
-    stages = min(stages + (tile > 64), ring_stages(tile, size, v_size, 1))
-    return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
+    stages, room = lone_ring(tile, size, v_size, item)
+    stages = min(stages + (wide or page > 0), ring_stages(tile, size, v_size, 1, item))
+    return DecodeConfig(cluster, stages, min(box, BOXES[tile]), 1, tile, splits, max(room, stages))
 
 
 @cache
@@ -173,7 +175,7 @@ def choose_runs(
     stages, room = lone_ring(64, size, v_size)
     blocks = batch * kv_heads * px.cdiv(capacity, BLOCK)
     runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
-    return DecodeConfig(1, stages, min(page * heads or BOX, BOX), 1, room=room, runs=runs, heads=heads)
+    return DecodeConfig(1, stages, min(page * heads or BOXES[64], BOXES[64]), 1, room=room, runs=runs, heads=heads)
 
 
 @cache

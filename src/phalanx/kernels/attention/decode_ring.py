@@ -2,9 +2,9 @@
 
 A CTA has up to 64 or 128 rows of queries (the heads of a group times the tokens) of one sequence and one KV head, and a
 part of that sequence's keys. Keys and values stream through two rings, block by block; a warpgroup multiplies for each
-64 rows. CTAs of 64 rows share an SM by two, so that one loads and multiplies while the other begins or ends. The CTAs
-of a cluster have the parts of one sequence: each leaves its sums in its own shared memory, and takes some rows of all
-of them to join.
+64 rows, and two of them take turns at the tensor cores: while the products of one are made the other is at its
+exponentials. The CTAs of a cluster have the parts of one sequence: each leaves its sums in its own shared memory, and
+takes some rows of all of them to join.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import (
-    AHEAD,
     Queries,
     Results,
     Sequence,
@@ -26,7 +25,7 @@ from phalanx.kernels.attention.decode_terms import (
     sequence_of,
     softmax_of,
 )
-from phalanx.kernels.attention.scores import LAZY, NOTHING
+from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 
@@ -34,7 +33,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 def decode_ring(
     Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
     *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False, HINT=None, SLACK=LAZY, AHEAD=AHEAD, IN_TURNS=False
+    NARROW=False
 ):
     """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
 
@@ -47,7 +46,7 @@ def decode_ring(
     split = px.block_id(0) // C
     rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
     mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h, SLACK)
+    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
     room = max(STAGES, ROOM)
@@ -58,9 +57,9 @@ def decode_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(BM // 16, 1):
-        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT, AHEAD)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
 
-    if IN_TURNS:
+    if BM > 64 and C == 1 and not NARROW:
         order = px.barrier(2, count=1, checked=False)
         with px.warps(0, 4, copies=2) as c:
             half = Queries(rows.b, rows.h, rows.row + 64 * c, heads, rows.shift, T, G, 64)

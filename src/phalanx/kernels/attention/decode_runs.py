@@ -84,7 +84,6 @@ class HeadsInTurn:
     factor: Any
     slope: Any
     cap: Any
-    SLACK: float
     same: Any
 
     def capped(self, x):
@@ -100,10 +99,7 @@ class HeadsInTurn:
         for column in px.static_range(period, columns, period):
             highest = px.maximum(highest, x[:, column : column + period])
         new = px.max(px.where(self.same, highest, NOTHING), axis=1) * self.factor
-        if self.SLACK > 0:
-            new = px.where(new <= top + self.SLACK, top, new)
-        else:
-            new = px.maximum(top, new)
+        new = px.where(new <= top + LAZY, top, new)
         base = px.where(new == NOTHING, 0.0, new)
         alpha = px.exp2(top - base)
         p = px.exp2(px.fma(x, self.factor, -base.reshape(rows, 1))).reshape(rows, columns // period, period)
@@ -112,19 +108,18 @@ class HeadsInTurn:
 
 
 @px.func
-def heads_in_turn(factor, slope, cap, SLACK, BM, ROWS, G, HEADS):
+def heads_in_turn(factor, slope, cap, BM, ROWS, G, HEADS):
     """The `HeadsInTurn` of BM rows: ROWS of them for each token, G for each of HEADS KV heads. A period has 8 columns at
     least: as many as a thread's neighbours hold."""
     period = max(8, HEADS)
     heads = (px.arange(BM) % ROWS // G).reshape(BM, 1)
-    return HeadsInTurn(factor, slope, cap, SLACK, heads == (px.arange(period) % HEADS).reshape(1, period))
+    return HeadsInTurn(factor, slope, cap, heads == (px.arange(period) % HEADS).reshape(1, period))
 
 
 @px.kernel(warps=lambda BM: BM // 16 + 1, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def decode_runs(
     Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
-    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0,
-    HINT=None, SLACK=LAZY
+    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0
 ):
     """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
 
@@ -152,7 +147,7 @@ def decode_runs(
                 end = px.minimum(each, first + count)
                 rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
-                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX, HINT)
+                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
                 count, place = count - (end - first), place + (end - first)
                 if place == each * UNITS:
                     b, place = b + 1, 0
@@ -163,9 +158,9 @@ def decode_runs(
             only = only + 1
 
     with px.warps(0, BM // 16):
-        softmax: Any = Softmax(factor, slope, cap, SLACK)
+        softmax: Any = Softmax(factor, slope, cap)
         if HEADS > 1:
-            softmax = heads_in_turn(factor, slope, cap, SLACK, BM, G * HEADS, G, HEADS)
+            softmax = heads_in_turn(factor, slope, cap, BM, G * HEADS, G, HEADS)
         only, turns = -1, 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)

@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.scores import NOTHING, Reach, capped, log_sums, softmax_step
+from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, capped, log_sums, softmax_step
 
 PANEL = 64
 """Columns that pass through registers at once."""
 JOINED = 128
 """Columns that are joined at once."""
-AHEAD = 6
+AHEAD = 4
 """Blocks whose pages are looked up before they are asked for."""
+HINT = "evict_first"
+"""What L2 is told of keys and values: they are read once, or by CTAs side by side. Copies with it bring what they ask for
+and no whole lines of 256 bytes, which cost 6% of the bandwidth."""
 
 
 @px.struct
@@ -141,7 +144,7 @@ def pages_of(TABLE, b, block, BN, PAGE):
 
 
 @px.func
-def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT):
+def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
     """Fills the next stage of a ring with the keys, or values, of one block, columns from `left` on, BOX tokens a copy."""
     size = ring.shape[2]
     with pipe.produce() as stage:
@@ -158,11 +161,11 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT):
 
 
 @px.func
-def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None, AHEAD=AHEAD):
+def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX):
     """The role that fills rings with the blocks of a sequence: (cache, ring, first column, pipe) of each part of a block.
 
-    Pages are looked up AHEAD blocks ahead: behind so many bytes on their way, an entry that is not in L2 takes as long as
-    two blocks.
+    Pages are looked up AHEAD blocks ahead: behind as many bytes as are on their way, an entry of the table that is not in
+    L2 takes as long as two blocks.
     """
     pages: tuple[Any, ...] = ()
     following: tuple[Any, ...] = ()
@@ -175,20 +178,19 @@ def fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT=None, AHEAD=AHEAD):
             following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005
         for part in px.static_range(len(parts)):
             cache, ring, left, pipe = parts[part]
-            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX, HINT)
+            fetch(cache, pages, rows, block, ring, left, pipe, BN, PAGE, BOX)
 
 
 @px.struct
 class Softmax:
     """What makes scores of products: ``cap * tanh(slope * x)``, if there is a cap; then a `factor`, to units of log2.
 
-    With SLACK sums are multiplied by a factor only where a row's maximum has grown by more.
+    Sums are multiplied by a factor only where a row's maximum has grown by more than `LAZY`.
     """
 
     factor: Any
     slope: Any
     cap: Any
-    SLACK: float = 0.0
 
     def capped(self, x):
         """The scores under the cap."""
@@ -198,7 +200,7 @@ class Softmax:
 
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
-        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, self.SLACK)
+        return softmax_step(x, top, sums, self.factor, x.shape[0], x.shape[1], True, LAZY)
 
 
 @px.func
@@ -211,13 +213,13 @@ def scale_of(SCALES, h):
 
 
 @px.func
-def softmax_of(factor, slope, cap, SCALES, h, SLACK):
+def softmax_of(factor, slope, cap, SCALES, h):
     """The `Softmax` for keys of a head that are multiplied by a scale."""
     scale = scale_of(SCALES, h)
     if cap is None:
-        made = Softmax(factor * scale, slope, cap, SLACK)
+        made = Softmax(factor * scale, slope, cap)
     else:
-        made = Softmax(factor, slope * scale, cap, SLACK)
+        made = Softmax(factor, slope * scale, cap)
     return made
 
 
@@ -331,7 +333,7 @@ def attend(q, k, v, keys, values, mine, softmax, turns=None):
         at = values.wait()
         x = mine.masked(softmax.capped(x), v, block, at, True if turns is None else turns.which == 0)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)
         if turns is not None:
             turns.wait(block - mine.first)
         px.wgmma(p.to(v.dtype), v[at], sums)
@@ -386,7 +388,7 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
     for block in range(mine.first, mine.end):
         x = mine.masked(softmax.capped(x), wide_v, block, 0, True)
         p, top, mass, factor = softmax.step(x, top, mass)
-        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=softmax.SLACK > 0)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)
         px.wgmma(p.to(q.dtype), wide_v[0], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:

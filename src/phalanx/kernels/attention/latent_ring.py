@@ -60,7 +60,7 @@ def score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, D
         px.store(handed, p)
         px.store(factors, factor)
         px.fence.async_proxy()
-        sums = sums * factor.reshape(BM, 1)
+        sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)
         px.wgmma(p, k[s][:, 0:HERE], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
@@ -84,7 +84,7 @@ def sum_rest(k, far, handed, factors, hand, mine, HERE, DV):
     for _ in range(mine.first, mine.end):
         with far.consume() as s:
             with hand.consume():
-                sums = sums * px.load(factors).reshape(BM, 1)
+                sums = px.multiply(sums, px.load(factors).reshape(BM, 1), skip_ones=True)
                 sums = px.dot(handed, k[s][:, HERE:DV], sums)
     return sums
 
@@ -92,7 +92,7 @@ def sum_rest(k, far, handed, factors, hand, mine, HERE, DV):
 @px.kernel(warps=12, cluster=lambda C: C, pdl=True)
 def latent_ring(
     Q, K, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, capacity, heads,
-    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0, HINT=None
+    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0
 ):
     """64 rows of queries of one sequence, over the keys that this CTA of C x SPLITS has."""
     assert PAGE == 0 or PAGE % BOX == 0
@@ -114,7 +114,7 @@ def latent_ring(
 
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
         parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE:D], HERE, far))
-        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX, HINT)
+        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX)
         if C > 1:
             px.cluster.sync()
 

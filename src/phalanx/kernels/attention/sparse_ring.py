@@ -91,7 +91,7 @@ class Source:
     def fill(self, X, block, known, ring, left, pipe, there, PAIR):
         """Fills the next stage of a ring with the rows, or boxes, of a block, columns from `left` on.
 
-        `there`, if it is given, gets the tokens of the block.
+        `there`, if it is given, gets 0 for the tokens that there are, and -1 for the others.
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
@@ -99,7 +99,7 @@ class Source:
         stage = pipe.acquire()
         bar, size = pipe.full[stage], ring.shape[2]
         if there is not None:
-            px.store(there[stage], tokens)
+            px.store(there[stage], px.where(tokens >= 0, 0, -1).to(there.dtype))
         if self.BLOCK >= SMALLEST_BOX:
             box = min(self.BLOCK, self.BN)
             for place in px.static_range(0, self.BN, box):
@@ -141,7 +141,7 @@ def sparse_ring(
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
     count, rank = px.cdiv(INDICES.shape[2] * BLOCK, BN), px.cluster.rank()
-    there = px.shared((STAGES, BN), px.i32)
+    there = px.shared((STAGES, BN), px.i16)
     mine = Listed(rank * count // C, (rank + 1) * count // C, there)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
     results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
@@ -177,7 +177,7 @@ def sparse_latent(
     """64 rows of queries that share a list, over a latent cache. With PAIR two CTAs, of 128 rows, gather for each other."""
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
-    there = px.shared((STAGES, BN), px.i32)
+    there = px.shared((STAGES, BN), px.i16)
     mine = Listed(0, px.cdiv(INDICES.shape[2] * BLOCK, BN), there)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
     results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)

@@ -30,21 +30,23 @@ EPILOGUE_COLUMNS = 16
 
 @px.kernel(warps=12, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True)
 def grouped_ring(
-    A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=1, PARTS=2, BIASED=False, ACTIVATION=None
+    A, W, Y, TABLE, BIAS, *, BM=128, BN=256, BK=64, CM=1, CN=2, STAGES=4, BAND=1, PARTS=2, BIASED=False, ACTIVATION=None,
+    TURNED=False,
 ):
     """Y[i] = A[i] @ W[g].T for the rows i of every group g, CM x BM rows by CN x BN columns a cluster.
 
+    With TURNED, for CM = 1, A[i] @ W[g]: the weights lie along the columns of the result, as those of a gradient do.
     The ring is no `px.pipe`, for the reason that `matmul_tiles.Tiles` gives.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     same_rows, same_columns = peers(x, y, CM, CN)
     a = px.shared((STAGES, BM, BK), A.dtype)
-    b = px.shared((STAGES, BN, BK), W.dtype)
+    b = px.shared((STAGES, BK, BN) if TURNED else (STAGES, BN, BK), W.dtype)
     out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
-    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
+    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[2 if TURNED else 1], CN * BN)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
 
@@ -62,10 +64,13 @@ def grouped_ring(
                         A[m : m + high, k : k + BK], a[s][y * high : y * high + high], full[s],
                         multicast=same_rows if CN > 1 else None,
                     )
-                    px.tma.load(
-                        W[group, n : n + wide, k : k + BK], b[s][x * wide : x * wide + wide], full[s],
-                        multicast=same_columns if CM > 1 else None,
-                    )
+                    if TURNED:
+                        px.tma.load(W[group, k : k + BK, n : n + BN], b[s], full[s])
+                    else:
+                        px.tma.load(
+                            W[group, n : n + wide, k : k + BK], b[s][x * wide : x * wide + wide], full[s],
+                            multicast=same_columns if CM > 1 else None,
+                        )
                 ring.advance()
         for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
             empty[ring.stage].wait(ring.parity ^ 1)
@@ -83,7 +88,7 @@ def grouped_ring(
                     for k in range(steps):
                         s = ring.stage
                         full[s].wait(ring.parity)
-                        px.wgmma(a[s][top : top + height], b[s].T, acc, accumulate=k > 0)
+                        px.wgmma(a[s][top : top + height], b[s] if TURNED else b[s].T, acc, accumulate=k > 0)
                         px.wgmma_commit()
                         px.wgmma_wait(1)
                         if k > 0:

@@ -25,20 +25,21 @@ OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
 
 @px.kernel(warps=12, cluster=2, exit_sync=False, pdl=True)
 def expert_ring(
-    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False
+    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False, TURNED=False
 ):
     """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T).
 
+    With TURNED the factor is W[e] itself, whose rows lie along the columns of the result.
     The ring is no `px.pipe`, for the reason that `matmul_tiles.Tiles` gives.
     """
     rank = px.cluster.rank()
     half = BM // 2
     a = px.shared((STAGES, BM, BK), A.dtype)
-    b = px.shared((STAGES, BN, BK), A.dtype)
+    b = px.shared((STAGES, BK, BN) if TURNED else (STAGES, BN, BK), A.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
-    columns = px.cdiv(W.shape[1], 2 * BN)
+    columns = px.cdiv(W.shape[2 if TURNED else 1], 2 * BN)
     total = px.load(TABLE[3, 0]) * columns
     first, step = px.cluster.id(), px.num_blocks(0) // 2
     ring = px.ring(STAGES)
@@ -60,7 +61,10 @@ def expert_ring(
                         px.tma.gather(A, rows, k, mine, full[s], multicast=0b11)
                     else:
                         px.tma.load(A[m : m + half, k : k + BK], mine, full[s], multicast=0b11)
-                    px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
+                    if TURNED:
+                        px.tma.load(W[e, k : k + BK, n : n + BN], b[s], full[s])
+                    else:
+                        px.tma.load(W[e, n : n + BN, k : k + BK], b[s], full[s])
                 ring.advance()
         for _ in range(STAGES):  # the peer's last releases have arrived: no CTA leaves while a signal is on its way to it
             empty[ring.stage].wait(ring.parity ^ 1)
@@ -76,7 +80,7 @@ def expert_ring(
                 for k in range(steps):
                     s = ring.stage
                     full[s].wait(ring.parity)
-                    px.wgmma(a[s][c * half : c * half + half], b[s].T, acc, accumulate=k > 0)
+                    px.wgmma(a[s][c * half : c * half + half], b[s] if TURNED else b[s].T, acc, accumulate=k > 0)
                     px.wgmma_commit()
                     px.wgmma_wait(1)
                     if k > 0:

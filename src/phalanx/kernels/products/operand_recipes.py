@@ -135,14 +135,14 @@ def _packed_recipe(what: str, made: Any, recipe: Recipe, k_axis: int) -> Recipe:
 
 
 def warn(note: str) -> None:
-    """A `CopyWarning` at the line outside this package that led here."""
+    """A `CopyWarning` at the line that led here, outside this package, and outside torch, which may stand between."""
     warnings.warn(note, CopyWarning, stacklevel=_outside())
 
 
 def _outside() -> int:
-    """How many frames up the first one outside this package is, as `warnings.warn` of the caller counts them."""
+    """How many frames up the first one outside these packages is, as `warnings.warn` of the caller counts them."""
     level, frame = 0, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("phalanx."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("phalanx.", "torch.")):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     return level + 1
 

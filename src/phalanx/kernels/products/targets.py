@@ -11,6 +11,7 @@ from phalanx.ir.archs import ARCHS, Feature
 from phalanx.kernels.matrices import refused
 from phalanx.runtime.device.arrays import ArrayInfo
 from phalanx.runtime.device.devices import Device
+from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.targets import named_arch
 
 
@@ -27,9 +28,10 @@ class Target:
 def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> Target:
     """The target of a call with this array: of its GPU; for the simulator the one that `arch` names, or this machine's.
 
-    `blackwell`: the product needs tensor memory. The simulator takes a target that has it; a GPU without is refused.
+    `blackwell`: the product needs tensor memory. The simulator takes a target that has it; a GPU without is refused. A call
+    for its result's shape alone asks no GPU.
     """
-    on_gpu = info.kind == "cuda"
+    on_gpu = info.kind == "cuda" and not is_outlined()
     device = px.device(info.device) if on_gpu else px.device()
     try:
         named = named_arch(arch)

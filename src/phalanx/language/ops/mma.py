@@ -37,8 +37,9 @@ def dot(
     the operands are what `px.wgmma` takes; PTX ``tcgen05.mma`` where there is tensor memory, the agent is 4, 8 or 16 warps
     from a multiple of 4 on and the operands are shared views that `px.tcgen05.mma` takes: an accumulator that only products
     touch inside a loop stays in tensor memory over the loop. Else ``mma.sync`` with operands through ``ldmatrix``;
-    `Compiled.notes` says why. For ``mma.sync`` `a` and `b` are each a shared view (contiguous along any axis) or a
-    register tile, M is a multiple of 16, N of 8, K of 16 bytes; the warps share the rows and columns of the tile. Types as
+    `Compiled.notes` says why. `a` and `b` are each a shared view or a register tile, which goes through shared memory of
+    the compiler's where that is faster: loads of global memory for products become ``cp.async``. For ``mma.sync`` views
+    are contiguous along any axis, M is a multiple of 16, N of 8, K of 16 bytes; the warps share the tile. Types as
     for `px.wgmma`; without `acc` the product alone. Only `wgmma` needs a ``px.fence.async_proxy`` between ordinary stores
     to the operands and the product. With `scale_a` (M, K / block) and `scale_b` (N, K / block), shared views or register
     tiles, each block of a row of `a` and of a column of `b` is multiplied by its factor first (sm_120a and sm_121a, PTX

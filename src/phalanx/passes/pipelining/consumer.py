@@ -10,7 +10,7 @@ import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
 from phalanx.ir.ops.control import For, Sync
-from phalanx.ir.ops.memory import Load
+from phalanx.ir.ops.memory import FenceAsyncProxy, Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
@@ -29,6 +29,7 @@ from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence
 
+FENCE = "what threads copied is seen by the tensor cores"
 APART = "zeros for a loop without steps are made apart, not chosen element by element"
 
 
@@ -116,6 +117,8 @@ class Consumer:
         """Waits for a stage; what registers need of it is loaded, and then nobody else reads it but products."""
         code = LoopCode(ring.loads[0].load.loc)
         stage = self.stages[ring] = ring.take(code)
+        if ring.flows and any(self._reads_itself(op) for item in ring.loads for op in item.products):
+            code.ops.append(FenceAsyncProxy("cta", FENCE, loc=code.loc))  # the threads that wrote it could not put one
         for item in ring.loads:
             if item.in_registers:
                 fill = Const(0, ScalarType(item.view.dtype))  # nothing is outside the stage
@@ -123,6 +126,10 @@ class Consumer:
         if not any(item.products for item in ring.loads):
             ring.release(code, stage)
         return code.ops
+
+    def _reads_itself(self, op: Op) -> bool:
+        """Whether the tensor cores read the operands of a product from shared memory, not threads for them."""
+        return op in self.products.found and self.products.found[op].along is not None
 
     # Products.
 

@@ -8,6 +8,7 @@ from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterLoad
 from phalanx.ir.ops.control import Continue, For, Leave, Scope
+from phalanx.ir.ops.cp_async import CpAsyncCommit, CpAsyncLoad
 from phalanx.ir.ops.mbarrier import Arrive, Transaction
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
 from phalanx.ir.ops.tile import Cast
@@ -78,6 +79,12 @@ class Producer:
             for item in ring.loads:
                 self.copy(copies, ring, item, stage, full)
             code.ops.append(Transaction(full, Block(tuple(copies.ops)), loc=code.loc))
+        elif ring.flows:
+            for item in ring.loads:
+                view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
+                moved = Value(TileType(item.shape, item.view.dtype), item.view.array.name)
+                code.ops.append(CpAsyncLoad(view, tile, moved, loc=item.load.loc))
+            code.ops.append(CpAsyncCommit(full, loc=code.loc))
         else:
             for item in ring.loads:
                 self.by_threads(code, item, ring.tile(item, stage))

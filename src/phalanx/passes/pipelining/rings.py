@@ -14,6 +14,7 @@ from phalanx.ir.ops.tile import Cast, Select
 from phalanx.ir.types import I32
 from phalanx.ir.values import Const, Value, Var
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer, SharedView
+from phalanx.passes.operand_copies import can_be_copied
 from phalanx.passes.pipelining.staging import Path, Staged
 from phalanx.passes.rank_code import LoopCode
 
@@ -38,6 +39,11 @@ class Ring:
     def path(self) -> Path:
         """How its loads come."""
         return self.loads[0].path
+
+    @property
+    def flows(self) -> bool:
+        """Whether threads begin its copies and do not wait for them: several stages are on their way at a time."""
+        return self.path is Path.THREADS and all(can_be_copied(item.view, item.load.fill) for item in self.loads)
 
     def tile(self, staged: Staged, stage: Value) -> SharedView:
         """The tile of a load in a stage."""

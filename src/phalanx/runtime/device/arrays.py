@@ -454,7 +454,8 @@ def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
         if _KINDS[type(x)] is _TORCH and x.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise Error(
                 f"{name} requires grad, and px.kernels computes no gradients: this one would be lost",
-                location=caller_location(), remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
+                location=caller_location(),
+                remedy=f"px.torch has this with gradients; or call it under torch.no_grad(), or pass {name}.detach()",
             )
 
 

@@ -207,14 +207,18 @@ class Launcher:
         """Launch if the arguments have the dtypes, shapes, strides and alignments of the last launch's.
 
         Otherwise do nothing and return False. So a dispatcher can ask its last launcher first, and
-        needs to find out which compiled kernel the arguments take only after a False.
+        needs to find out which compiled kernel the arguments take only after a False. Arguments of another device, or
+        of the host, give a False, too: they are launched, or simulated, by another.
         """
         with self._lock:
             values = self._match(args)
             if values is None:
                 return False
             if values != self._values:
-                self._rewrite(values, args)
+                try:
+                    self._rewrite(values, args)
+                except Error:
+                    return False
             if stream is None and self._torch_stream is not None:  # the common case of _submit, without the call
                 stream = self._torch_stream(self.device)
                 if stream == self._stream and grid == self._grid and debug == self._debug:

@@ -33,8 +33,8 @@ def rotated(x: Any, cos: Any, sin: Any) -> Any:
 class Attention(torch.nn.Module):
     """Causal self-attention of (batch, length, dim): projections, rotation, attention and projection.
 
-    `heads` query heads share `kv_heads` heads of keys and values. `head_dim` is 64, 96 or 128 for training, by default
-    ``dim // heads``. bf16 or f16, or any type under autocast. `forward(x, rope)` takes `rotations`, or None.
+    `heads` query heads share `kv_heads` heads of keys and values. `head_dim`, by default ``dim // heads``, is one that
+    `attention` takes. bf16 or f16, or any type under autocast. `forward(x, rope)` takes `rotations`, or None.
     Example: ``px.torch.nn.Attention(512, 8, kv_heads=2)``.
     """
 
