@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from phalanx.ir.core import Block, Op, map_blocks
-from phalanx.ir.ops.control import For, Sync
+from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.tile import Empty
@@ -27,10 +27,8 @@ from phalanx.passes.pipelining.rotated import Rotated
 from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
-from phalanx.passes.resident_accumulators import Residence
 
 FENCE = "what threads copied is seen by the tensor cores"
-APART = "zeros for a loop without steps are made apart, not chosen element by element"
 
 
 class Consumer:
@@ -52,15 +50,6 @@ class Consumer:
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
         self.flying = {op: flight for flight in flights.values() for op in flight.products}
-        self.hollow: dict[Op, Value] = {}
-        """What made zeros that the first product of a loop need not add to."""
-        self.begins: set[Op] = set()
-        for flight in flights.values():
-            for home in flight.residences:
-                if self._needs_no_zeros(home):
-                    assert home.zeros is not None and home.zeros.defines is not None
-                    self.hollow[home.zeros] = home.zeros.defines
-                    self.begins.add(min(home.products, key=places.order.__getitem__))
         self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
@@ -82,9 +71,6 @@ class Consumer:
                 break
             if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
                 continue
-            if op in self.hollow:
-                out.append(Empty(self.hollow[op], loc=op.loc))
-                continue
             if op in self.kept.buffers:
                 out += self.kept.store(op)
                 continue
@@ -99,13 +85,6 @@ class Consumer:
                 if any(item.loop is op for item in self.leaving.values()):
                     out.append(all_gone(op))
         return Block(tuple(out))
-
-    def _needs_no_zeros(self, home: Residence) -> bool:
-        """Whether the zeros that an accumulator begins with are its loop's alone."""
-        zeros = home.zeros
-        if zeros is None or home.start is None or zeros.defines is None or zeros not in self.places.home:
-            return False
-        return self.places.readers.get(zeros.defines) == [home.start]
 
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""
@@ -158,9 +137,7 @@ class Consumer:
             acc = Value(what.result.type, what.result.name)
             code.ops.append(Empty(acc, loc=op.loc))
         raw = Value(what.result.type, what.result.name)
-        adds: Value = Const(what.acc is not None, BOOL)
-        if op in self.begins:
-            adds = code.compare("ne", self.flying[op].loop.index, self.flying[op].loop.start, "later")
+        adds = Const(what.acc is not None, BOOL)
         flight = self.flying.get(op)
         acc = self.raw.get(acc, acc)
         code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
@@ -207,20 +184,8 @@ class Consumer:
         if ran is None:
             after.ops += give_back.ops
         else:
-            after.branch(ran, give_back, self._zeros(flight, loop))
+            after.branch(ran, give_back)
         return [*before.ops, plain, *after.ops]
-
-    def _zeros(self, flight: Flight, loop: For) -> LoopCode:
-        """Accumulators that a first product would begin are zeros where there is none."""
-        code = LoopCode(loop.loc)
-        for home in flight.residences:
-            if home.zeros in self.hollow:
-                zeros = Value(home.var.type, home.var.name)
-                code.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
-                code.assign(home.var, zeros)
-        if code.ops:
-            code.ops.insert(0, Sync(APART, loc=loop.loc))
-        return code
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""

@@ -25,11 +25,10 @@ from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.rank_code import LoopCode
 
-MOST_BYTES = 16384
-"""Of a part of a tile: there are two buffers, one that is being filled and one that the copy engine reads."""
+MOST_BYTES = 32768
+"""Of the buffer that a tile leaves through: what is larger goes in parts. Two smaller ones in turn took longer."""
 WHOLE_BYTES = 65536
 """Of a tile that goes as a whole, where threads hold neither whole rows nor whole columns of it (tensor memory)."""
-BUFFERS = 2
 NARROWEST = 128
 """Bytes of a row of a part: what the copy engine stores at a time."""
 FENCE = "what threads wrote is seen by the copy engine"
@@ -57,15 +56,9 @@ class Leaving:
         return self.view.shape[1] // self.columns
 
     @property
-    def buffers(self) -> int:
-        """How many buffers the parts take in turn."""
-        small = self.shape[0] * self.columns * self.view.dtype.itemsize <= MOST_BYTES
-        return BUFFERS if small and self.parts % BUFFERS == 0 else 1
-
-    @property
     def nbytes(self) -> int:
-        """The bytes of all buffers."""
-        return self.buffers * self.shape[0] * self.columns * self.view.dtype.itemsize
+        """The bytes of a part."""
+        return self.shape[0] * self.columns * self.view.dtype.itemsize
 
 
 def find_leaving(
@@ -121,7 +114,7 @@ def _columns(view: GlobalView, most: int) -> int | None:
     item = view.dtype.itemsize
     while rows * columns * item > most and columns * item % (2 * NARROWEST) == 0:
         columns //= 2
-    return columns if rows * columns * item <= max(most, BUFFERS * MOST_BYTES) else None
+    return columns if rows * columns * item <= most else None
 
 
 def leave(item: Leaving) -> list[Op]:
@@ -132,11 +125,9 @@ def leave(item: Leaving) -> list[Op]:
     rows, width = item.shape
     zero = Const(0, I32)
     column = view.kept[1]
-    for number, start in enumerate(range(0, view.shape[1], width)):
-        own = Const(number % item.buffers, I32)
-        out = SharedView(buffer, (own, zero, zero), (1, *item.shape), (1, 2))
-        if item.buffers == 1:
-            code.ops.append(TmaWait(0, True, loc=loc))
+    out = SharedView(buffer, (zero, zero), item.shape, (0, 1))
+    for start in range(0, view.shape[1], width):
+        code.ops.append(TmaWait(0, True, loc=loc))
         part = value
         if width != view.shape[1]:
             part = Value(TileType((rows, width), value.type.dtype), value.name)
@@ -149,8 +140,6 @@ def leave(item: Leaving) -> list[Op]:
             offsets=tuple(offset if axis == column else o for axis, o in enumerate(view.offsets)),
             extents=tuple(width if axis == column else e for axis, e in enumerate(view.extents)),
         )
-        if item.buffers > 1:  # before the threads meet: then the other buffer is free, and they need not meet again
-            code.ops.append(TmaWait(0, True, loc=loc))
         code.ops += [TmaStore(out, region, loc=loc), TmaCommit(loc=loc)]
     return code.ops
 

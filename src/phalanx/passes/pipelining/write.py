@@ -125,7 +125,7 @@ class _Writer:
         leaving = self._leaving()
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
-            item.buffer = SharedBuffer(name, (item.buffers, *item.shape), item.view.dtype, item.op.loc)
+            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
         try:
