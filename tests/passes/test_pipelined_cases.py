@@ -70,6 +70,23 @@ def skipped_by_rank(A, B, C, *, BM=64, BN=32, BK=32):
     px.store(C[m : m + BM, n : n + BN], acc)
 
 
+@px.kernel(warps=4, cluster=2)
+def left_by_rank(A, B, C, *, BM=64, BN=32, BK=32, CARRIED=False):
+    """One CTA goes on to the next step before a load; with CARRIED, by a number that only the other counts."""
+    m, n, seen = px.block_id(0) * BM, px.block_id(1) * BN, 0
+    acc = px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        if not CARRIED:
+            if px.cluster.rank() == k // BK % 2:
+                continue
+        else:
+            if px.cluster.rank() == 0:
+                seen = seen + 1
+        if seen < 2:
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+    px.store(C[m : m + BM, n : n + BN], acc)
+
+
 @px.kernel(warps=4)
 def with_continue(A, B, C, flag, *, BM=64, BN=32, BK=32, PRODUCER=True):
     m, n = px.block_id(0) * BM, px.block_id(1) * BN
@@ -220,6 +237,14 @@ def test_a_cta_of_a_cluster_leaves_a_load_out(k: int) -> None:
     step, rank = np.arange(k) // 32, np.arange(128)[:, None] // 64
     chosen = np.where((step + rank) % 2 == 0, wide(a), 0)
     agree(skipped_by_rank, (2, 1), [a, b, c], {2: chosen @ wide(b).T})
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_a_cta_of_a_cluster_leaves_a_step_early(carried: bool) -> None:
+    a, b, c = factors(128, 32, 160)
+    step, rank = np.arange(160) // 32, np.arange(128)[:, None] // 64
+    kept = (rank == 1) | (step < 1) if carried else step % 2 != rank
+    agree(left_by_rank, (2, 1), [a, b, c], {2: np.where(kept, wide(a), 0) @ wide(b).T}, CARRIED=carried)
 
 
 @pytest.mark.parametrize("producer", [True, False])

@@ -12,7 +12,7 @@ from phalanx.analysis.ranks import Evaluator
 from phalanx.ir.core import Function, Op, content_fields
 from phalanx.ir.effects import Mode
 from phalanx.ir.ops.cluster import coordinates
-from phalanx.ir.ops.control import For, If, ReadVar, While
+from phalanx.ir.ops.control import Break, Continue, For, If, Leave, ReadVar, Scope, While
 from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.values import Const, Param, Value, Var
 
@@ -26,6 +26,7 @@ class AcrossRanks:
         self.ranks = range(function.cluster_size)
         self.evaluators = [Evaluator(function, rank) for rank in self.ranks]
         self.facts = self.evaluators[0].facts
+        self.exits = [op for op in function.walk() if isinstance(op, Break | Continue | Leave)]
         self.known: dict[tuple[Value, int], Hashable] = {}
         self.written = {
             access.region.memory for effects in self.facts.effects.values() for access in effects.accesses
@@ -40,6 +41,14 @@ class AcrossRanks:
         if isinstance(op, While):
             return any(inner.draw is not None for inner in op.test) or self.uniform(op.cond)
         return all(self.uniform(value) for value in op.operands()) if isinstance(op, For | If) else True
+
+    def unlike(self, op: Op) -> Op | None:
+        """What may bring CTAs of the cluster to an instruction unequally often: a loop or a branch around it, or around an
+        exit to the end of something that holds it; None where nothing does."""
+        holders = [outer.label for outer in self.around[op] if isinstance(outer, For | While | Scope)]
+        exits = [leaving for leaving in self.exits if any(leaving.label is label for label in holders)]
+        ways = (outer for place in (op, *exits) for outer in self.around[place])
+        return next((outer for outer in ways if not self.alike(outer)), None)
 
     def uniform(self, value: Value) -> bool:
         """Whether a value is the same in all CTAs of the cluster."""
@@ -65,7 +74,7 @@ class AcrossRanks:
             for var, writes in self.facts.assigns.items():
                 if var in self.own:
                     continue
-                if not all(self.uniform(write.value) and all(map(self.alike, self.around[write])) for write in writes):
+                if not all(self.uniform(write.value) and self.unlike(write) is None for write in writes):
                     self.own.add(var)
                     found = True
 

@@ -38,7 +38,7 @@ def sharing(places: Places, values: AcrossRanks, item: Staged) -> Shared | str:
         return "only the copy engine sends to several CTAs"
     if len({mask.bit_count() for mask in masks}) > 1:
         return "not all CTAs have it in common with as many others"
-    unlike = next((op for op in places.around[item.load] if not values.alike(op)), None)
+    unlike = values.unlike(item.load)
     if unlike is not None:
         what = "trip counts" if isinstance(unlike, For | While) else "conditions"
         return f"{what} at {unlike.loc.short} are not provably the same in all CTAs of the cluster"
