@@ -115,6 +115,8 @@ def same(ours: Any, wanted: Any) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_two_dynamic_sizes(name: str) -> None:
     """One graph serves both pairs of sizes."""
+    if name == "quantize" and not hasattr(torch, "float8_e8m0fnu"):
+        pytest.skip(f"torch {torch.__version__} has no float8_e8m0fnu")
     call, make, axes = CALLS[name]
     graphs: list[Any] = []
 

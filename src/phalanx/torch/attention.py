@@ -9,7 +9,7 @@ import torch
 from phalanx import kernels
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.attention.backward_config import DIMS
-from phalanx.torch.calls import first_axis, nothing, refuse_config
+from phalanx.torch.calls import NUMBERS, first_axis, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_plain, is_recorded
 
@@ -138,7 +138,7 @@ def _attention(
 
 def _apart(scale: Any) -> tuple[Any, float | None]:
     """A scale as a tensor, or as a number."""
-    return (None, float(scale)) if isinstance(scale, int | float) else (scale, None)
+    return (None, float(scale)) if isinstance(scale, NUMBERS) else (scale, None)
 
 
 def attention(

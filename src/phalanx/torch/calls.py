@@ -9,6 +9,9 @@ import torch
 
 from phalanx.errors import Error, caller_location
 
+NUMBERS = (int, float)
+"""Scales that are no tensors. A tuple: torch 2.6 traces no ``int | float``."""
+
 
 def refuse_config(config: Any) -> None:
     """A configuration is no argument of an operator: it is refused where a call has to go through torch's dispatcher."""
@@ -57,4 +60,4 @@ def _require_shared(axes: tuple[int | None, ...]) -> None:
         )
 
 
-__all__ = ["as_sizes", "batched_alike", "first_axis", "nothing", "refuse_config"]
+__all__ = ["NUMBERS", "as_sizes", "batched_alike", "first_axis", "nothing", "refuse_config"]

@@ -10,7 +10,7 @@ from phalanx import kernels
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.products.activations_backward import activated, activation_backward
 from phalanx.kernels.rowwise.column_sums import column_sums
-from phalanx.torch.calls import batched_alike, refuse_config
+from phalanx.torch.calls import NUMBERS, batched_alike, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_plain, is_recorded
 
@@ -181,11 +181,11 @@ def _numbers_apart(scale_a: Any, scale_b: Any, tensor_scale: Any) -> tuple[Any, 
     factor = None
     tensors = []
     for scale in (scale_a, scale_b):
-        is_number = isinstance(scale, int | float)
+        is_number = isinstance(scale, NUMBERS)
         if is_number:
             factor = float(scale) * (1.0 if factor is None else factor)
         tensors.append(None if is_number else scale)
-    if isinstance(tensor_scale, int | float):
+    if isinstance(tensor_scale, NUMBERS):
         return *tensors, None, factor, float(tensor_scale)
     return *tensors, tensor_scale, factor, None
 
