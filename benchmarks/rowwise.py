@@ -20,8 +20,9 @@ from rowwise_common import SIZES, Run, alternate, shown
 
 import phalanx as px
 from phalanx.kernels.rowwise.norms import choose_centered, ring_for
-from phalanx.kernels.rowwise.rows import RowConfig, choose_for
+from phalanx.kernels.rowwise.rows import RowConfig, places
 from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.kernels.rowwise.stream import NORM, READ_ONLY, SOFTMAX, StreamConfig, stream_for
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")
@@ -51,13 +52,15 @@ class Work:
             return kernels.layer_norm(self.x, self.w, self.b, EPS)
         return kernels.cross_entropy(self.x, self.targets, reduction="none")
 
-    def config(self) -> RowConfig | RingConfig:
+    def config(self) -> RowConfig | RingConfig | StreamConfig:
         """What the library chooses for it."""
         vectors = {"rms_norm": (self.w,), "layer_norm": (self.w, self.b)}.get(self.kind)
-        ring = ring_for(self.x, *vectors) if vectors else None
-        if ring is None and self.kind == "layer_norm":
+        kind = NORM if vectors else READ_ONLY if self.kind == "cross_entropy" else SOFTMAX
+        found = (ring_for(self.x, *vectors) if vectors else None) or stream_for(self.x, kind)
+        if found is None and self.kind == "layer_norm":
             return choose_centered(self.x)
-        return ring or choose_for(self.x, weighted=self.kind == "rms_norm")
+        options = {"weighted": self.kind == "rms_norm", "reads": self.kind == "cross_entropy"}
+        return found or places(self.x, None, **options)[2]
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

@@ -10,10 +10,11 @@ import machine
 
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.kernels.rowwise.stream import StreamConfig
 from phalanx.runtime.device.timing import Mode, take_turns
 
 SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
-Config = RowConfig | RingConfig
+Config = RowConfig | RingConfig | StreamConfig
 Run = Callable[[], Any]
 
 
@@ -22,6 +23,10 @@ def shown(config: Config) -> str:
     if isinstance(config, RowConfig):
         shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
         flags = {"once": config.once, "ahead": config.ahead}
+    elif isinstance(config, StreamConfig):
+        shape = f"stream C{config.cluster} W{config.warps} S{config.stages}x{config.step} K{config.kept} G{config.group}"
+        shape += f" B{config.per_sm}"
+        flags = {"once": config.once, "streamed": config.streamed}
     else:
         shape = f"ring C{config.cluster} W{config.warps} P{config.parts} B{config.per_sm} S{config.stages}x{config.step}"
         shape += f" {config.weights}"

@@ -171,13 +171,13 @@ def build(trial: Trial) -> str:
         launch, args = norm_ring[config.cluster], (x, w, w if centered else None, x, EPS)
         constants |= {"CENTERED": centered, "MASKED": masked}
     elif trial.kind == "softmax":
-        launch, args = softmax_rows[config.grid(trial.rows)], (x, x)
+        launch, args = softmax_rows[config.grid(trial.rows)], (x, None, x, None, None, None, None)
         constants |= {"LOG": False}
     elif centered:
-        launch, args = layer_norm_rows[config.grid(trial.rows)], (x, w, w, x, EPS)
+        launch, args = layer_norm_rows[config.grid(trial.rows)], (x, w, w, x, EPS, None)
         constants |= {"AHEAD": config.ahead, "MASKED": masked}
     else:
-        launch, args = rms_norm_rows[config.grid(trial.rows)], (x, w, x, EPS)
+        launch, args = rms_norm_rows[config.grid(trial.rows)], (x, None, w, x, EPS, None)
         constants |= {"AHEAD": config.ahead}
     try:
         made = px.compile(launch, *args, arch=ARCH, **constants)

@@ -149,12 +149,17 @@ def _exchange(name: str, update: str, ctype: str, place: str, start: str) -> str
 
 
 def _vector_addition(name: str) -> str | None:
-    """Two or four neighbours at once, which lie at a multiple of their size."""
-    match = re.fullmatch(r"reduce_add_f32_global_v([24])", name)
+    """Up to 16 bytes of neighbours at once, which lie at a multiple of their size."""
+    match = re.fullmatch(r"reduce_add_(f32|f16|bf16)_global_v([248])", name)
     if not match:
         return None
-    body = f"float* q = px_aligned<float>(p, {4 * int(match[1])}); for (int j = 0; j < {match[1]}; ++j) q[j] += x[j];"
-    return f"static inline void {name}(float* p, const float* x) {{ {body} }}"
+    ctype, size = {"f32": ("float", 4), "f16": ("px_f16", 2), "bf16": ("px_bf16", 2)}[match[1]]
+    add = {
+        "f32": "q[j] += x[j];", "f16": "q[j] = px_half_of(px_half_value(q[j]) + px_half_value(x[j]));",
+        "bf16": "q[j] = px_bfloat_of(px_bfloat_value(q[j]) + px_bfloat_value(x[j]));",
+    }[match[1]]
+    body = f"{ctype}* q = px_aligned<{ctype}>(p, {size * int(match[2])}); for (int j = 0; j < {match[2]}; ++j) {add}"
+    return f"static inline void {name}({ctype}* p, const {ctype}* x) {{ {body} }}"
 
 
 FAMILIES: list[Callable[[str], str | None]] = [_atomic, _vector_addition]

@@ -48,8 +48,18 @@ _RULES = {
     r"cp_async_bulk_global_shared(?P<hint>_cache_hint)?": (
         "(void* d, unsigned s, unsigned n{policy}) {{ px_bulk_out(d, s, n); }}"
     ),
+    r"cp_reduce_async_bulk_global_shared_add_(?P<added>\w+?)(?P<hint>_cache_hint)?": (
+        "(void* d, unsigned s, unsigned n{policy}) {{ px_bulk_fold(d, s, n, sizeof({ctype}), [](void* p, const void* x) "
+        "{{ reduce_add_{added}_global(({ctype}*)p, *(const {ctype}*)x); }}); }}"
+    ),
     r"cp_async_bulk_wait_group(_read)?_\d+": "() {{ px_land_all(); }}",
 }
+
+
+_CTYPES = {
+    "f64": "double", "f32": "float", "u64": "unsigned long long", "i32": "int", "u32": "unsigned", "f16": "px_f16",
+    "bf16": "px_bf16",
+}  # fmt: skip
 
 
 def _family(name: str) -> str | None:
@@ -67,6 +77,8 @@ def _family(name: str) -> str | None:
             to="ctas" if multicast else "PX_HERE",
             policy=", unsigned long long" * bool(parts.get("hint")),
             by=parts.get("by") or "",
+            added=parts.get("added") or "",
+            ctype=_CTYPES.get(parts.get("added") or "", ""),
         )
     return None
 

@@ -13,7 +13,7 @@ from phalanx.cuda.lower.copies import Copies, plan_copies
 from phalanx.cuda.plan import Box
 from phalanx.errors import Error
 from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
-from phalanx.ir.types import I32, ArrayType, bf16
+from phalanx.ir.types import I32, ArrayType, bf16, i32
 from phalanx.layouts import SharedLayout
 
 
@@ -107,7 +107,7 @@ def test_the_odd_end_of_a_run_is_named_in_the_reason() -> None:
     assert load.reason.endswith("of 4004 bytes from a multiple of 16 bytes, the last 4 by ordinary accesses")
 
 
-def test_multicast_and_reductions_of_runs_use_descriptors() -> None:
+def test_multicast_of_runs_uses_descriptors_and_additions_need_none() -> None:
     @px.kernel(cluster=2)
     def both(X, Y):
         s = px.shared(256, px.f32)
@@ -119,7 +119,19 @@ def test_multicast_and_reductions_of_runs_use_descriptors() -> None:
         px.tma.reduce(s, Y[0:256], "add")
 
     _, plans = copies_of(both, array(1), array(1))
-    assert [plan.path for plan in plans] == ["tensor", "tensor"]
+    assert [plan.path for plan in plans] == ["tensor", "bulk"]
+
+
+def test_other_reductions_of_runs_use_descriptors() -> None:
+    @px.kernel
+    def largest(Y):
+        s = px.shared(256, px.i32)
+        px.store(s, 1)
+        px.fence.async_proxy()
+        px.tma.reduce(s, Y[0:256], "max")
+
+    _, (plan,) = copies_of(largest, ArrayType(1, i32, True, True))
+    assert plan.path == "tensor"
 
 
 def test_a_prefetch_needs_no_shared_memory() -> None:

@@ -14,6 +14,9 @@ from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.stream_norms import norm_stream
+from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 
@@ -27,11 +30,12 @@ def config(name: str, cluster: int, warps: int, parts: int, shared: int) -> RowC
     return RowConfig(cluster, warps, 1, 32 * warps * 16 // np.dtype(TYPES[name]).itemsize, parts, shared)
 
 
-def run(kernel: Any, chosen: RowConfig, args: list[Any], out: int, **constants: Any) -> np.ndarray:
+def run(kernel: Any, chosen: RowConfig | StreamConfig, args: list[Any], out: int, **constants: Any) -> np.ndarray:
     """What the text gives on the CPU; the simulator must give nearly the same."""
     simulated = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
-    kernel[chosen.grid(ROWS)](*simulated, **chosen.constants(), **constants)
-    run_cluster(kernel, chosen.grid(ROWS), *args, **chosen.constants(), **constants)
+    grid = chosen.grid(ROWS) if isinstance(chosen, RowConfig) else 2 * chosen.cluster
+    kernel[grid](*simulated, **chosen.constants(), **constants)
+    run_cluster(kernel, grid, *args, **chosen.constants(), **constants)
     got, want = (np.asarray(arrays[out]).astype(np.float64) for arrays in (args, simulated))
     tolerance = 2**-7 if args[out].dtype.itemsize == 2 else 1e-5
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
@@ -54,19 +58,80 @@ def test_text_gives_what_numpy_gives(
     logarithm = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
     y = np.zeros_like(x)
     if kind in ("softmax", "log_softmax"):
-        got = run(softmax_rows, chosen, [x, y], 1, LOG=kind == "log_softmax")
+        got = run(softmax_rows, chosen, [x, None, y, None, None, None, None], 2, LOG=kind == "log_softmax")
         want = logarithm if kind == "log_softmax" else np.exp(logarithm)
     elif kind == "rms_norm":
-        got = run(rms_norm_rows, chosen, [x, w, y, 1e-6], 2, AHEAD=True)
+        got = run(rms_norm_rows, chosen, [x, None, w, y, 1e-6, None], 3, AHEAD=True)
         want = exact / np.sqrt((exact**2).mean(1, keepdims=True) + 1e-6) * w.astype(np.float64)
     elif kind == "layer_norm":
-        got = run(layer_norm_rows, chosen, [x, w, b, y, 1e-5], 3, AHEAD=missing == 0, MASKED=missing > 0)
+        got = run(layer_norm_rows, chosen, [x, w, b, y, 1e-5, None], 3, AHEAD=missing == 0, MASKED=missing > 0)
         apart = exact - exact.mean(1, keepdims=True)
         scale = 1 / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5)
         want = apart * scale * w.astype(np.float64) + b.astype(np.float64)
     else:
         targets = rng.integers(0, columns, ROWS)
-        got = run(cross_entropy_rows, chosen, [x, targets, np.zeros(ROWS, np.float32), -100], 2)
+        got = run(cross_entropy_rows, chosen, [x, targets, np.zeros(ROWS, np.float32), None, None, -100, None], 2)
         want = -logarithm[np.arange(ROWS), targets]
     tolerance = 2**-6 if name == "bf16" else 2e-5
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+RUNS = [
+    ("bf16", RowConfig(1, 2, 4, 256, 2), 301), ("f32", RowConfig(2, 2, 1, 256, 2), 801),
+    ("bf16", RowConfig(2, 2, 1, 512, 2), 1203),
+]  # fmt: skip
+STREAMS = [("bf16", StreamConfig(2, 2, 1, 5, 2), 2803), ("f32", StreamConfig(1, 2, 2, 5, 1, 2), 1100)]
+"""Rows that begin anywhere, of one run of memory: in registers, and chunk by chunk."""
+
+
+@pytest.mark.share(5)
+@pytest.mark.parametrize("kind", ("softmax", "rms_norm", "layer_norm", "gradient", "add"))
+@pytest.mark.parametrize("name, chosen, columns", [*RUNS, *STREAMS], ids=["warps", "f32", "cluster", "stream", "pairs"])
+def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfig | StreamConfig, columns: int) -> None:
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((ROWS, columns)) + 20).astype(TYPES[name])
+    w, b = rng.standard_normal((2, columns)).astype(TYPES[name])
+    exact, flat, y = x.astype(np.float64), x.reshape(-1), np.zeros(x.size, x.dtype)
+    weights, biases = w.astype(np.float64), b.astype(np.float64)
+    streams = isinstance(chosen, StreamConfig)
+    shifted = exact - exact.max(1, keepdims=True)
+    probability = np.exp(shifted) / np.exp(shifted).sum(1, keepdims=True)
+    if kind == "softmax":
+        if streams:
+            got = run(softmax_stream, chosen, [flat, y, columns, ROWS], 1)
+        else:
+            got = run(softmax_rows, chosen, [flat, None, y, None, None, None, columns], 2)
+        want = probability
+    elif kind == "rms_norm":
+        if streams:
+            got = run(norm_stream, chosen, [flat, w, None, y, 1e-6, columns, ROWS], 3, EVEN=columns % 4 == 0)
+        else:
+            got = run(rms_norm_rows, chosen, [flat, None, w, y, 1e-6, columns], 3)
+        want = exact / np.sqrt((exact**2).mean(1, keepdims=True) + 1e-6) * weights
+    elif kind == "layer_norm":
+        if streams:
+            got = run(norm_stream, chosen, [flat, w, b, y, 1e-5, columns, ROWS], 3, CENTERED=True)
+        else:
+            got = run(layer_norm_rows, chosen, [flat, w, b, y, 1e-5, columns], 3)
+        apart = exact - exact.mean(1, keepdims=True)
+        want = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5) * weights + biases
+    elif kind == "gradient":
+        targets, losses = rng.integers(0, columns, ROWS), np.zeros(ROWS, np.float32)
+        if streams:
+            got = run(cross_entropy_stream, chosen, [flat, targets, losses, -100, columns, ROWS], 2)
+            want = -np.log(probability[np.arange(ROWS), targets])
+        else:
+            two = np.array([2.0], np.float32)
+            got = run(cross_entropy_rows, chosen, [flat, targets, losses, flat, two, -100, columns], 3)
+            want = probability
+            want[np.arange(ROWS), targets] -= 1
+            want /= 2
+    else:
+        if streams:
+            return  # sums of two arrays are computed in registers alone
+        other = rng.standard_normal(x.size).astype(x.dtype)
+        total = (exact.reshape(-1) + other.astype(np.float64)).astype(x.dtype).astype(np.float64).reshape(x.shape)
+        got = run(rms_norm_rows, chosen, [flat, other, w, y, 1e-6, columns], 3)
+        want = total / np.sqrt((total**2).mean(1, keepdims=True) + 1e-6) * weights
+    tolerance = 2**-6 if name == "bf16" else 2e-5
+    np.testing.assert_allclose(got.reshape(want.shape), want, rtol=tolerance, atol=tolerance)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import host_cuda
 import phalanx as px
 from copy_kernels import hinted
 from cuda_text import body, compiles, module_of
 from front import array
+from host_cluster import run_cluster
 from phalanx.cuda.ops.tma import tensor_load, tensor_store
-from phalanx.ir.types import I32, I64
+from phalanx.ir.types import I32, I64, ArrayType, i32
+from phalanx.runtime.device.arrays import numpy_dtype
 
 
 def test_mnemonics_are_built_from_modifiers() -> None:
@@ -61,12 +65,35 @@ def rank5(X, Y):
     px.tma.prefetch(X[i : i + 2, 0:2, 0:2, 0:4, 4:68])
 
 
-def test_a_run_through_a_descriptor() -> None:
+def test_a_run_through_a_descriptor_and_added_without() -> None:
     types = (array(1), array(1))
     text = body(module_of(rank1, types))
     assert "ptx::cp_async_bulk_tensor_1d_shared_global_multicast(s_addr, &X_map, " in text
-    assert "ptx::cp_reduce_async_bulk_tensor_1d_global_shared_add(&Y_map, " in text
+    assert "ptx::bulk_add_f32(Y.data + " in text
     compiles(rank1, types)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "u32", "u64", "f64"])
+def test_runs_of_every_type_are_added(dtype: str) -> None:
+    @px.kernel(warps=1)
+    def add(X, Y, *, N=67):
+        s = px.shared((N,), X.dtype)
+        px.store(s, px.load(X[0:N]))
+        px.fence.async_proxy()
+        px.tma.reduce(s, Y[0:N], "add")
+        px.tma.commit()
+        px.tma.wait(0)
+
+    x = np.arange(67).astype(numpy_dtype(dtype))
+    y = x.copy()
+    made = px.compile(add[1], px.spec((67,), getattr(px, dtype)), px.spec((67,), getattr(px, dtype)), arch="sm_90a")
+    assert "cp.reduce.async.bulk.global.shared::cta.bulk_group.add." in made.ptx
+    add[3](x, y)
+    assert (y.astype(np.float64) == 4 * np.arange(67)).all()
+    if host_cuda.COMPILER is not None:
+        y = x.copy()
+        run_cluster(add, 1, x, y)
+        assert (y.astype(np.float64) == 2 * np.arange(67)).all()
 
 
 @pytest.mark.parametrize(("kernel", "rank", "place"), [(rank3, 3, "4, 0, block_x"), (rank5, 5, "4, 0, 0, 0, block_x")])
@@ -178,13 +205,14 @@ def test_many_boxes_in_a_row_become_a_loop() -> None:
     @px.kernel
     def long(Y):
         i = px.block_id(0) * 64
-        s = px.shared(4096, px.f32)
-        px.tma.reduce(s, Y[i : i + 4096], "add")
+        s = px.shared(4096, px.i32)
+        px.tma.reduce(s, Y[i : i + 4096], "max")
 
-    text = body(module_of(long, (array(1),)))
+    types = (ArrayType(1, i32, True, True),)
+    text = body(module_of(long, types))
     assert "for (int px_i = 0; px_i < 16; ++px_i) {" in text
-    assert "1d_global_shared_add(&Y_map, ptx::store_at((unsigned)i + px_i * 256), s_addr + px_i * 1024);" in text
-    compiles(long, (array(1),))
+    assert "1d_global_shared_max(&Y_map, ptx::store_at((unsigned)i + px_i * 256), s_addr + px_i * 1024);" in text
+    compiles(long, types)
 
 
 @pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_normal", "evict_last")])

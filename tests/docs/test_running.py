@@ -100,6 +100,7 @@ ROWS: dict[str, Any] = {
     "softmax": lambda: px.kernels.softmax(array(64, 1000)),
     "log_softmax": lambda: px.kernels.log_softmax(array(64, 1000)),
     "rms_norm": lambda: px.kernels.rms_norm(array(64, 1000), array(1000)),
+    "add_rms_norm": lambda: px.kernels.add_rms_norm(array(64, 1000), array(64, 1000), array(1000)),
     "layer_norm": lambda: px.kernels.layer_norm(array(64, 1000), array(1000), array(1000)),
     "cross_entropy": lambda: px.kernels.cross_entropy(array(64, 1000), INDICES),
     "gather_rows": lambda: px.kernels.gather_rows(array(64, 64), INDICES),

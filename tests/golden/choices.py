@@ -23,7 +23,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 from phalanx.kernels.products import group_tiles, grouped, matmul_config, moe, split_k
-from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring
+from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring, stream
 from phalanx.runtime.device.devices import Device
 
 matmul = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's in its package
@@ -86,7 +86,7 @@ def choosers(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
         long, vectors = size(rng, 64) * rng.choice((4096, 8192, 65536)), rng.randint(0, 2)
         yield "ring", f"{long} {itemsize} {vectors}", rows_ring.choose_ring(long, itemsize, vectors)
         width, item, sequences = size(rng, 200000), rng.choice((1, 2, 4, 8)), rng.randint(1, 300)
-        yield "move", f"{width} {item}", (gather.choose(width, item), gather.choose_sum(width, item))
+        yield "move", f"{width} {item}", (gather.choose(width, item), gather.choose_tile(width, item))
         yield "slices", f"{width} {item} {sequences}", kv_cache.choose_slices(width, item, sequences, on.sms)
 
 
@@ -108,7 +108,8 @@ KERNELS = (
     (matmul, "matmul_tiles"), (split_k, "split_ring"), (grouped, "grouped_ring"), (moe, "expert_ring"),
     (group_tiles, "plan_groups"), (softmax, "softmax_rows"), (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
     (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
-    (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"),
+    (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
+    (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"),
 )  # fmt: skip
 
 
@@ -191,8 +192,9 @@ def launches(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
     """Kind, question and what public functions launch."""
     with recorded() as seen:
         ring = patch.object(rows_ring, "clusters_at_once", lambda *_: 15)
+        chunks = patch.object(stream, "clusters_at_once", lambda *_: 15)
         softmax_recorder = patch.object(softmax_ring, "softmax_ring", Recorder("softmax_ring", seen))
-        with ring, softmax_recorder:
+        with ring, chunks, softmax_recorder:
             for _ in range(count):
                 for kind, draw in CALLS.items():
                     asked, call = draw(rng)

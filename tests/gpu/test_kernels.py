@@ -11,6 +11,7 @@ import phalanx as px
 from phalanx.kernels.rowwise.norms import ring_for
 from phalanx.kernels.rowwise.rows import RowConfig, choose
 from phalanx.kernels.rowwise.rows_ring import LOADED, SHARED, RingConfig, choose_ring
+from phalanx.kernels.rowwise.stream import StreamConfig
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
@@ -245,3 +246,43 @@ def test_a_gradient_is_never_dropped(call: str) -> None:
             run(weight)
         with torch.no_grad():
             run(weight)
+
+
+STREAMS = (
+    StreamConfig(1, 4, 1, 24, 16, 2, 4), StreamConfig(2, 8, 2, 6, 3, 1, 2), StreamConfig(8, 8, 2, 13, 10, 1, 2),
+    StreamConfig(16, 16, 2, 13, 10),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", (5003, 50257, 262145, 1_000_003))
+@pytest.mark.parametrize("config", STREAMS, ids=str)
+def test_rows_chunk_by_chunk(config: StreamConfig, columns: int) -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        verify(7 if columns > 100_000 else 133, columns, dtype, config)  # type: ignore[arg-type]
+
+
+def test_rows_that_no_cluster_holds() -> None:
+    verify(3, 2_000_001, torch.float32)
+
+
+@pytest.mark.parametrize("columns", (96, 257, 1000, 5001, 50257))
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_what_rows_are_computed_together_with(columns: int, dtype: str) -> None:
+    torch.manual_seed(columns)
+    x, residual = (torch.randn(37, columns, device="cuda").to(getattr(torch, dtype)) for _ in range(2))
+    w = torch.randn(columns, device="cuda").to(x.dtype)
+    total = x + residual
+    got = px.kernels.add_rms_norm(x, residual, w, EPS)
+    assert torch.equal(residual, total)
+    near(got, exact_rms_norm(total.double(), w))
+    keep = torch.rand(37, columns, device="cuda") < 0.7
+    want = torch.softmax((x.double() * 0.5).masked_fill(~keep, -torch.inf), -1)
+    near(px.kernels.softmax(x, scale=0.5, mask=keep), want)
+    targets = torch.randint(0, columns, (37,), device="cuda")
+    targets[3] = -100
+    logits = x.double().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(logits, targets)
+    loss.backward()
+    mine = px.kernels.cross_entropy(x, targets, gradient=True)
+    assert abs(float(mine) - float(loss)) < 1e-4 * float(loss)
+    near(x, logits.grad)

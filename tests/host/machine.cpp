@@ -446,6 +446,11 @@ void px_bulk_out(void* to, unsigned from, unsigned bytes) {
   unsigned char* const source = px_place(from, bytes, 16);
   flying.push_back([=] { memcpy(to, source, bytes); });
 }
+void px_bulk_fold(void* to, unsigned from, unsigned bytes, unsigned size, void (*fold)(void*, const void*)) {
+  whole(bytes), px_aligned<char>((char*)to, 16);
+  unsigned char* const source = px_place(from, bytes, 16);
+  flying.push_back([=] { for (unsigned k = 0; k < bytes; k += size) fold((char*)to + k, source + k); });
+}
 void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, unsigned to_ctas) {
   px_tensor_load(to, map, at, rows, bar, true, to_ctas, 0);
 }

@@ -19,6 +19,9 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct uint3 { unsigned x, y, z; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+  return (by & 31) == 0 ? low : low >> (by & 31) | high << (32 - (by & 31));
+}
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 typedef unsigned short px_f16;
 typedef unsigned short px_bf16;
@@ -104,6 +107,7 @@ void px_send(unsigned to, const void* data, unsigned bytes, unsigned bar);
 void px_push(unsigned to, unsigned from, unsigned bytes, unsigned bar);
 void px_bulk_in(unsigned to, const void* from, unsigned bytes, unsigned bar);
 void px_bulk_out(void* to, unsigned from, unsigned bytes);
+void px_bulk_fold(void* to, unsigned from, unsigned bytes, unsigned size, void (*fold)(void*, const void*));
 struct px_map {  // what the copies below read of a descriptor; axes innermost first, strides in bytes
   unsigned char* data;
   long long stride[5];

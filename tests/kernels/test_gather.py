@@ -108,7 +108,7 @@ def test_compiles(arch: str, columns: int) -> None:
     x, idx, y = px.spec((4096, columns), px.bf16), px.spec((1024,), px.i64), px.spec((1024, columns), px.bf16)
     for choose, kernel, options in (
         (gather.choose, gather.gather_ring, {}), (gather.choose, gather.scatter_ring, {}),
-        (gather.choose_sum, gather.scatter_ring, {"ADD": True}),
+        (gather.choose, gather.scatter_ring, {"ADD": True}),
     ):  # fmt: skip
         made = px.compile(kernel[132], x, idx, y, arch=arch, **choose(columns, 2).constants(columns), **options)
         assert made.spills == 0
@@ -147,3 +147,32 @@ def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:
     with pytest.raises(px.Error) as caught:
         call()
     assert caught.value.message == message and caught.value.remedy
+
+
+@pytest.mark.parametrize("columns", (8, 24, 96, 640))
+@pytest.mark.parametrize("ring", (False, True))
+def test_both_ways_at_every_width(columns: int, ring: bool) -> None:
+    """Rows of 16 bytes to more than a copy is worth, some of them twice, some nowhere; the last stage is not full."""
+    x = np.arange(37 * columns).reshape(37, columns) % 13
+    x, idx = x.astype(ml_dtypes.bfloat16), np.arange(41) * 7 % 40 - 1
+    config = gather.choose(columns, 2) if ring else gather.choose_tile(columns, 2)
+    inside = (idx >= 0) & (idx < 37)
+    want = np.where(inside[:, None], x[np.where(inside, idx, 0)], 0)
+    got = gather_rows(x, idx, config=config)
+    assert (got == want).all()
+    sums, exact = np.ones_like(x), np.ones(x.shape, np.float32)
+    np.add.at(exact, idx[inside], got[inside].astype(np.float32))
+    assert (scatter_add_rows(got, idx, sums, config=config).astype(np.float32) == exact).all()
+
+
+def test_narrow_rows_pass_through_registers() -> None:
+    made = px.compile(
+        gather.scatter_tiles[8, 1], px.spec((512, 64), px.bf16), px.spec((512,), px.i64), px.spec((900, 64), px.bf16),
+        arch="sm_90a", **gather.choose_tile(64, 2).constants(), ADD=True,
+    )
+    assert "red.relaxed.gpu.global.add.noftz.v8.bf16" in made.ptx and made.spills == 0
+
+
+def test_a_ring_for_rows_that_begin_anywhere() -> None:
+    with pytest.raises(px.Error, match="a MoveConfig for rows that do not begin at multiples of 16 bytes"):
+        gather_rows(np.zeros((4, 37), np.float32), np.arange(3), config=gather.choose(37, 4))

@@ -58,8 +58,8 @@ def test_once_and_ahead_reach_the_kernel() -> None:
     for once in (False, True):
         config = replace(plain, once=once)
         for made in (
-            px.compile(softmax_rows[64], x, x, **config.constants()),
-            px.compile(rms_norm_rows[64], x, w, x, 1e-6, **config.constants(), AHEAD=config.ahead),
+            px.compile(softmax_rows[64], x, None, x, None, None, None, None, **config.constants()),
+            px.compile(rms_norm_rows[64], x, None, w, x, 1e-6, None, **config.constants(), AHEAD=config.ahead),
         ):
             chosen.append("st.global.L1::no_allocate" in made.ptx)
     assert chosen == [False, False, True, True]
@@ -90,19 +90,19 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     if kind == "layer_norm":
         config = choose_centered(like)
         constants = {**config.constants(), "AHEAD": config.ahead, "MASKED": config.columns != columns}
-        made = px.compile(layer_norm_rows[config.grid(64)], x, vector, vector, x, 1e-6, **constants)
+        made = px.compile(layer_norm_rows[config.grid(64)], x, vector, vector, x, 1e-6, None, **constants)
     elif kind == "rms_norm":
         config = choose_for(like, weighted=True)
         constants = {**config.constants(), "AHEAD": config.ahead}
-        made = px.compile(rms_norm_rows[config.grid(64)], x, vector, x, 1e-6, **constants)
+        made = px.compile(rms_norm_rows[config.grid(64)], x, None, vector, x, 1e-6, None, **constants)
     elif kind == "cross_entropy":
         config = choose_for(like, reads=True)
-        made = px.compile(
-            cross_entropy_rows[config.grid(64)], x, px.spec((64,), px.i64), rows, -100, **config.constants()
-        )
+        args = (x, px.spec((64,), px.i64), rows, None, None, -100, None)
+        made = px.compile(cross_entropy_rows[config.grid(64)], *args, **config.constants())
     else:
         config = choose_for(like, LIMITS.fewer_held if kind == "log_softmax" else LIMITS.held)
-        made = px.compile(softmax_rows[config.grid(64)], x, x, **config.constants(), LOG=kind == "log_softmax")
+        args = (x, None, x, None, None, None, None)
+        made = px.compile(softmax_rows[config.grid(64)], *args, **config.constants(), LOG=kind == "log_softmax")
     assert made.spills == 0, (kind, config, made)
     assert made.registers * 32 * config.warps * config.per_sm <= 65536
     assert made.shared_bytes * config.per_sm <= 227 * 1024

@@ -104,10 +104,10 @@ def test_the_first_configuration_with_a_cluster() -> None:
 def launches(config: RowConfig, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> list[tuple[Any, list[Any]]]:
     grid = config.grid(len(x))
     return [
-        (softmax_rows[grid], [x, np.zeros_like(x)]),
-        (rms_norm_rows[grid], [x, w, np.zeros_like(x), EPS]),
-        (layer_norm_rows[grid], [x, w, b, np.zeros_like(x), EPS]),
-        (cross_entropy_rows[grid], [x, np.arange(len(x)), np.zeros(len(x), np.float32), -100]),
+        (softmax_rows[grid], [x, None, np.zeros_like(x), None, None, None, None]),
+        (rms_norm_rows[grid], [x, None, w, np.zeros_like(x), EPS, None]),
+        (layer_norm_rows[grid], [x, w, b, np.zeros_like(x), EPS, None]),
+        (cross_entropy_rows[grid], [x, np.arange(len(x)), np.zeros(len(x), np.float32), None, None, -100, None]),
     ]
 
 
@@ -288,9 +288,9 @@ def test_a_row_takes_one_exchange(cluster: int, waits: int, kind: str) -> None:
     """Each warp's maximum and sum, or sum and squares, travel together; a CTA alone has one barrier of its threads."""
     config = RowConfig(cluster, 16, 1, 4096, 2)
     x, vector = px.spec((64, cluster * 8192), px.bf16), px.spec((cluster * 8192,), px.bf16)
-    launch, args = softmax_rows[config.grid(64)], (x, x)
+    launch, args = softmax_rows[config.grid(64)], (x, None, x, None, None, None, None)
     if kind == "layer_norm":
-        launch, args = layer_norm_rows[config.grid(64)], (x, vector, vector, x, EPS)
+        launch, args = layer_norm_rows[config.grid(64)], (x, vector, vector, x, EPS, None)
     made = px.compile(launch, *args, **config.constants())
     assert made.ptx.count("st.async") == waits and made.ptx.count("try_wait") == waits
     assert made.ptx.count("bar.sync") + made.ptx.count("barrier.sync") == (cluster == 1)

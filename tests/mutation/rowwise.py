@@ -22,6 +22,9 @@ from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward_rows
 from phalanx.kernels.rowwise.softmax_ring import softmax_ring
+from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.stream_norms import norm_stream
+from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
 
 
 def norms(cluster: int, centered: bool = False, **variant: Any) -> Callable[[], Case]:
@@ -37,7 +40,7 @@ def norms(cluster: int, centered: bool = False, **variant: Any) -> Callable[[], 
     return make
 
 
-def softmax_stream() -> Case:
+def softmax_through_ring() -> Case:
     rng = np.random.default_rng(0)
     config = RingConfig(2, 1, 128, 2, 3)
     x = rng.standard_normal((5, config.columns), np.float32)
@@ -57,6 +60,25 @@ def rows(kernel: Any, *others: Any, **constants: Any) -> Callable[[], Case]:
         return Case(kernel.name, kernel[ROWS.grid(2)], [x, *made], {**ROWS.constants(), **constants})
 
     return make
+
+
+CHUNKS = StreamConfig(cluster=2, warps=1, step=1, stages=3, kept=1)
+
+
+def chunks(kernel: Any, *others: Any, rows: int = 3, **constants: Any) -> Callable[[], Case]:
+    """Rows of 501 columns, in one run of memory, on one cluster of two CTAs; `others` are further arguments, or made."""
+
+    def make() -> Case:
+        x = np.random.default_rng(0).standard_normal((rows, 501)).astype(np.float32)
+        made = [other(x) if callable(other) else other for other in others]
+        args = [x.reshape(-1), *made, 501, rows]
+        return Case(kernel.name, kernel[2], args, {**CHUNKS.constants(), **constants})
+
+    return make
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    return np.zeros(x.size, x.dtype)
 
 
 def weights(x: np.ndarray) -> np.ndarray:
@@ -92,11 +114,13 @@ def norm_gradients() -> Case:
 
 ROWWISE: dict[str, Callable[[], Case]] = {
     "exchanges": exchanging,
-    "softmax_rows": rows(softmax_rows, np.zeros_like),
-    "softmax_rows, logarithm": rows(softmax_rows, np.zeros_like, LOG=True),
-    "rms_norm_rows": rows(rms_norm_rows, weights, np.zeros_like, 1e-6),
-    "layer_norm_rows": rows(layer_norm_rows, weights, weights, np.zeros_like, 1e-6, MASKED=True),
-    "cross_entropy_rows": rows(cross_entropy_rows, lambda x: np.array([3, 401]), lambda x: np.zeros(2, np.float32), -100),
+    "softmax_rows": rows(softmax_rows, None, np.zeros_like, None, None, None, None),
+    "softmax_rows, logarithm": rows(softmax_rows, None, np.zeros_like, None, None, None, None, LOG=True),
+    "rms_norm_rows": rows(rms_norm_rows, None, weights, np.zeros_like, 1e-6, None),
+    "layer_norm_rows": rows(layer_norm_rows, weights, weights, np.zeros_like, 1e-6, None, MASKED=True),
+    "cross_entropy_rows": rows(
+        cross_entropy_rows, lambda x: np.array([3, 401]), lambda x: np.zeros(2, np.float32), None, None, -100, None
+    ),
     "softmax_backward_rows": rows(softmax_backward_rows, np.cos, np.zeros_like),
     "cross_entropy_backward_rows": rows(
         cross_entropy_backward_rows, lambda x: np.array([3, 401]), lambda x: np.ones(2, np.float32), np.zeros_like, -100
@@ -108,5 +132,11 @@ ROWWISE: dict[str, Callable[[], Case]] = {
     "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
     "norm_ring, centered": norms(2, centered=True, stages=3),
     "norm_ring, centered, without a producer": norms(2, centered=True, stages=3, step=2, producer=False),
-    "softmax_ring": softmax_stream,
+    "softmax_ring": softmax_through_ring,
+    "softmax_stream": chunks(softmax_stream, flat),
+    "norm_stream": chunks(norm_stream, weights, None, flat, 1e-6),
+    "norm_stream, centered": chunks(norm_stream, weights, weights, flat, 1e-6, CENTERED=True),
+    "cross_entropy_stream": chunks(
+        cross_entropy_stream, lambda x: np.array([3, 401, 7]), lambda x: np.zeros(3, np.float32), -100
+    ),
 }

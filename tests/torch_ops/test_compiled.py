@@ -28,6 +28,10 @@ CALLS: dict[str, Call] = {
     "softmax": (px.torch.softmax, lambda m, n: (numbers(m, n),), ((0, 0), (0, 1))),
     "log_softmax": (px.torch.log_softmax, lambda m, n: (numbers(m, n),), ((0, 0), (0, 1))),
     "rms_norm": (px.torch.rms_norm, lambda m, n: (numbers(m, n), numbers(n)), ((0, 0), (0, 1), (1, 0))),
+    "add_rms_norm": (
+        lambda x, r, w: px.torch.add_rms_norm(x, r.clone(), w), lambda m, n: (numbers(m, n), numbers(m, n), numbers(n)),
+        ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0)),
+    ),
     "layer_norm": (
         px.torch.layer_norm, lambda m, n: (numbers(m, n), numbers(n), numbers(n)), ((0, 0), (0, 1), (1, 0), (2, 0))
     ),

@@ -194,6 +194,11 @@ class View(Holder):
         """How much of the first axis is meant, where only a run knows it."""
         return None
 
+    @property
+    def limits(self) -> tuple[Value, ...]:
+        """Where what is there of the last axis begins and ends, if less than its memory has."""
+        return ()
+
     def in_bytes(self, memory: Any, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> View:
         """The region as one of `memory`, which has the bytes of its memory."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its bytes are a box of")
@@ -229,12 +234,16 @@ class View(Holder):
 
 @frozen
 class GlobalView(View):
-    """A box of a global array, whose edges are masked."""
+    """A box of a global array, whose edges are masked.
+
+    `within`, empty or two numbers: along the last axis only the elements from the first to before the second are there.
+    """
 
     array: Param = operand()
     offsets: tuple[Value, ...] = operand()
     extents: tuple[int, ...] = attribute()
     kept: tuple[int, ...] = attribute()
+    within: tuple[Value, ...] = operand(default=())
 
     space: ClassVar[Space] = GLOBAL  # type: ignore[misc]
 
@@ -247,6 +256,11 @@ class GlobalView(View):
     def sizes(self) -> tuple[int | None, ...]:
         """The sizes of the array, which only a run knows."""
         return (None,) * self.array_type.rank
+
+    @property
+    def limits(self) -> tuple[Value, ...]:
+        """Where what is there of the last axis begins and ends, if less than the array has."""
+        return self.within
 
     @property
     def array_type(self) -> ArrayType:
@@ -267,6 +281,11 @@ class GlobalView(View):
         whole = chunk and self.index_axis is None and self.extents[-count:] == chunk
         kept = self.kept[-count:] == tuple(range(rank - count, rank))
         return count if whole and kept and all(constant_of(offset) == 0 for offset in self.offsets[-count:]) else 1
+
+    def text(self, show: Show) -> str:
+        """Itself in a listing, with what of the last axis is there: `X[%m:+64].within(%low, %high)`."""
+        there = f".within({', '.join(map(show, self.within))})" if self.within else ""
+        return super().text(show) + there
 
     def in_bytes(self, memory: Param, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> GlobalView:
         """The region of an array of bytes."""

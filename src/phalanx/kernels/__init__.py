@@ -15,12 +15,12 @@ from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matm
 from phalanx.kernels.products.split_k import split_k_matmul
 from phalanx.kernels.quantize import pack_scales, quantize
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy
-from phalanx.kernels.rowwise.norms import layer_norm, rms_norm
+from phalanx.kernels.rowwise.norms import add_rms_norm, layer_norm, rms_norm
 from phalanx.kernels.rowwise.softmax import log_softmax, softmax
 
 __all__ = [
-    "attention", "attention_backward", "attention_decode", "cross_entropy", "embedding", "gather_rows", "grouped_matmul",
-    "kv_compact", "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter",
-    "pack_scales", "quantize", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax", "sparse_attention",
-    "split_k_matmul",
+    "add_rms_norm", "attention", "attention_backward", "attention_decode", "cross_entropy", "embedding", "gather_rows",
+    "grouped_matmul", "kv_compact", "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul",
+    "moe_matmul_scatter", "pack_scales", "quantize", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax",
+    "sparse_attention", "split_k_matmul",
 ]

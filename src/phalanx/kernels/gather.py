@@ -1,4 +1,4 @@
-"""Rows by index: gather, scatter, scatter-add, embedding lookup. No data passes through registers.
+"""Rows by index: gather, scatter, scatter-add, embedding lookup. Of wide rows no data passes through registers.
 
 A persistent grid moves rows through a ring of stages in shared memory: one warp loads rows ahead by bulk copies of
 whole rows (or wide parts of them), another stores them; the stages a store still reads are released a few stores
@@ -24,10 +24,6 @@ ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
 SIMULATED_CTAS = 4
-BOX = 256
-"""Columns of a box of a reduction."""
-SWIZZLED = 128
-"""Where rows of the ring begin that go through a descriptor: at multiples of so many bytes."""
 
 
 @frozen
@@ -67,6 +63,32 @@ def choose(columns: int, itemsize: int, widest: int = H200.moves.widest_bytes) -
     return MoveConfig(width, rows, stages, min(3 if per_sm == 4 else 2, stages - 1), per_sm)
 
 
+@frozen
+class TileConfig:
+    """How narrow rows travel, through registers: `rows` of them a CTA, `width` columns of each at a time."""
+
+    rows: int
+    width: int
+
+    def constants(self) -> dict[str, int]:
+        """The constants of the kernels."""
+        return {"BM": self.rows, "BN": self.width}
+
+    def grid(self, rows: int, columns: int) -> tuple[int, int]:
+        """CTAs for so many rows of so many columns."""
+        return px.cdiv(rows, self.rows), px.cdiv(columns, self.width)
+
+
+def choose_tile(columns: int, itemsize: int) -> TileConfig:
+    """The configuration for narrow rows, or for those that begin anywhere: whole rows as far as a warp's vectors reach.
+
+    Anyone may call it; no hardware is involved. Example: ``choose_tile(64, 2) == TileConfig(64, 64)``.
+    """
+    card = H200.moves
+    width = min(1 << max(columns - 1, 1).bit_length(), card.tile_row_bytes // itemsize)
+    return TileConfig(max(1, card.tile_bytes // (width * itemsize)), width)
+
+
 @px.func
 def place_of(unit, PARTS, WIDTH):
     """The row and the first column of a unit, which is one of the PARTS parts of a row."""
@@ -74,11 +96,16 @@ def place_of(unit, PARTS, WIDTH):
 
 
 @px.func
-def named_places(I, unit, ROWS, PARTS, WIDTH):
-    """The rows that the index array names for the units of a stage, -1 beyond its end, with their first columns."""
+def named_places(I, unit, ROWS, PARTS, WIDTH, LAST=False):
+    """The rows that the index array names for the units of a stage, with their first columns.
+
+    Beyond its end -1, or, LAST, what the last index names: such a row is loaded, which nobody stores.
+    """
     places: tuple[Any, ...] = ()
     for r in px.static_range(ROWS):
         row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
+        if LAST:
+            row = px.minimum(row, I.shape[0] - 1)
         places = places + ((px.load(I[row], fill=-1), column),)  # noqa: RUF005
     return places
 
@@ -92,10 +119,10 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     wait_for_prior_launch()
 
     with px.warps(0, 1):
-        following = named_places(I, first, ROWS, PARTS, WIDTH)
+        following = named_places(I, first, ROWS, PARTS, WIDTH, True)
         for unit in range(first, total, step):
             places = following
-            following = named_places(I, unit + step, ROWS, PARTS, WIDTH)
+            following = named_places(I, unit + step, ROWS, PARTS, WIDTH, True)
             empty[stage.stage].wait(stage.parity ^ 1)
             with full[stage.stage].transaction():
                 for r in px.static_range(ROWS):
@@ -133,6 +160,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
             with full[stage.stage].transaction():
                 for r in px.static_range(ROWS):
                     row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
+                    row = px.minimum(row, X.shape[0] - 1)  # one beyond the end is loaded, and not stored
                     px.tma.load(X[row, column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
             stage.advance()
 
@@ -146,9 +174,7 @@ def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
             for r in px.static_range(ROWS):
                 row, column = places[r]
                 if ADD:
-                    if row >= 0:  # the engine adds at no negative place
-                        target, start = px.maximum(row, 0), px.maximum(column, 0)
-                        px.tma.reduce(ring[stage.stage, r], Y[target, start : start + WIDTH], "add")
+                    px.tma.reduce(ring[stage.stage, r], Y[row, column : column + WIDTH], "add")
                 else:
                     px.tma.store(ring[stage.stage, r], Y[row, column : column + WIDTH])
             px.tma.commit()
@@ -182,7 +208,7 @@ def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
 
 
 @remembered("x", "idx", "out")
-def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None = None) -> Any:
+def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | TileConfig | None = None) -> Any:
     """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
 
     `x` a torch, CuPy or NumPy matrix of any element type, `idx` a vector of i32 or i64 on the same device. `out`
@@ -200,16 +226,16 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | None 
     if not source.shape[0]:
         out[...] = 0
         return out
-    if _moves(source, target):
-        config = require_config(config, MoveConfig) or choose(shape[1], ITEM_BYTES[source.dtype_name])
+    config = _config(config, shape[1], source, target)
+    if isinstance(config, MoveConfig):
         gather_ring[config.grid(sms_of(x), *shape)](x, idx, out, **config.constants(shape[1]))
     else:
-        gather_tiles[px.cdiv(shape[0], 16), px.cdiv(shape[1], 128)](x, idx, out)
+        gather_tiles[config.grid(*shape)](x, idx, out, **config.constants())
     return out
 
 
 @remembered("x", "idx", "out")
-def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
+def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileConfig | None = None) -> Any:
     """Stores row i of `x` as row idx[i] of `out`, and returns `out`.
 
     Rows outside `out` are not stored; `idx` names none twice. Arrays as in `gather_rows`. sm_90 and up, or
@@ -219,11 +245,11 @@ def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None
 
 
 @remembered("x", "idx", "out")
-def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | None = None) -> Any:
+def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileConfig | None = None) -> Any:
     """Adds row i of `x` to row idx[i] of `out`, and returns `out`. Rows named several times add up, in any order.
 
-    By TMA reductions: f32, f16, bf16, i32, u32 and u64, added in that type. Arrays as in `gather_rows`. sm_90 and up, or
-    the simulator. Example: ``scatter_add_rows(grad, ids, table_grad)``.
+    By bulk reductions, narrow rows by reductions of 16 bytes: f32, f16, bf16, i32, u32 and u64, added in that type. Arrays
+    as in `gather_rows`. sm_90 and up, or the simulator. Example: ``scatter_add_rows(grad, ids, table_grad)``.
     """
     return _scatter(x, idx, out, config, adds=True)
 
@@ -239,7 +265,7 @@ def embedding(weight: Any, ids: Any) -> Any:
     return rows.reshape((*ids.shape, weight.shape[1]))
 
 
-def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: bool) -> Any:
+def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | TileConfig | None, *, adds: bool) -> Any:
     elements = SUMMABLE if adds else ELEMENTS
     source, rows, target = _matrix("x", x, elements), _vector("idx", idx), _matrix("out", out, elements)
     if rows.shape[0] != source.shape[0]:
@@ -252,23 +278,26 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | None, *, adds: boo
     if not has_work(*source.shape, *target.shape):
         return out
     count, columns = source.shape
-    if _moves(source, target):
-        usual = choose_sum if adds else choose
-        config = require_config(config, MoveConfig) or usual(columns, ITEM_BYTES[source.dtype_name])
+    config = _config(config, columns, source, target)
+    if isinstance(config, MoveConfig):
         scatter_ring[config.grid(sms_of(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
     else:
-        scatter_tiles[px.cdiv(count, 16), px.cdiv(columns, 128)](x, idx, out, ADD=adds)
+        scatter_tiles[config.grid(count, columns)](x, idx, out, **config.constants(), ADD=adds)
     return out
 
 
-def choose_sum(columns: int, itemsize: int) -> MoveConfig:
-    """The configuration of `scatter_add_rows`. Reductions go through a descriptor: whole boxes, which may reach over the
-    row's end, and begin at multiples of 128 bytes in the ring.
-
-    Anyone may call it; no hardware is involved. Example: ``choose_sum(1000, 4).width == 1024``.
-    """
-    step = SWIZZLED // itemsize
-    return choose(px.cdiv(columns, step) * step if columns <= BOX else min(px.cdiv(columns, BOX), 8) * BOX, itemsize)
+def _config(config: Any, columns: int, *matrices: ArrayInfo) -> MoveConfig | TileConfig:
+    """The configuration that was asked for, or the usual one: a ring for rows that the copy engine can move and that are
+    wide enough for it, tiles for others."""
+    config = require_config(config, MoveConfig, TileConfig)
+    itemsize = ITEM_BYTES[matrices[0].dtype_name]
+    moves = _moves(*matrices)
+    if isinstance(config, MoveConfig) and not moves:
+        raise refused("a MoveConfig for rows that do not begin at multiples of 16 bytes", "pass a TileConfig, or none")
+    if config is not None:
+        return config
+    wide = columns * itemsize >= H200.moves.narrow_bytes
+    return choose(columns, itemsize) if moves and wide else choose_tile(columns, itemsize)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -308,4 +337,6 @@ def sms_of(x: Any) -> int:
     return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS
 
 
-__all__ = ["MoveConfig", "choose", "embedding", "gather_rows", "scatter_add_rows", "scatter_rows"]
+__all__ = [
+    "MoveConfig", "TileConfig", "choose", "choose_tile", "embedding", "gather_rows", "scatter_add_rows", "scatter_rows",
+]

@@ -87,6 +87,34 @@ class ViewValue(KernelObject):
             )
         return ViewValue(self.view.replaced(cta=operand(rank)))
 
+    @method
+    def within(self, ctx: Builder, start: object, stop: object) -> ViewValue:
+        """The same view of a global array, of which along the last axis only the elements from `start` to before `stop` are
+        there, as counted in the array: others load as `fill`, and are not stored.
+
+        So a row of any length, somewhere in memory, is read and written in aligned vectors: those that its ends cut go
+        element by element. For `px.load`, `px.store` and the atomics; any agent; any GPU; no PTX of its own.
+        Example: ``px.store(F[at : at + 1024].within(row * n, row * n + n), x)`` with ``at = row * n // 8 * 8``.
+        """
+        view = self.view
+        if not in_global(view):
+            ctx.fail(f".within is for global memory, this is {self.kind_name}", "slice the buffer: s[start : start + 64]")
+        last = len(view.extents) - 1
+        if view.dtype.bits < 8:
+            ctx.fail(f".within of elements of {view.dtype}, which share bytes", "give the array a byte for each element")
+        if last not in view.kept or view.index_axis is not None:
+            ctx.fail(
+                ".within needs a slice of the last axis, and no index tile",
+                "slice it first: A[i, n : n + BN].within(start, stop)",
+            )
+        if view.within:
+            ctx.fail(".within was said of this view before", "say it once, of the slice that is loaded or stored")
+        ends = [require_index(ctx, f"the {what} of .within", end) for what, end in (("start", start), ("stop", stop))]
+        for end in ends:
+            if not isinstance(end, int) and dtype_of(end) != i32:
+                ctx.fail(f"a limit of .within is {dtype_of(end)}", "indices of an axis fit 32 bits: end.to(px.i32)")
+        return ViewValue(view.replaced(within=tuple(map(operand, ends))))
+
     def member(self, ctx: Builder, name: str) -> object:
         """An attribute of the view, or of the element that a view of rank 0 stands for: ``X[1].to(px.i32)``."""
         if self.view.shape == () and not self.has_member(name):
@@ -268,13 +296,13 @@ def check_ordinary(ctx: Builder, view: View) -> View:
     return view
 
 
-def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False) -> Value:
+def load_view(ctx: Builder, view: View, fill: Numeric, once: bool = False, shifted: bool = False) -> Value:
     """A region of memory in registers: a tile, or a scalar where the region is one element."""
     check_ordinary(ctx, view)
     refuse_padded(ctx, "px.load", check_whole_bytes(ctx, view))
     shape = view.shape
     result = Value(TileType(shape, view.dtype) if shape else ScalarType(view.dtype))
-    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, loc=ctx.loc))
+    ctx.emit(Load(view, cast(ctx, fill, view.dtype), result, once, shifted, loc=ctx.loc))
     return result
 
 

@@ -89,6 +89,13 @@ ROWS = RowLimits(
     ring_row_bytes=256 * 1024,
     ring_slice_bytes=64 * 1024,
     ring_rows=4,
+    # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
+    run_vectors=96,
+    weighted_run_vectors=4096,
+    stream_bytes=640 * 1024,
+    stream_long_bytes=1280 * 1024,
+    stream_norm_bytes=3 << 20,
+    stream_read_bytes=224 * 1024,
 )
 
 # Chosen by `benchmarks/gather.py`; `gather.json` has the result, the sweep was not kept.
@@ -99,6 +106,9 @@ MOVES = MoveLimits(
     widest_bytes=48 * 1024,
     short_row_bytes=4096,
     narrowest_bytes=128,
+    narrow_bytes=512,
+    tile_row_bytes=512,
+    tile_bytes=8192,
 )
 
 # `benchmarks/grouped.py --sweep`; section 10 of `h200_tuning.txt`: pairs along N are the faster ones for weights of

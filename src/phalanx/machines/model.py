@@ -165,6 +165,18 @@ class RowLimits:
     """Longest part of such a row in one CTA."""
     ring_rows: Count
     """Rows for each cluster of a full GPU from which on a ring pays."""
+    run_vectors: Count
+    """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
+    weighted_run_vectors: Count
+    """The same with weights, which begin elsewhere than their row."""
+    stream_bytes: Bytes
+    """Shortest row that passes chunk by chunk."""
+    stream_long_bytes: Bytes
+    """Shortest one that takes the largest cluster, an SM to each CTA; and shortest one with weights that begins anywhere."""
+    stream_norm_bytes: Bytes
+    """Shortest one with weights."""
+    stream_read_bytes: Bytes
+    """Shortest one of which nothing of its size is written."""
 
 
 @frozen
@@ -183,6 +195,12 @@ class MoveLimits:
     """Shorter rows take more instructions per byte: four CTAs share an SM."""
     narrowest_bytes: Bytes
     """Shortest part of a row that a CTA moves, where rows are cut so that all SMs have some."""
+    narrow_bytes: Bytes
+    """Shorter rows pass through registers: a copy of its own for each costs more than it moves."""
+    tile_row_bytes: Bytes
+    """Longest part of a row that a CTA has of it there."""
+    tile_bytes: Bytes
+    """Rows that a CTA has there: its threads have as much on their way."""
 
 
 @frozen

@@ -73,7 +73,7 @@ def can_be_copied(view: GlobalView, fill: Value) -> bool:
     """Whether threads can copy a region as it is: zeros beyond the array, rows as they lie. (Narrow elements of rows that
     begin anywhere pass through registers, if they do when the kernel runs.)"""
     rows = _has_rows(view) and view.shape[-1] * view.dtype.itemsize % LEAST_BYTES == 0
-    return rows and view.dtype.bits >= 8 and constant_of(fill) == 0
+    return rows and view.dtype.bits >= 8 and not view.within and constant_of(fill) == 0
 
 
 def _has_rows(view: GlobalView) -> bool:

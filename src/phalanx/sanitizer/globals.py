@@ -19,7 +19,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
 from phalanx.ir.views import in_global
 from phalanx.sanitizer.records import Record
-from phalanx.sim.places import GlobalPlace, RowsPlace
+from phalanx.sim.places import GlobalPlace, PartPlace, RowsPlace
 
 
 class Tile:
@@ -203,6 +203,8 @@ def key_of(place: GlobalPlace | RowsPlace) -> tuple[Any, ...] | None:
             return tuple([slice(start, start + extent) for start, extent in zip(starts, extents)])
         if place.view is None:
             return None
+        if isinstance(place, PartPlace):
+            return place.key
         return clipped(starts, extents, place.window.array.shape)
     axis = place.window.row_axis
     sizes = place.window.array.shape

@@ -164,6 +164,18 @@ class GlobalPlace:
         return old
 
 
+class PartPlace(GlobalPlace):
+    """A box of a global array of which only a part is there; `key` is the index of that part in the array."""
+
+    __slots__ = ("key",)
+
+    def __init__(
+        self, window: Window, view: np.ndarray | None, inside: Key, starts: tuple[Any, ...], key: Key | None
+    ) -> None:
+        super().__init__(window, view, inside, starts)
+        self.key = key
+
+
 class RowsPlace:
     """Rows of a global array named by an index tile. Rows outside the array load as fill and are not stored."""
 
@@ -241,15 +253,19 @@ class Window:
                 index, array, (*extents[:row_axis], array.shape[row_axis], *extents[row_axis + 1 :]), kept
             )
 
-    def clip(self, starts: tuple[int, ...]) -> GlobalPlace:
-        """The place at `starts`, cut to the array."""
+    def clip(self, starts: tuple[int, ...], within: tuple[int, ...] = ()) -> GlobalPlace:
+        """The place at `starts`, cut to the array, and along the last axis to what is there of it."""
         key: list[Any] = []
         inside: list[slice] = []
-        whole = True
+        whole, cut = True, False
+        last = len(starts) - 1
         for axis, (start, extent, size) in enumerate(zip(starts, self.extents, self.array.shape)):
             low, high = max(start, 0), min(start + extent, size)
+            if within and axis == last:
+                cut = low < within[0] or high > within[1]
+                low, high = max(low, within[0]), min(high, within[1])
             if low >= high:
-                return GlobalPlace(self, None, (), starts)
+                return GlobalPlace(self, None, (), starts) if not cut else PartPlace(self, None, (), starts, None)
             whole = whole and high - low == extent
             if axis in self.kept:
                 key.append(slice(low, high))
@@ -260,6 +276,9 @@ class Window:
         if self.axes is not None:
             view = view.transpose(self.axes)
             inside = [inside[axis] for axis in self.axes]
+        if cut:
+            boxes = (part if isinstance(part, slice) else slice(part, part + 1) for part in key)
+            return PartPlace(self, view, tuple(inside), starts, tuple(boxes))
         return GlobalPlace(self, view, None if whole else tuple(inside), starts)
 
 
@@ -310,6 +329,9 @@ def _global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | 
     window = Window(array_of(view).index, array, view.extents, view.kept, -1 if row_axis is None else row_axis)
     if row_axis is not None:
         return lambda *starts: RowsPlace(window, starts)
+    if view.limits:
+        axes = len(view.offsets)
+        return lambda *operands: window.clip(operands[:axes], operands[axes:])
     if view.kept == (0, 1) and len(view.extents) == 2:
         (rows, columns), (row_limit, column_limit) = view.extents, window.limits
 

@@ -17,12 +17,12 @@ from phalanx.torch.grouped import grouped_matmul, moe_gather_matmul, moe_matmul,
 from phalanx.torch.products import matmul, split_k_matmul  # noqa: E402
 from phalanx.torch.quantize import pack_scales, quantize  # noqa: E402
 from phalanx.torch.replacing import replace  # noqa: E402
-from phalanx.torch.rowwise import cross_entropy, layer_norm, log_softmax, rms_norm, softmax  # noqa: E402
+from phalanx.torch.rowwise import add_rms_norm, cross_entropy, layer_norm, log_softmax, rms_norm, softmax  # noqa: E402
 from phalanx.torch.user_ops import op  # noqa: E402
 
 __all__ = [
-    "attention", "attention_backward", "attention_decode", "cross_entropy", "embedding", "gather_rows", "grouped_matmul",
-    "kv_compact", "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter", "nn",
-    "op", "pack_scales", "quantize", "replace", "rms_norm", "scatter_add_rows", "scatter_rows", "softmax",
-    "sparse_attention", "split_k_matmul",
+    "add_rms_norm", "attention", "attention_backward", "attention_decode", "cross_entropy", "embedding", "gather_rows",
+    "grouped_matmul", "kv_compact", "layer_norm", "log_softmax", "matmul", "moe_gather_matmul", "moe_matmul",
+    "moe_matmul_scatter", "nn", "op", "pack_scales", "quantize", "replace", "rms_norm", "scatter_add_rows", "scatter_rows",
+    "softmax", "sparse_attention", "split_k_matmul",
 ]

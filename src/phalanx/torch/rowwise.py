@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from phalanx import kernels
+from phalanx.errors import Error, caller_location
 from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backward
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward
 from phalanx.torch.calls import batched_alike, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain
+from phalanx.torch.plain import is_plain, is_recorded
 
 # --- softmax ------------------------------------------------------------------------------------------------------------
 
@@ -47,20 +48,32 @@ def _log_softmax(x: Any) -> Any:
     return kernels.log_softmax(x)
 
 
-def softmax(x: Any, *, config: Any = None) -> Any:
-    """`px.kernels.softmax` with a gradient, for eager and compiled code. Example: ``y = px.torch.softmax(x)``."""
-    if is_plain(x):
-        return kernels.softmax(x, config=config)
-    refuse_config(config)
-    return torch.ops.phalanx.softmax(x)
+def _scaled_and_masked(x: Any, scale: float | None, mask: Any) -> Any:
+    """What the softmax is of, by torch's own functions, which have gradients, in the type of `x`."""
+    y = x if scale is None else x * scale
+    if mask is None:
+        return y
+    return y.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else (y + mask).to(x.dtype)
 
 
-def log_softmax(x: Any, *, config: Any = None) -> Any:
-    """`px.kernels.log_softmax` with a gradient, for eager and compiled code. Example: ``y = px.torch.log_softmax(x)``."""
-    if is_plain(x):
-        return kernels.log_softmax(x, config=config)
+def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
+    """`px.kernels.softmax` with a gradient, for eager and compiled code.
+
+    Where torch records or traces the call, scale and mask are torch's own operations before it.
+    Example: ``y = px.torch.softmax(x)``.
+    """
+    if is_plain(x, mask):
+        return kernels.softmax(x, scale=scale, mask=mask, config=config)
     refuse_config(config)
-    return torch.ops.phalanx.log_softmax(x)
+    return torch.ops.phalanx.softmax(_scaled_and_masked(x, scale, mask))
+
+
+def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
+    """`px.kernels.log_softmax` with a gradient, as `softmax`. Example: ``y = px.torch.log_softmax(x)``."""
+    if is_plain(x, mask):
+        return kernels.log_softmax(x, scale=scale, mask=mask, config=config)
+    refuse_config(config)
+    return torch.ops.phalanx.log_softmax(_scaled_and_masked(x, scale, mask))
 
 
 # --- norms --------------------------------------------------------------------------------------------------------------
@@ -100,6 +113,26 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Any = Non
         return kernels.rms_norm(x, weight, eps, config=config)
     refuse_config(config)
     return torch.ops.phalanx.rms_norm(x, weight, eps)
+
+
+@operator("add_rms_norm(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor")
+def _add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6) -> Any:
+    return kernels.add_rms_norm(x, residual, weight, eps)
+
+
+def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *, config: Any = None) -> Any:
+    """`px.kernels.add_rms_norm` with gradients, for eager and compiled code; where torch records it, sum and norm are apart.
+
+    Example: ``y = px.torch.add_rms_norm(x, residual, w)``.
+    """
+    if is_plain(x, residual, weight):
+        return kernels.add_rms_norm(x, residual, weight, eps, config=config)
+    refuse_config(config)
+    if is_recorded(x, residual, weight):
+        total = x + residual
+        residual.copy_(total)
+        return torch.ops.phalanx.rms_norm(total, weight, eps)
+    return torch.ops.phalanx.add_rms_norm(x, residual, weight, eps)
 
 
 @operator(
@@ -185,17 +218,26 @@ def _cross_entropy(logits: Any, targets: Any, reduction: str = "mean", ignore_in
 
 
 def cross_entropy(
-    logits: Any, targets: Any, *, reduction: str = "mean", ignore_index: int = -100, config: Any = None
+    logits: Any, targets: Any, *, reduction: str = "mean", ignore_index: int = -100, gradient: bool = False,
+    config: Any = None,
 ) -> Any:
     """`px.kernels.cross_entropy` with a gradient, for eager and compiled code.
 
-    The gradient of the logits is computed from the logits themselves: no probabilities are kept in between.
+    The gradient of the logits is computed from the logits themselves: no probabilities are kept in between. `gradient`, by
+    which it takes their place at once, is for calls that torch neither records nor traces.
     Example: ``loss = px.torch.cross_entropy(logits, targets)``.
     """
     if is_plain(logits, targets):
-        return kernels.cross_entropy(logits, targets, reduction=reduction, ignore_index=ignore_index, config=config)
+        return kernels.cross_entropy(
+            logits, targets, reduction=reduction, ignore_index=ignore_index, gradient=gradient, config=config
+        )
     refuse_config(config)
+    if gradient:
+        raise Error(
+            "gradient=True for a call that torch records or traces", location=caller_location(),
+            remedy="leave it out: backward() computes the gradient; or call it under torch.no_grad()",
+        )
     return torch.ops.phalanx.cross_entropy(logits, targets, reduction, ignore_index)
 
 
-__all__ = ["cross_entropy", "layer_norm", "log_softmax", "rms_norm", "softmax"]
+__all__ = ["add_rms_norm", "cross_entropy", "layer_norm", "log_softmax", "rms_norm", "softmax"]

@@ -206,3 +206,70 @@ def out_of_a_shared_buffer_at_run_time():
         px.store(s[n], 0.0)
 
     copy[1](X, 4)
+
+
+@case
+def part_of_a_shared_buffer():
+    @px.kernel(warps=1)
+    def copy(X):
+        s = px.shared((64,), px.f32)
+        px.store(s.within(3, 9), 0.0)
+
+    copy[1](X)
+
+
+@case
+def part_of_an_element():
+    @px.kernel(warps=1)
+    def copy(X):
+        px.store(X[0, 3].within(3, 9), 0.0)
+
+    copy[1](X)
+
+
+@case
+def part_of_a_part():
+    @px.kernel(warps=1)
+    def copy(X):
+        px.store(X[0, 0:64].within(3, 9).within(4, 5), 0.0)
+
+    copy[1](X)
+
+
+@case
+def part_by_wide_integers():
+    @px.kernel(warps=1)
+    def copy(X, n):
+        px.store(X[0, 0:64].within(n.to(px.i64), 9), 0.0)
+
+    copy[1](X, 4)
+
+
+@case
+def part_of_a_copy():
+    @px.kernel(warps=1)
+    def copy(X):
+        s, full = px.shared((64,), px.f32), px.barrier()
+        with full.transaction():
+            px.tma.load(X[0, 0:64].within(3, 9), s, full)
+        full.wait(0)
+
+    copy[1](X)
+
+
+@case
+def shifted_load_of_a_matrix():
+    @px.kernel(warps=1)
+    def copy(X):
+        px.store(X[0, 0:64], px.load(X[1, 0:64], shifted=True))
+
+    copy[1](X)
+
+
+@case
+def shifted_load_of_a_part():
+    @px.kernel(warps=1)
+    def copy(V, Y):
+        px.store(Y[0:64], px.load(V[3:67].within(5, 9), shifted=True))
+
+    copy[1](np.zeros(99, np.float32), np.zeros(64, np.float32))

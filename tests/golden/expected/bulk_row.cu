@@ -16,6 +16,7 @@ struct px_array {
 //   shared_address
 //   cp_async_bulk_shared_global
 //   px_inside
+//   bulk_zeros
 //   fence_proxy_async_shared_cta
 //   mbarrier_complete_tx_relaxed_cta_shared_cta
 //   bulk_load

@@ -100,8 +100,9 @@ __device__ __forceinline__ void bulk_load(T* dst, const T* src, int start, int s
   }
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) cp_async_bulk_shared_global(shared_address(dst + in.first), src + in.first, bytes, bar);
-  for (int i = 0; i < in.first; ++i) dst[i] = T(0);
-  for (int i = in.whole; i < n; ++i) dst[i] = i < in.last ? src[i] : T(0);
+  bulk_zeros(dst, 0, in.first);
+  for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
+  bulk_zeros(dst, in.last, n);
   __threadfence_block();  // whoever waits for the credit below sees these stores,
   fence_proxy_async_shared_cta();  // and so does a copy that reads them later
   mbarrier_complete_tx_relaxed_cta_shared_cta(bar, n * sizeof(T) - bytes);
@@ -114,6 +115,16 @@ __device__ __forceinline__ void bulk_store(T* dst, int start, int size, int n, c
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) cp_async_bulk_global_shared(dst + in.first, shared_address(src + in.first), bytes);
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
+}
+
+// == bulk_zeros
+// Zeros in place of the elements [i, end) of a run that begins at a multiple of 16 bytes.
+template <class T>
+__device__ __forceinline__ void bulk_zeros(T* dst, int i, int end) {
+  constexpr int vector = 16 / (int)sizeof(T);
+  for (; i < end && i % vector != 0; ++i) dst[i] = T(0);
+  for (; i + vector <= end; i += vector) *reinterpret_cast<uint4*>(dst + i) = make_uint4(0, 0, 0, 0);
+  for (; i < end; ++i) dst[i] = T(0);
 }
 
 // == bytes_inside_2x2

@@ -19,6 +19,7 @@ from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Obstacle
 from phalanx.cuda.lower.registry import Transfer, transfers
 from phalanx.cuda.lower.row_copies import plan_row_copy
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
+from phalanx.cuda.text.bulk import BULK_ADDITIONS
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_BOX, MAX_BOX, Arch
@@ -95,8 +96,8 @@ class _Planner(CopyPlanner):
     # -- a plain bulk copy --------------------------------------------------------------------------------------
 
     def _bulk(self, copy: Transfer, view: GlobalView) -> CopyPlan:
-        if copy.folds:
-            raise Impossible("reductions go through a descriptor, whose edges the hardware handles")
+        if copy.folds and (copy.folds != "add" or view.dtype.name not in BULK_ADDITIONS):
+            raise Impossible(f"only additions of {', '.join(BULK_ADDITIONS)} need no descriptor")
         if copy.multicast:
             raise Impossible("multicast goes through a descriptor, whose edges the hardware handles in every CTA")
         self._check_global(view)

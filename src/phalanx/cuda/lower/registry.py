@@ -47,7 +47,8 @@ class Transfer:
     """A copy by the TMA engine between global memory and `shared`, which a prefetch does not have.
 
     `views`: the global region; four of one row each where rows are named one by one. `rows`: rows are named by index.
-    `stores`: it goes to global memory; `folds`: and is combined with what is there. `multicast`: it lands in several CTAs,
+    `stores`: it goes to global memory; `folds`: and is combined with what is there, by that
+    function. `multicast`: it lands in several CTAs,
     or its bytes are another's.
     """
 
@@ -56,7 +57,7 @@ class Transfer:
     cache: str | None
     rows: bool = False
     stores: bool = False
-    folds: bool = False
+    folds: str = ""
     multicast: bool = False
 
     @property

@@ -120,7 +120,24 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
         if packed:  # all ways meet in whole words: narrow elements stay packed until somebody computes with them
             w.line(f"unsigned {words}[{slots * itemsize // 4}];")
 
+        def parts_of_vectors() -> None:
+            with slot_loop(w, slots, width) as i:
+                first, end = access.ends()
+                at, place = access.place_along_rows(i, width), access.pointer(i, width)
+                target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i) if packed else plus(name, i)
+                load = w.use(h.LOAD_PART_WORDS if packed else h.LOAD_PART)
+                text = f"{load}<{width}>({target}, {place}, {at}, {first}, {end}, {fill});"
+                rows = access.inside_but_rows(i, width)
+                w.line(f"if ({' && '.join(rows)}) {text}" if rows else text)
+                if rows:
+                    otherwise = w.use(h.FILL_WORDS if packed else h.FILL_VECTOR)
+                    form = f"{width}, {w.ctype(view.dtype)}" if packed else str(width)
+                    w.line(f"else {otherwise}<{form}>({target}, {fill});")
+
         def by_vectors() -> None:
+            if view.within:
+                parts_of_vectors()
+                return
             with slot_loop(w, slots, width) as i:
                 conditions = [*access.alive_along_rows(i, width), *access.inside(i, width)]
                 inside = (" & " if once else " && ").join(conditions)
@@ -138,7 +155,26 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                     w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
                     w.line(f"else {otherwise}<{form}>({target}, {fill});")
 
+        def by_shifts() -> None:
+            shift, start = local(w, "shift"), atom(w.name(view.offsets[-1]))
+            w.line(f"const int {shift} = {start} & {width - 1};")
+            with slot_loop(w, slots, width) as i:
+                at, place = access.place_along_rows(i, width), access.pointer(i, width)
+                size = f"{access.array}.shape[{access.rank - 1}]"
+                four = local(w, "four")
+                w.line(f"unsigned {four}[4];")
+                load = f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {size} - {at}, {fill});"
+                w.line(load)
+                if packed:
+                    target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i)
+                    w.line(f"for (int j = 0; j < 4; ++j) ({target})[j] = {four}[j];")
+                else:
+                    w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
+
         def by_elements() -> None:
+            if op.shifted and width * itemsize == VECTOR_BYTES:
+                by_shifts()
+                return
             with slot_loop(w, slots) as i:
                 inside = " && ".join(access.inside(i))
                 w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
@@ -240,7 +276,19 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
         size = width * view.dtype.itemsize
         once = op.once and size == VECTOR_BYTES
 
+        def parts_of_vectors() -> None:
+            with slot_loop(w, slots, width) as i:
+                first, end = access.ends()
+                at, place = access.place_along_rows(i, width), access.pointer(i, width)
+                store = w.use(h.STORE_PART_ONCE if once else h.STORE_PART)
+                conditions = [*access.alive(i, width), *access.inside_but_rows(i, width)]
+                asked = f"if ({' && '.join(conditions)}) " if conditions else ""
+                w.line(f"{asked}{store}<{width}>({place}, {name} + {i}, {at}, {first}, {end});")
+
         def by_vectors() -> None:
+            if view.within:
+                parts_of_vectors()
+                return
             with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
                 conditions = [*access.alive(i, width), *access.inside(i, width)]
@@ -362,7 +410,7 @@ def _add_vectors(w: Writer, op: Atomic, view: GlobalView, update: Helper) -> Non
                 conditions = " && ".join([*access.alive(i), *access.inside(i)])
                 w.line(f"if ({conditions}) {add}({access.pointer(i)}, {element(name, i)});")
 
-        _vectors_or_elements(w, access, width, by_vectors, by_elements)
+        _vectors_or_elements(w, access, 1 if view.within else width, by_vectors, by_elements)
 
 
 def _atomic_tile(w: Writer, op: Atomic, update: str, result: Value | None) -> None:

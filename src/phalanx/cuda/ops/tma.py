@@ -7,13 +7,14 @@ from functools import cache
 from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
-from phalanx.cuda.text.bulk import bulk_load, bulk_prefetch, bulk_store
+from phalanx.cuda.text.bulk import bulk_add, bulk_load, bulk_prefetch, bulk_store
 from phalanx.cuda.text.by_rank import mask_text, rank_of_cta
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
 from phalanx.cuda.text.prelude import MAPA, Parameter, device_function, function_name, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
+from phalanx.cuda.tiles.atomics import atomic
 from phalanx.cuda.tiles.bounds import is_plain, start_text
 from phalanx.cuda.tiles.elements import store_elements
 from phalanx.cuda.tiles.index import atom
@@ -144,8 +145,14 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
     """Writes boxes of a descriptor that are added, or otherwise combined, in global memory."""
     plan = w.plan.copies[op]
     with w.elected():
+        policy = _policy(op.cache)
         w.comment(f"{plan.path} copy: {plan.reason}")
-        _store_boxes(w, plan, op.src, op.dst, op.op, _policy(op.cache))
+        if plan.path is CopyPath.BULK:
+            dtype = op.dst.dtype.name
+            add = bulk_add(dtype, atomic("add", dtype, "global", "gpu", False), hint=bool(policy))
+            _call(w, add, [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
+            return
+        _store_boxes(w, plan, op.src, op.dst, op.op, policy)
 
 
 def _store_boxes(

@@ -35,6 +35,19 @@ INSIDE = Helper(
 )
 
 
+ZEROS = Helper(
+    "bulk_zeros",
+    "// Zeros in place of the elements [i, end) of a run that begins at a multiple of 16 bytes.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ void bulk_zeros(T* dst, int i, int end) {\n"
+    "  constexpr int vector = 16 / (int)sizeof(T);\n"
+    "  for (; i < end && i % vector != 0; ++i) dst[i] = T(0);\n"
+    "  for (; i + vector <= end; i += vector) *reinterpret_cast<uint4*>(dst + i) = make_uint4(0, 0, 0, 0);\n"
+    "  for (; i < end; ++i) dst[i] = T(0);\n"
+    "}",
+)
+
+
 @cache
 def copy_in(hint: bool) -> Helper:
     """Builds one bulk copy of contiguous bytes from global to shared memory, credited to a barrier."""
@@ -79,13 +92,14 @@ __device__ __forceinline__ void {name}(T* dst, const T* src, int start, int size
   }}
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) {copy.name}(shared_address(dst + in.first), src + in.first, bytes, bar{pass_on});
-  for (int i = 0; i < in.first; ++i) dst[i] = T(0);
-  for (int i = in.whole; i < n; ++i) dst[i] = i < in.last ? src[i] : T(0);
+  bulk_zeros(dst, 0, in.first);
+  for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
+  bulk_zeros(dst, in.last, n);
   __threadfence_block();  // whoever waits for the credit below sees these stores,
   {FENCE_PROXY.name}();  // and so does a copy that reads them later
   {COMPLETE_TX.name}(bar, n * sizeof(T) - bytes);
 }}"""
-    return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE, FENCE_PROXY, COMPLETE_TX))
+    return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE, ZEROS, FENCE_PROXY, COMPLETE_TX))
 
 
 @cache
@@ -103,6 +117,38 @@ __device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const
   for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
 }}"""
     return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE))
+
+
+_ADDED = {"f32": "f32", "f16": "noftz.f16", "bf16": "noftz.bf16", "i32": "s32", "u32": "u32", "u64": "u64", "f64": "f64"}
+BULK_ADDITIONS = tuple(_ADDED)
+"""Element types that a bulk copy adds to global memory."""
+
+
+@cache
+def bulk_add(dtype: str, element: Helper, *, hint: bool = False) -> Helper:
+    """Elements are added to those of the row, each atomically; outside the row there is nothing to add to.
+
+    `element` adds one, for the end of a row that is no whole piece.
+    """
+    mnemonic = f"cp.reduce.async.bulk.global.shared::cta.bulk_group{'.L2::cache_hint' * hint}.add.{_ADDED[dtype]}"
+    parameters: tuple[Parameter, ...] = (
+        ("void*", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), *[_POLICY] * hint,
+    )
+    copy = instruction(
+        mnemonic, "[{dst}], [{src}], {bytes}" + ", {policy}" * hint, parameters,
+        name=f"cp_reduce_async_bulk_global_shared_add_{dtype}" + "_cache_hint" * hint,
+    )
+    name = f"bulk_add_{dtype}" + "_cache_hint" * hint
+    policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
+    text = f"""\
+template <class T>
+__device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const T* src{policy}) {{
+  const px_inside<T> in(start, size, n);
+  const unsigned bytes = (in.whole - in.first) * sizeof(T);
+  if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes{pass_on});
+  for (int i = in.whole; i < in.last; ++i) {element.name}(dst + i, src[i]);
+}}"""
+    return Helper(name, text, (SHARED_ADDRESS, INSIDE, element, copy))
 
 
 @cache

@@ -56,20 +56,22 @@ def atomic(update: str, dtype: str, space: str, scope: str, returns: bool) -> He
     return _atomic_instruction(update, dtype, kind, constraint, ctype, space, scope, returns)
 
 
-VECTOR_ADDITIONS = ("f32",)
-"""Element types of which `red` adds two or four neighbours in global memory at once (sm_90 and up)."""
+VECTOR_ADDITIONS = ("f32", "f16", "bf16")
+"""Element types of which `red` adds up to 16 bytes of neighbours in global memory at once (sm_90 and up)."""
 
 
 @cache
 def vector_addition(dtype: str, width: int) -> Helper:
     """Adds `width` neighbours, aligned to their size, to global memory; each is updated atomically, not all at once."""
     kind, constraint, ctype = _ATOMIC_TYPES[dtype]
+    *flush, element = kind.split(".")
+    form = ".".join([*flush, f"v{width}", element])
     values = ", ".join(f"%{n + 1}" for n in range(width))
     inputs = ", ".join(f'"{constraint}"(x[{n}])' for n in range(width))
     (_, place), address = _atomic_place(ctype, "global")
     return device_function(
         f"reduce_add_{dtype}_global_v{width}", "void", ((f"{ctype}*", place), (f"const {ctype}*", "x")),
-        f'asm volatile("red.relaxed.gpu.global.add.v{width}.{kind} [%0], {{{values}}};" :: {address}, {inputs} : "memory");',
+        f'asm volatile("red.relaxed.gpu.global.add.{form} [%0], {{{values}}};" :: {address}, {inputs} : "memory");',
     )
 
 

@@ -45,6 +45,7 @@ class GlobalAccess:
         self._constants: dict[int, int] = {}
         self._pointer = ""
         self._rows: RowSlots | None = None
+        self._ends: tuple[str, str] | None = None
 
     def stride(self, axis: int) -> str:
         """The stride of the array along an axis, as text."""
@@ -94,6 +95,8 @@ class GlobalAccess:
                 base = f"(int){base}" if axis in self._unsigned else base  # it may be negative, and its elements not
                 terms.append(times(base, self.stride(axis)))
                 constants.append(times(str(self._constants.get(axis, 0)), self.stride(axis)))
+        if self.view.within:
+            self._declare_ends()
         offset = plus(*terms)
         data = f"{self.array}.data"
         further = plus(*constants)
@@ -105,6 +108,25 @@ class GlobalAccess:
         self._pointer = local(self.w, "p")
         ctype = self.w.ctype(self.view.dtype)
         self.w.line(f"{ctype}* const {self._pointer} = {data} + ({offset});")
+
+    def _declare_ends(self) -> None:
+        """Writes where what is there of the last axis begins and ends: inside the array, and no end before its beginning."""
+        low, high = (start_text(self.w, end) for end in self.view.within)
+        larger, smaller = self.w.use(h.MAXIMUM), self.w.use(h.MINIMUM)
+        first, end = local(self.w, "first"), local(self.w, "end")
+        size = f"{self.array}.shape[{self.rank - 1}]"
+        self.w.line(f"const int {first} = {larger}<int>({low}, 0);")
+        self.w.line(f"const int {end} = {larger}<int>({smaller}<int>({high}, {size}), {first});")
+        self._ends = first, end
+
+    def ends(self) -> tuple[str, str]:
+        """Where what is there of the last axis begins and ends, of a view that says so."""
+        assert self._ends is not None
+        return self._ends
+
+    def place_along_rows(self, var: str, step: int) -> str:
+        """The index of slot `var` along the last axis, as an `int`: one that wraps around is negative."""
+        return f"(int){atom(self.index(self.rank - 1, var, step))}"
 
     def index(self, axis: int, var: str, step: int = 1) -> str:
         """The index of slot `var` along an array axis."""
@@ -145,7 +167,16 @@ class GlobalAccess:
     def inside(self, var: str, step: int = 1) -> list[str]:
         """Conditions under which slot `var` lies in the array."""
         name = self.w.use(h.INSIDE)
-        return [f"{name}({self.index(axis, var, step)}, {self.array}.shape[{axis}])" for axis in range(self.rank)]
+        asked = [f"{name}({self.index(axis, var, step)}, {self.array}.shape[{axis}])" for axis in range(self.rank)]
+        if self.view.within:  # of vectors the row is asked apart
+            first, end = self.ends()
+            at = self.index(self.rank - 1, var, step)
+            asked[-1] = f"{name}((unsigned){atom(at)} - {first}, {end} - {first})"
+        return asked
+
+    def inside_but_rows(self, var: str, step: int) -> list[str]:
+        """Conditions under which slot `var` lies in the array along all axes but the last."""
+        return self.inside(var, step)[:-1]
 
     def alive(self, var: str, step: int = 1) -> list[str]:
         """Conditions under which slot `var` holds an element of the tile."""
@@ -194,6 +225,8 @@ class GlobalAccess:
         size = f"{self.array}.shape[{axis}]"
         uncut = f"{size} % {width} == 0 || {ends_inside(self.w, offset, self.view.extents[axis], size)}"
         starts_even = f"{atom(self.w.name(offset))} % {width} == 0"
+        if self.view.within:  # vectors that are cut go element by element, each by itself
+            return "" if facts.proves(offset, 1, width) else starts_even
         if facts.proves(offset, 1, width):
             return "" if self.view.array_type.whole else uncut
         return starts_even if self.view.array_type.whole else f"{starts_even} && ({uncut})"

@@ -589,6 +589,101 @@ STORE_VECTOR_IF = Helper(
     "}",
     (WORDS,),
 )
+LOAD_PART = Helper(
+    "load_part",
+    "// N consecutive elements from index `at` on, of which those in [first, end) are there: whole vectors by one access.\n"
+    "template <int N, class T, class V>\n"
+    "__device__ __forceinline__ void load_part(T* x, const T* p, int at, int first, int end, V fill) {\n"
+    "  if (first <= at && at <= end - N) {\n"
+    "    load_vector<N>(x, p);\n"
+    "  } else {\n"
+    "    fill_vector<N>(x, fill);\n"
+    "    if (at > first - N && at < end) {\n"
+    "      #pragma unroll\n"
+    "      for (int j = 0; j < N; ++j)\n"
+    "        if (j >= first - at && j < end - at) x[j] = p[j];\n"
+    "    }\n"
+    "  }\n"
+    "}",
+    (LOAD_VECTOR, FILL_VECTOR),
+)
+
+
+LOAD_PART_WORDS = Helper(
+    "load_part_words",
+    "// The same of narrow elements, as words: nothing waits for what a whole vector brings.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_part_words(unsigned* words, const T* p, int at, int first, int end, T fill) {\n"
+    "  if (first <= at && at <= end - N) {\n"
+    "    load_words<N>(words, p);\n"
+    "  } else {\n"
+    "    fill_words<N, T>(words, fill);\n"
+    "    if (at > first - N && at < end) {\n"
+    "      constexpr int per_word = 4 / sizeof(T), width = 8 * sizeof(T);\n"
+    "      #pragma unroll\n"
+    "      for (int j = 0; j < N; ++j) {\n"
+    "        if (j >= first - at && j < end - at) {\n"
+    "          const unsigned low = j % per_word * width, mask = ((1u << width) - 1) << low;\n"
+    "          words[j / per_word] = (words[j / per_word] & ~mask) | (unsigned)bits<T>::of(p[j]) << low;\n"
+    "        }\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "}",
+    (LOAD_WORDS, FILL_WORDS),
+)
+LOAD_SHIFTED = Helper(
+    "load_shifted",
+    "// 16 bytes of consecutive elements from p on, which is `shift` elements behind a multiple of 16 bytes: from the two\n"
+    "// aligned vectors around them, where the row, from `at` elements before p to `end` behind it, has both; else element\n"
+    "// by element.\n"
+    "template <int N, class T>\n"
+    "__device__ __forceinline__ void load_shifted(\n"
+    "    unsigned (&words)[4], const T* p, int shift, int at, int end, T fill) {\n"
+    "  if (at >= shift && end >= 2 * N - shift) {\n"
+    "    const uint4* const q = reinterpret_cast<const uint4*>(p - shift);\n"
+    "    const uint4 a = q[0], b = q[1];\n"
+    "    unsigned u[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};\n"
+    "    const unsigned bytes = shift * sizeof(T);\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < 6; ++j) u[j] = bytes & 8 ? u[j + 2] : u[j];\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < 5; ++j) u[j] = bytes & 4 ? u[j + 1] : u[j];\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < 4; ++j) words[j] = __funnelshift_r(u[j], u[j + 1], bytes % 4 * 8);\n"
+    "  } else {\n"
+    "    T x[N];\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N; ++j) x[j] = j >= -at && j < end ? p[j] : fill;\n"
+    "    words[0] = words[1] = words[2] = words[3] = 0;\n"
+    "    pack<N>(words, x);\n"
+    "  }\n"
+    "}",
+    (WORDS,),
+)
+
+
+def _store_part(once: bool) -> Helper:
+    name = "store_part" + "_once" * once
+    whole = "store_vector_once<N>(p, x, true);" if once else "store_vector<N>(p, x);"
+    return Helper(
+        name,
+        "// N consecutive elements from index `at` on, of which those in [first, end) are stored.\n"
+        "template <int N, class T>\n"
+        f"__device__ __forceinline__ void {name}(T* p, const T* x, int at, int first, int end) {{\n"
+        "  if (first <= at && at <= end - N) {\n"
+        f"    {whole}\n"
+        "  } else if (at > first - N && at < end) {\n"
+        "    #pragma unroll\n"
+        "    for (int j = 0; j < N; ++j)\n"
+        "      if (j >= first - at && j < end - at) p[j] = x[j];\n"
+        "  }\n"
+        "}",
+        (STORE_VECTOR_ONCE if once else STORE_VECTOR,),
+    )
+
+
+STORE_PART, STORE_PART_ONCE = _store_part(False), _store_part(True)
 FOLD_SCALAR = Helper(
     "fold_scalar",
     "template <class T>\n"

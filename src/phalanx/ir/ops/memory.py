@@ -28,7 +28,8 @@ class Extent(Op):
 class Load(Op):
     """A region into registers; elements outside a global array, and rows by index that are not there, are `fill`.
 
-    `once`: caches need not keep it.
+    `once`: caches need not keep it. `shifted`: where it begins at no vector, its vectors are made of the aligned ones around
+    them, not read element by element.
     """
 
     mnemonic: ClassVar[str] = "load"
@@ -36,6 +37,7 @@ class Load(Op):
     fill: Value = operand()
     result: Value = defined()
     once: bool = attribute(default=False)
+    shifted: bool = attribute(default=False)
 
     def effects(self) -> Effects:
         """Reads the region."""

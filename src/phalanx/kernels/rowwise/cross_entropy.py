@@ -1,4 +1,4 @@
-"""Cross entropy of rows of logits with one target each, forward: one read, and nothing of their size is written."""
+"""Cross entropy of rows of logits with one target each: one read; its gradient takes their place with one write."""
 
 from __future__ import annotations
 
@@ -7,51 +7,112 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
-from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config
-from phalanx.kernels.rowwise.rows import RowConfig, choose_for, row_kernel, row_of, zeros
+from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config, result_info
+from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, places, row_kernel, row_of, row_of_warp, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
-from phalanx.runtime.device.arrays import scalar_dtype
+from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
+from phalanx.kernels.rowwise.stream import READ_ONLY, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream
+from phalanx.runtime.device.arrays import dense_strides, scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
 REDUCTIONS = ("mean", "sum", "none")
 
 
-@row_kernel
-def cross_entropy_rows(X, T, L, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False):
-    """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`."""
-    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
-    row, first = rows.row, rows.first
-    wait_for_prior_launch()
-    if ROWS == 1:
-        label = px.load(T[row])
+@px.func
+def chosen_in_row(rows, x, target):
+    """A tile with the element that `target` names of each row, where this CTA has it, and zeros."""
+    found = zeros(rows.ROWS, rows.WIDTH)
+    for part in px.static_range(rows.PARTS):
+        here = px.arange(rows.WIDTH) == target - (rows.first + part * rows.WIDTH)
+        found = px.where(here, x[part].to(px.f32), found)
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            here = px.arange(rows.WIDTH) == target - (rows.first + (rows.PARTS + part) * rows.WIDTH)
+            found = px.where(here, px.load(rows.kept[part]).to(px.f32), found)
+    return found
+
+
+@px.func
+def store_gradient(rows, x, G, largest, total, target, each):
+    """(e^x / sum(e^x), less 1 at the target) times `each`, for each tile of the rows."""
+    base, factor = softmax_terms(largest, total, False)
+    rows.start_again()
+    for part in px.static_range(rows.PARTS):
+        at = rows.first + part * rows.WIDTH
+        if at < rows.length:
+            y = softmax_tile(x[part].to(px.f32), base, factor, False)
+            y = px.where(px.arange(rows.WIDTH) == target - at, y - 1.0, y)
+            rows.store(G, at, y * each)
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            at = rows.first + (rows.PARTS + part) * rows.WIDTH
+            y = softmax_tile(px.load(rows.kept[part]).to(px.f32), base, factor, False)
+            y = px.where(px.arange(rows.WIDTH) == target - at, y - 1.0, y)
+            rows.store(G, at, y * each)
+
+
+@px.func
+def labels_of(rows, T, ignore):
+    """The target of a row, or of each of the rows that share a CTA."""
+    row = rows.row
+    if rows.ROWS == 1:
+        label = px.load(T[row], fill=ignore)
     else:
-        label = px.load(T[row : row + ROWS]).reshape(ROWS, 1)
-    x = rows.load(-float("inf"))
-    target = label.to(px.i32)
+        label = px.load(T[row : row + rows.ROWS]).reshape(rows.ROWS, 1)
+    return label
+
+
+@px.func
+def cross_entropy_row(rows, label, x, L, G, N, ignore):
+    """The loss of a row, by the warps that have loaded it, and its gradient where there is a G to put it."""
+    row = rows.row
+    inside = (label >= 0) & (label < rows.columns)
+    target = label.to(px.i32) + rows.shift
     found = None
-    if ROWS == 1:
-        chosen = px.load(X[row, target]).to(px.f32)  # of a row that is on its way anyway
+    if rows.ROWS > 1 or G is not None:  # in the place of the logits the other CTAs of the cluster put gradients
+        found = chosen_in_row(rows, x, target)
+    elif len(rows.X.shape) == 1:
+        chosen = px.load(rows.X[rows.begin + label.to(px.i32)]).to(px.f32)  # of a row that is on its way anyway
     else:
-        found = zeros(ROWS, WIDTH)
-        for part in px.static_range(PARTS):
-            here = px.arange(WIDTH) == target - (first + part * WIDTH)
-            found = px.where(here, x[part].to(px.f32), found)
-        if SHARED > 0:
-            for part in range(SHARED):
-                here = px.arange(WIDTH) == target - (first + (PARTS + part) * WIDTH)
-                found = px.where(here, px.load(rows.kept[part]).to(px.f32), found)
+        chosen = px.load(rows.X[row, label.to(px.i32)]).to(px.f32)
     largest, total, others, x = row_statistics(rows, x, found)
-    if ROWS > 1:
+    if found is not None:
         chosen = others
-    loss = largest + px.log2(total) * LN2 - chosen
-    loss = px.where(label < X.shape[1], loss, float("nan"))
-    loss = px.where(label >= 0, loss, float("nan"))
+    loss = px.where(inside, largest + px.log2(total) * LN2 - chosen, float("nan"))
     loss = px.where(label == ignore, 0.0, loss)
     if px.cluster.rank() == 0:
-        if ROWS == 1:
+        if rows.ROWS == 1:
             px.store(L[row], loss)
         else:
-            px.store(L[row : row + ROWS], loss.reshape(ROWS))
+            px.store(L[row : row + rows.ROWS], loss.reshape(rows.ROWS))
+    if G is not None:
+        each = 1.0 if N is None else 1.0 / px.load(N[0]).to(px.f32)
+        each = px.where(inside, each, float("nan"))
+        store_gradient(rows, x, G, largest, total, target, px.where(label == ignore, 0.0, each))
+
+
+@row_kernel
+def cross_entropy_rows(
+    X, T, L, G, N, ignore, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False
+):
+    """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`.
+
+    With a G, which may be X itself, the gradient of each loss, divided by N[0] if there is an N, goes there.
+    """
+    wait_for_prior_launch()
+    if len(X.shape) == 1 and ROWS > 1:
+        with px.warps(0, 1, copies=WARPS) as warp:
+            several: tuple[Any, ...] = ()
+            for turn in px.static_range(ROWS // WARPS):
+                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
+                several = (*several, (rows, labels_of(rows, T, ignore), rows.load(-float("inf"))))
+            for rows, label, x in several:
+                cross_entropy_row(rows, label, x, L, G, N, ignore)
+    else:
+        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns)
+        label = labels_of(rows, T, ignore)
+        cross_entropy_row(rows, label, rows.load(-float("inf")), L, G, N, ignore)
 
 
 def cross_entropy(
@@ -60,30 +121,68 @@ def cross_entropy(
     *,
     reduction: str = "mean",
     ignore_index: int = -100,
-    config: RowConfig | None = None,
+    gradient: bool = False,
+    config: RowConfig | StreamConfig | None = None,
 ) -> Any:
     """-log(softmax(logits)[target]) for every row of logits, and the mean or sum of them, or all ("none"), in f32.
 
     `logits`: a torch, CuPy or NumPy array of bf16, f16 or f32, the classes along its last axis; `targets`: one i32 or
     i64 per row. Rows whose target is `ignore_index` count for nothing; a target outside the classes gives NaN.
+    `gradient`: the gradient of the mean, or else of the sum, with respect to the logits takes their place; they are
+    contiguous then. So a training step reads and writes them once.
     Any GPU from sm_90, on the current stream, or the simulator for NumPy.
-    Example: ``loss = px.kernels.cross_entropy(logits, targets)``.
+    Example: ``loss = px.kernels.cross_entropy(logits, targets, gradient=True)``.
     """
     if not is_among(reduction, REDUCTIONS):
         raise refused(f"unknown reduction {reduction!r}", f"use one of {', '.join(REDUCTIONS)}")
     if scalar_dtype(ignore_index) not in ("i32", "i64"):
         raise refused(f"ignore_index={ignore_index!r} is no target", "pass an integer that the targets' type holds")
-    losses = losses_of(logits, targets, int(ignore_index), config)
+    count = (targets != ignore_index).sum().reshape(1) if reduction == "mean" else None
+    if gradient:
+        config = require_config(config, RowConfig)
+        losses = losses_and_gradients(logits, targets, count, int(ignore_index), config)
+    else:
+        losses = losses_of(logits, targets, int(ignore_index), config)
     if reduction == "none":
         return losses
-    if reduction == "sum":
-        return losses.sum()
-    return losses.sum() / (targets != ignore_index).sum()
+    return losses.sum() if count is None else losses.sum() / count[0]
 
 
 @remembered("logits", "targets")
-def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | None) -> Any:
+def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | StreamConfig | None) -> Any:
     """The loss of every row, in f32, as `cross_entropy` gives it for "none"."""
+    rows, flat, losses = _operands(logits, targets)
+    count, columns = rows.shape
+    config = require_config(config, RowConfig, StreamConfig)
+    args: tuple[Any, ...]
+    if has_work(count):
+        config = config or stream_for(rows, READ_ONLY)
+        if isinstance(config, StreamConfig):
+            args = (run_for_stream(rows), flat, losses, ignore_index, columns, count)
+            launch_stream(cross_entropy_stream, config, args, {}, count)
+        else:
+            given, length, config = places(rows, config, reads=True)
+            args = (given, flat, losses, None, None, ignore_index, length)
+            cross_entropy_rows[config.grid(count)](*args, **config.constants())
+    return losses.reshape(targets.shape)
+
+
+@remembered("logits", "targets", "count")
+def losses_and_gradients(logits: Any, targets: Any, count: Any, ignore_index: int, config: RowConfig | None) -> Any:
+    """The loss of every row; gradients, divided by `count` where it is given, take the place of the logits."""
+    info = result_info("logits", logits)
+    if info.strides != dense_strides(info.shape):
+        raise refused("logits have gaps between their elements, or another order", "pass a contiguous array")
+    rows, flat, losses = _operands(logits, targets)
+    if has_work(rows.shape[0]):
+        given, length, config = places(rows, config, held=LIMITS.fewer_held, reads=True)
+        args = (given, flat, losses, given, count, ignore_index, length)
+        cross_entropy_rows[config.grid(rows.shape[0])](*args, **config.constants())
+    return losses.reshape(targets.shape)
+
+
+def _operands(logits: Any, targets: Any) -> tuple[Any, Any, Any]:
+    """The logits as a matrix, the targets as a vector, and a vector for the losses."""
     info = info_of("logits", logits)
     labels = info_of("targets", targets, ("i32", "i64"))
     if labels.shape != info.shape[:-1]:
@@ -94,10 +193,4 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
     if info.shape[-1] == 0:
         raise refused(f"logits of shape {info.shape} have no classes", "pass logits whose last axis has at least one")
     rows = as_rows(logits, info)
-    count, _ = rows.shape
-    losses = empty(logits, (count,), "f32")
-    if has_work(count):
-        config = require_config(config, RowConfig) or choose_for(rows, reads=True)
-        flat = targets.reshape(-1)
-        cross_entropy_rows[config.grid(count)](rows, flat, losses, ignore_index, **config.constants())
-    return losses.reshape(info.shape[:-1])
+    return rows, targets.reshape(-1), empty(logits, (rows.shape[0],), "f32")

@@ -6,34 +6,58 @@ both travel together, and every warp folds what all of them sent (Chan's formula
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
-from phalanx.kernels.rowwise.rows import by_warp, fold, row_gather, run_of_warp
+from phalanx.kernels.rowwise.rows import alone, by_warp, fold, row_gather, run_of_warp
 
 
-@px.func
-def counts_of_warps(X, ranks, SPAN, ROWS, WIDTH, WARPS, MASKED):
-    """How many columns of a row each warp of the CTAs of these ranks has (see `by_warp`), or its part of a shared CTA.
+@px.struct
+class Places:
+    """Which places of a row the warps of a cluster have: SPAN of each CTA, WIDTH at a time.
 
-    A constant where the rows of X fill the cluster; else a warp may have none.
+    The row's `columns` are the places from `shift` to `length` (see `rows.Row`). X says how warps take turns.
     """
-    if not MASKED:
-        count = SPAN // WARPS if ROWS == 1 else SPAN
-    else:
-        count = px.minimum(px.maximum(X.shape[1] - ranks * SPAN, 0), SPAN)
-        if ROWS == 1:
-            run = run_of_warp(X, WIDTH, WARPS)
+
+    X: Any
+    columns: Any
+    shift: Any
+    length: Any
+    SPAN: int
+    ROWS: int
+    WIDTH: int
+    WARPS: int
+
+    def counts(self, ranks, MASKED):
+        """How many columns of a row each warp of the CTAs of these ranks has (see `by_warp`), or its part of a shared CTA.
+
+        A constant where the rows of X fill the cluster; else a warp may have none.
+        """
+        if not MASKED:
+            count = self.SPAN // self.WARPS if self.ROWS == 1 else self.SPAN
+        else:
+            count = self.before(self.length, ranks)
+            if len(self.X.shape) == 1:
+                count = count - self.before(self.shift, ranks)
+            count = count.to(px.f32)
+        return count
+
+    def before(self, place, ranks):
+        """How many places before this one each warp of the CTAs of these ranks has."""
+        count = px.minimum(px.maximum(place - ranks * self.SPAN, 0), self.SPAN)
+        if self.ROWS == 1:
+            run, WARPS = run_of_warp(self.X, self.WIDTH, self.WARPS), self.WARPS
             turns = count // (WARPS * run)
             rest = count - turns * (WARPS * run) - px.arange(WARPS).reshape(WARPS, 1) * run
             count = turns * run + px.minimum(px.maximum(rest, 0), run)
-        count = count.to(px.f32)
-    return count
+        return count
 
 
 @px.func
-def means_of_warps(X, tile, SPAN, ROWS, WIDTH, WARPS, MASKED):
+def means_of_warps(places, tile, MASKED):
     """Each warp's mean of its own columns, from the sums in a tile; of no columns, 0."""
-    sums = total_of_warp(by_warp(X, tile, ROWS, WARPS))
-    count = counts_of_warps(X, px.cluster.rank(), SPAN, ROWS, WIDTH, WARPS, MASKED)
+    sums = total_of_warp(by_warp(places.X, tile, places.ROWS, places.WARPS))
+    count = places.counts(px.cluster.rank(), MASKED)
     if MASKED:
         means = sums / px.maximum(count, 1.0)
     else:
@@ -48,29 +72,33 @@ def total_of_warp(tile):
 
 
 @px.func
-def squared_distance(X, tile, own, at, ROWS, WIDTH, WARPS, MASKED):
-    """(x - own)^2 of the columns from `at` on, as `by_warp` gives them, for the means of warps `own`.
+def squared_distance(places, tile, own, at, MASKED):
+    """(x - own)^2 of the places from `at` on, as `by_warp` gives them, for the means of warps `own`.
 
-    Columns past the row's end, which are as far from the mean as 0 is, count nothing.
+    Places that are not the row's, which are as far from the mean as 0 is, count nothing.
     """
-    apart = by_warp(X, tile, ROWS, WARPS) - own
+    apart = by_warp(places.X, tile, places.ROWS, places.WARPS) - own
     if MASKED:
-        column = px.arange(WIDTH)
-        if ROWS == 1:
-            column = column.reshape(*apart.shape)
-        apart = px.where(column < X.shape[1] - at, apart, 0.0)
+        place = px.arange(places.WIDTH)
+        if places.ROWS == 1:
+            place = place.reshape(*apart.shape)
+        apart = px.where(place < places.length - at, apart, 0.0)
+        if len(places.X.shape) == 1:
+            apart = px.where(place >= places.shift - at, apart, 0.0)
     return apart * apart
 
 
 @px.func
-def gather_moments(X, own, squares, SPAN, ROWS, WIDTH, WARPS, MASKED):
+def gather_moments(places, own, squares, MASKED):
     """The mean of each row and the sum of (x - mean)^2, from the warps' own means and the squares around them."""
-    mean = own
-    if ROWS == 1 or px.cluster.size() > 1:
+    mean, ROWS = own, places.ROWS
+    if alone(own, ROWS):
+        mean, squares = px.max(own), px.max(squares)
+    elif ROWS == 1 or px.cluster.size() > 1:
         means, squares = row_gather((own, squares), ROWS)
         ranks = px.arange(px.cluster.size()).reshape(px.cluster.size(), 1, 1)
-        counts = counts_of_warps(X, ranks, SPAN, ROWS, WIDTH, WARPS, MASKED)
-        mean = fold(px.sum, means * counts, ROWS) / X.shape[1]
+        counts = places.counts(ranks, MASKED)
+        mean = fold(px.sum, means * counts, ROWS) / places.columns
         apart = means - mean
         squares = fold(px.sum, squares + apart * apart * counts, ROWS)
     return mean, squares

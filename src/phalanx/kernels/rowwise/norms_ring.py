@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.rowwise.moments import gather_moments, means_of_warps, squared_distance, total_of_warp
+from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.rows import by_warp, row_sum
 from phalanx.kernels.rowwise.rows_ring import REGISTERS, SHARED, check_ring, ring_kernel, stream
 
@@ -52,17 +52,18 @@ def squares_of(rows, x, slot):
 @px.func
 def moments_of(rows, x, slot, WARPS, MASKED):
     """The mean of the row and the sum of (x - mean)^2, in every CTA."""
-    X, SPAN, WIDTH = rows.X, rows.PARTS * rows.WIDTH, rows.WIDTH
+    X, WIDTH = rows.X, rows.WIDTH
+    places = Places(X, X.shape[1], 0, X.shape[1], rows.PARTS * WIDTH, 1, WIDTH, WARPS)
     sums = px.zeros((WIDTH,), px.f32)
     for part in px.static_range(rows.PARTS):
         sums = sums + rows.part(x, slot, part)
-    own = means_of_warps(X, sums, SPAN, 1, WIDTH, WARPS, MASKED)
+    own = means_of_warps(places, sums, MASKED)
     x = rows.keep(x)
     squares = by_warp(X, px.zeros((WIDTH,), px.f32), 1, WARPS)
     for part in px.static_range(rows.PARTS):
         at = rows.first + part * WIDTH
-        squares = squares + squared_distance(X, rows.part(x, slot, part), own, at, 1, WIDTH, WARPS, MASKED)
-    return gather_moments(X, own, total_of_warp(squares), SPAN, 1, WIDTH, WARPS, MASKED)
+        squares = squares + squared_distance(places, rows.part(x, slot, part), own, at, MASKED)
+    return gather_moments(places, own, total_of_warp(squares), MASKED)
 
 
 @px.func

@@ -28,7 +28,7 @@ def choose_pair(rows: Any, other: Any, held: int = LIMITS.held // 2) -> RowConfi
     first, second = describe(rows), describe(other)
     assert first is not None and second is not None
     columns, item = first.shape[1], ITEM_BYTES[first.dtype_name]
-    config = choose(columns, item, held, aligned=first.aligned16 and second.aligned16)
+    config = choose(columns, item, held, aligned=first.aligned16 and second.aligned16, single=True)
     if config.parts > held and config.rows == 1:
         config = replace(config, parts=held, shared=config.shared + config.parts - held)
     if 2 * config.shared * config.width * item > LIMITS.shared_bytes:

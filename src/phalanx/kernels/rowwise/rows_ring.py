@@ -243,11 +243,11 @@ def launch_ring(kernel: Any, config: RingConfig, args: tuple[Any, ...], constant
             remedy="raise its cluster, parts or width",
         )
     constants = {**config.constants(), **constants, "MASKED": columns != config.columns}
-    clusters = min(rows, clusters_at_once(kernel, config, args, constants))
+    clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
 
-def clusters_at_once(kernel: Any, config: RingConfig, args: tuple[Any, ...], constants: dict[str, Any]) -> int:
+def clusters_at_once(kernel: Any, cluster: int, args: tuple[Any, ...], constants: dict[str, Any]) -> int:
     """How many clusters of the kernel the GPU of the arguments holds, as its driver says; a few in the simulator."""
     infos = [describe(argument) for argument in args]
     first = infos[0]
@@ -257,7 +257,7 @@ def clusters_at_once(kernel: Any, config: RingConfig, args: tuple[Any, ...], con
     key = (kernel, first.device, tuple(info and info.dtype_name for info in infos), tuple(constants.items()))
     if key not in _clusters:
         device = px.device(first.device)
-        made = px.compile(kernel[config.cluster], *args, arch=device.arch, **constants)
+        made = px.compile(kernel[cluster], *args, arch=device.arch, **constants)
         _clusters[key] = device.clusters(made)
     return _clusters[key]
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, require_config
+from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, number_of, refused, require_config
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
     by_warp,
-    choose_for,
+    choose,
+    flat_like,
     fold,
     pin_row,
+    places,
     row_gather,
     row_kernel,
     row_of,
+    row_of_warp,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
+from phalanx.kernels.rowwise.stream import StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
 
 
@@ -46,7 +52,7 @@ def row_statistics(rows, x, also):
     x = pin_row(x, PARTS)
     powers = by_warp(X, zeros(ROWS, rows.WIDTH), ROWS, WARPS)
     for part in px.static_range(PARTS):
-        if rows.first + part * rows.WIDTH < X.shape[1]:
+        if rows.first + part * rows.WIDTH < rows.length:
             powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
     if rows.SHARED > 0:
         for part in range(rows.SHARED):
@@ -63,52 +69,137 @@ def row_statistics(rows, x, also):
     return largest, total, None if others is None else fold(px.sum, others, ROWS), pin_row(x, PARTS)
 
 
-@row_kernel
-def softmax_rows(X, Y, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False):
-    """e^x / sum(e^x) of each row, or its logarithm."""
-    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
-    wait_for_prior_launch()
-    x = rows.load(-float("inf"))
+@px.func
+def softmax_row(rows, x, Y, LOG):
+    """e^x / sum(e^x) of a row, or its logarithm, by the warps that have loaded it."""
     largest, total, _, x = row_statistics(rows, x, None)
     base, factor = softmax_terms(largest, total, LOG)
     rows.start_again()
-    for part in px.static_range(PARTS):
-        at = rows.first + part * WIDTH
-        if at < X.shape[1]:
+    for part in px.static_range(rows.PARTS):
+        at = rows.first + part * rows.WIDTH
+        if at < rows.length:
             rows.store(Y, at, softmax_tile(x[part].to(px.f32), base, factor, LOG))
-    if SHARED > 0:
-        for part in range(SHARED):
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
             y = softmax_tile(px.load(rows.kept[part]).to(px.f32), base, factor, LOG)
-            rows.store(Y, rows.first + (PARTS + part) * WIDTH, y)
+            rows.store(Y, rows.first + (rows.PARTS + part) * rows.WIDTH, y)
 
 
-@remembered("x")
-def softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
-    """Softmax along the last axis.
+@px.func
+def mask_rows(M, row, ROWS, outer, inner):
+    """The rows of the mask for a row, or for ROWS from it on; each of its `inner` serves `outer` rows in turn."""
+    if M is None:
+        named = None
+    elif ROWS == 1:
+        named = row // outer * inner + row % inner
+    else:
+        every = row + px.arange(ROWS)
+        named = every // outer * inner + every % inner
+    return named
 
-    Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `config`
-    overrides how a row is spread over a cluster; a `RingConfig` lets the rows pass through a ring.
-    Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
-    ``y = px.kernels.softmax(x)``.
+
+@row_kernel
+def softmax_rows(
+    X, M, Y, scale, outer, inner, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False
+):
+    """e^x / sum(e^x) of each row, or its logarithm; of scale * x where there is a scale, and with a mask M of x + M.
+
+    A mask of truth values says which elements count.
     """
-    return _launch(x, config, log=False)
+    wait_for_prior_launch()
+    if len(X.shape) == 1 and ROWS > 1:
+        with px.warps(0, 1, copies=WARPS) as warp:
+            several: tuple[Any, ...] = ()
+            for turn in px.static_range(ROWS // WARPS):
+                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
+                rows.scale, rows.M, rows.masks = scale, M, mask_rows(M, rows.row, 1, outer, inner)
+                several = (*several, (rows, rows.load(-float("inf"))))
+            for rows, x in several:
+                softmax_row(rows, x, Y, LOG)
+    else:
+        DTYPE = None if scale is None and M is None else px.f32
+        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns, DTYPE)
+        rows.scale, rows.M, rows.masks = scale, M, mask_rows(M, rows.row, ROWS, outer, inner)
+        softmax_row(rows, rows.load(-float("inf")), Y, LOG)
 
 
-@remembered("x")
-def log_softmax(x: Any, *, config: RowConfig | RingConfig | None = None) -> Any:
+Config = RowConfig | RingConfig | StreamConfig
+
+
+@remembered("x", "mask")
+def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Config | None = None) -> Any:
+    """Softmax along the last axis, of `scale` times x where there is a scale.
+
+    Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `mask`, whose
+    shape is that of x or has ones, or nothing, in a row of its leading axes, says what takes part where its elements are
+    truth values, and is added to the scaled x otherwise; a row in which nothing takes part is NaN. Rows that begin
+    anywhere come in aligned vectors; long ones pass through a ring (`choose_stream` has the rule). `config` overrides how
+    a row is spread over a cluster (`RowConfig`), or passes through (`StreamConfig`, `RingConfig`).
+    Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
+    ``y = px.kernels.softmax(scores, scale=0.125, mask=keep)``.
+    """
+    return _launch(x, scale, mask, config, log=False)
+
+
+@remembered("x", "mask")
+def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Config | None = None) -> Any:
     """The logarithm of the softmax along the last axis; see `softmax`. Example: ``y = px.kernels.log_softmax(x)``."""
-    return _launch(x, config, log=True)
+    return _launch(x, scale, mask, config, log=True)
 
 
-def _launch(x: Any, config: RowConfig | RingConfig | None, *, log: bool) -> Any:
+def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, log: bool) -> Any:
     info = info_of("the argument", x)
     rows = as_rows(x, info)
     y = empty(x, tuple(rows.shape), info.dtype_name)
     count, columns = rows.shape
-    if has_work(count, columns):
-        config = require_config(config, RowConfig, RingConfig) or choose_for(rows, LIMITS.fewer_held if log else LIMITS.held)
-        if isinstance(config, RingConfig):
-            launch_softmax_ring(rows, y, config, log=log)
-        else:
-            softmax_rows[config.grid(count)](rows, y, **config.constants(), LOG=log)
+    plain = scale is None and mask is None
+    if plain:
+        config = require_config(config, RowConfig, RingConfig, StreamConfig)
+    else:
+        config = require_config(config, RowConfig)
+    if scale is not None:
+        scale = number_of("scale", scale)
+        if not scale > 0:
+            raise refused(f"scale is {scale}", "it is a number above 0: what is left out of a row stays -inf times scale")
+    table, outer, inner = mask_of(mask, info.shape) if mask is not None else (None, None, None)
+    if not has_work(count, columns):
+        return y.reshape(info.shape)
+    held = LIMITS.fewer_held if log or not plain else LIMITS.held
+    if plain and config is None:
+        config = stream_for(rows)
+    if isinstance(config, RingConfig):
+        launch_softmax_ring(rows, y, config, log=log)
+    elif isinstance(config, StreamConfig):
+        launch_stream(softmax_stream, config, (run_for_stream(rows), y.reshape(-1), columns, count), {"LOG": log}, count)
+    else:
+        if plain or config is not None:
+            given, length, config = places(rows, config, held=held)
+        else:  # in f32: as many registers as for rows of f32
+            given, length, config = rows, None, choose(columns, 4, held, aligned=info.aligned16)
+        launch = softmax_rows[config.grid(count)]
+        launch(given, table, flat_like(y, given), scale, outer, inner, length, **config.constants(), LOG=log)
     return y.reshape(info.shape)
+
+
+def mask_of(mask: Any, shape: tuple[int, ...]) -> tuple[Any, int, int]:
+    """A mask as a matrix, and which of its rows serves a row: row r // outer * inner + r % inner.
+
+    Its axes are the array's, but that it may have ones, or nothing, in some that follow each other, before the last.
+    """
+    info = info_of("mask", mask, ("bool", *FLOATS))
+    missing = len(shape) - len(info.shape)
+    sizes = (1,) * missing + info.shape
+    wrong = refused(
+        f"mask has shape {info.shape}, the argument {shape}",
+        "its axes are the argument's, with ones, or nothing, in some that follow each other before the last",
+    )
+    if missing < 0 or not info.shape or sizes[-1] != shape[-1]:
+        raise wrong
+    spread = [axis for axis, (mine, size) in enumerate(zip(sizes[:-1], shape[:-1])) if mine != size]
+    if any(sizes[axis] != 1 for axis in spread):
+        raise wrong
+    first, last = (spread[0], spread[-1]) if spread else (0, -1)
+    if any(sizes[axis] != 1 for axis in range(first, last + 1)):
+        raise wrong
+    inner = prod(shape[last + 1 : -1])
+    return as_rows(mask, info), max(1, prod(shape[first:-1])), max(1, inner)

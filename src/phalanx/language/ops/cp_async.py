@@ -62,6 +62,8 @@ def _source(ctx: Builder, view: object) -> GlobalView:
         ctx.fail(f"{what} must be a view of a global array", "it copies from global to shared memory")
     if not region.shape:
         ctx.fail(f"{what} is a single element", "copy a row: A[i:i+1]")
+    if region.within:
+        ctx.fail(f"{what} is cut by .within", "copies end where the array does: use px.load and px.store")
     if region.dtype.bits < 8:
         ctx.fail(f"{what} has elements of {region.dtype.bits} bits", "px.tma.load copies those")
     return region

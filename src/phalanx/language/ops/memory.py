@@ -18,7 +18,7 @@ from phalanx.ir.ops.memory import (
 from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import SharedBuffer, SharedView, View
+from phalanx.ir.views import SharedBuffer, SharedView, View, in_global
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.limits import MAX_SHARED_BYTES
@@ -123,24 +123,31 @@ def unique_name(ctx: Builder, default: str) -> str:
 
 
 @builtin("load")
-def load(ctx: Builder, view: object, fill: object = 0, once: object = False) -> Value:
+def load(ctx: Builder, view: object, fill: object = 0, once: object = False, shifted: object = False) -> Value:
     """A region of global or shared memory into registers; elements outside a global array are `fill`.
 
     So are rows named by an index tile (``A[rows]``, ``s[rows]``) that an array or a shared buffer does not have: -1 masks.
 
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
-    (``L1::no_allocate``). Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    (``L1::no_allocate``). ``shifted=True`` is for a slice of a vector that may begin at any element, of an array that
+    begins at a multiple of 16 bytes: the two aligned vectors around each 16 bytes are read and shifted
+    (``shf.r``), which reads nothing outside the array. Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
     rarely = require_flag(ctx, "once=", once)
     region = require_view(ctx, "the argument of px.load", view)
+    anywhere = require_flag(ctx, "shifted=", shifted)
+    if anywhere and not (in_global(region) and len(region.extents) == 1 and region.kept and region.index_axis is None):
+        ctx.fail("shifted=True for what is no slice of a global vector", "leave it out: only W[i : i + 64] takes it")
+    if anywhere and in_global(region) and region.within:
+        ctx.fail("shifted=True for a view that .within cuts", "use one of the two")
     fill = load_scalar(ctx, fill)
     if not is_scalar(fill):
         ctx.fail(
             f"fill must be a number or a scalar, not {describe(fill)}",
             "every element outside the array gets the same value",
         )
-    return load_view(ctx, region, fill, rarely)
+    return load_view(ctx, region, fill, rarely, anywhere)
 
 
 def stored_value(ctx: Builder, what: str, region: View, value: object) -> Value:

@@ -63,9 +63,10 @@ def store(ctx: Builder, src: object, dst: object, cache: object = None) -> None:
 def reduce(ctx: Builder, src: object, dst: object, op: object, cache: object = None) -> None:
     """Starts folding shared memory into global memory, atomically per element; finishes with its group.
 
-    Any agent, one elected thread; sm_90 and up; PTX ``cp.reduce.async.bulk.tensor``; `op`: "add", "min", "max", "and",
-    "or", "xor"; `cache` as in `px.tma.store`. PTX does not say what "min" and "max" make of a number and a NaN; the
-    simulator keeps the number. Example: ``px.tma.reduce(s, C[m:m+64, n:n+64], "add")``.
+    Any agent, one elected thread; sm_90 and up; PTX ``cp.reduce.async.bulk.tensor``, or ``cp.reduce.async.bulk`` where
+    one run is added; `op`: "add", "min", "max", "and", "or", "xor"; `cache` as in `px.tma.store`. PTX does not say what
+    "min" and "max" make of a number and a NaN; the simulator keeps the number.
+    Example: ``px.tma.reduce(s, C[m:m+64, n:n+64], "add")``.
     """
     source = shared_side(ctx, "the source of px.tma.reduce", src)
     target = global_side(ctx, "the destination of px.tma.reduce", dst)

@@ -19,6 +19,8 @@ def global_side(ctx: Builder, what: str, view: object) -> GlobalView:
         ctx.fail(f"{what} must be a view of a global array", "TMA copies between global and shared memory")
     if region.index_axis is not None:
         ctx.fail(f"{what} is indexed by a tile", "px.tma.gather4 copies rows by index")
+    if region.within:
+        ctx.fail(f"{what} is cut by .within", "the copy engine knows the array's edges alone: use px.load and px.store")
     if len(region.extents) - region.merged + 1 > 5:
         remedy = "TMA descriptors have at most 5: fold axes of the array together"
         ctx.fail(f"{what} has {len(region.extents)} axes", remedy)

@@ -133,6 +133,8 @@ class Stager:
             return "a single number is read where it is used"
         if view.dtype.bits % 8:
             return f"elements of {view.dtype} share bytes"
+        if view.within:
+            return "it is cut by .within"
         write = self.places.overtaken(load, view.array)
         if write is not None:
             return f"'{view.array.name}' is written at {write.loc.short}: what is read ahead might be old"

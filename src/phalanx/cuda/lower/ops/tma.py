@@ -18,7 +18,7 @@ def _store(op: TmaStore) -> Transfer:
 
 @transfers(TmaReduce)
 def _reduce(op: TmaReduce) -> Transfer:
-    return Transfer((op.dst,), op.src, op.cache, stores=True, folds=True)
+    return Transfer((op.dst,), op.src, op.cache, stores=True, folds=op.op)
 
 
 @transfers(TmaPrefetch)

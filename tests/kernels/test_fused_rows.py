@@ -1,0 +1,107 @@
+"""What rows are computed together with: sums with a residual, scales and masks, gradients in the place of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sample
+from phalanx.kernels.rowwise.rows import RowConfig
+
+CLUSTER = RowConfig(2, 2, 1, 256, 3, 1)
+MASKS: dict[str, tuple[int, ...]] = {
+    "one row": (301,), "a row for each batch": (2, 1, 1, 301), "rows for all batches": (1, 1, 4, 301),
+    "all": (2, 3, 4, 301), "rows for each batch": (2, 1, 4, 301), "rows and heads": (3, 4, 301),
+}  # fmt: skip
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
+def test_add_rms_norm(columns: int, config: RowConfig | None, dtype: Any) -> None:
+    x, w, _ = sample(5, columns, dtype)
+    residual = sample(5, columns, dtype, seed=1)[0]
+    total = (x.astype(np.float32) + residual.astype(np.float32)).astype(dtype)
+    got = px.kernels.add_rms_norm(x, residual, w, EPS, config=config)
+    assert (residual == total).all()
+    near(got, exact_rms_norm(total, w))
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("kind", ("truth", "added"))
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_every_shape(name: str, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 4, 301)).astype(np.float32)
+    mask = rng.random(MASKS[name]) < 0.7 if kind == "truth" else rng.standard_normal(MASKS[name]).astype(np.float32)
+    scaled = x.astype(np.float64) * 0.5
+    want = np.where(mask, scaled, -np.inf) if kind == "truth" else scaled + mask
+    near(px.kernels.softmax(x, scale=0.5, mask=mask), exact_softmax(want))
+
+
+@pytest.mark.parametrize("dtype", (np.float16, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("columns, config", [(64, None), (1000, None), (1501, CLUSTER)])
+def test_scaled_rows(columns: int, config: RowConfig | None, dtype: Any) -> None:
+    x, mask, _ = sample(4, columns, dtype)
+    want = exact_softmax(x.astype(np.float64) * 0.125 + mask.astype(np.float64))
+    near(px.kernels.softmax(x, scale=0.125, mask=mask, config=config), want)
+    exact = exact_softmax(x.astype(np.float64) * 3)
+    near(px.kernels.log_softmax(x, scale=3, config=config), np.log(exact))
+
+
+def test_a_row_without_anything_that_counts() -> None:
+    mask = np.ones((3, 200), bool)
+    mask[1] = False
+    got = px.kernels.softmax(np.zeros((3, 200), np.float32), mask=mask)
+    assert np.isnan(got[1]).all() and (got[[0, 2]] == np.float32(1 / 200)).all()
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+@pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
+def test_gradients_take_the_place_of_logits(columns: int, config: RowConfig | None, reduction: str) -> None:
+    x, _, _ = sample(5, columns, np.float32)
+    targets = np.arange(5) * 31 % columns
+    targets[2] = -100
+    exact = exact_softmax(x)
+    losses = -np.log(exact)[np.arange(5), np.maximum(targets, 0)]
+    losses[2] = 0
+    want = exact.copy()
+    want[np.arange(5), np.maximum(targets, 0)] -= 1
+    want[2] = 0
+    loss = px.kernels.cross_entropy(x, targets, reduction=reduction, gradient=True, config=config)
+    near(x, want / (4 if reduction == "mean" else 1))
+    whole = {"mean": losses.sum() / 4, "sum": losses.sum(), "none": losses}[reduction]
+    np.testing.assert_allclose(loss, whole, rtol=1e-5)
+
+
+def test_a_target_that_is_no_class() -> None:
+    x = np.zeros((2, 100), np.float32)
+    loss = px.kernels.cross_entropy(x, np.array([100, 3]), reduction="none", gradient=True)
+    assert np.isnan(loss[0]) and np.isnan(x[0]).all() and np.isfinite(x[1]).all()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: px.kernels.softmax(x, scale=-1.0), "scale is -1.0"),
+        (lambda x: px.kernels.softmax(x, mask=np.ones((4, 7), bool)), "mask has shape (4, 7), the argument (3, 4, 8)"),
+        (lambda x: px.kernels.softmax(x, mask=np.ones((3, 1, 1, 8), bool)), "mask has shape (3, 1, 1, 8)"),
+        (lambda x: px.kernels.softmax(np.stack([x, x]), mask=np.ones((1, 3, 1, 8), bool)), "mask has shape (1, 3, 1, 8)"),
+        (lambda x: px.kernels.softmax(x, mask=np.ones((4, 8), np.int32)), "mask has the element type i32"),
+        (lambda x: px.kernels.add_rms_norm(x, x[0]), "residual is f32 (4, 8), the argument f32 (3, 4, 8)"),
+        (lambda x: px.kernels.add_rms_norm(x[..., :4], x[..., 4:]), "residual has gaps between its elements"),
+        (
+            lambda x: px.kernels.cross_entropy(x[..., :4], np.zeros((3, 4), int), gradient=True),
+            "logits have gaps between their elements",
+        ),
+    ],
+)
+def test_mistakes(call: Any, message: str) -> None:
+    with pytest.raises(px.Error) as caught:
+        call(np.zeros((3, 4, 8), np.float32))
+    assert message in str(caught.value) and "= help: " in str(caught.value)

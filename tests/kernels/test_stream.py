@@ -1,0 +1,91 @@
+"""Rows chunk by chunk: every length and group against NumPy in f64, checked, compiled without spills; the choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from kernels.test_rowwise import EPS, near_with_large_mean, sample, verify, with_large_mean
+from phalanx.kernels.rowwise.rows import RowConfig, places, run_of
+from phalanx.kernels.rowwise.stream import NORM, READ_ONLY, StreamConfig, choose_stream
+from phalanx.kernels.rowwise.stream_norms import norm_stream
+from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
+
+CONFIGS = {
+    "all in the ring": StreamConfig(2, 2, 1, 6, 4),
+    "read again": StreamConfig(2, 2, 1, 4, 1),
+    "two rows at once": StreamConfig(1, 2, 2, 7, 2, group=2),
+    "one CTA": StreamConfig(1, 2, 1, 3, 0, streamed=True, once=False),
+    "four CTAs": StreamConfig(4, 1, 1, 4, 2),
+}
+
+
+@pytest.mark.share(5)
+@pytest.mark.parametrize("columns", (1, 17, 512, 1001, 2803))
+@pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("name", CONFIGS)
+def test_all_functions(name: str, dtype: Any, columns: int) -> None:
+    verify(*sample(5, columns, dtype), config=CONFIGS[name])  # type: ignore[arg-type]
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_checked_clean(name: str) -> None:
+    config, columns = CONFIGS[name], 1203
+    x, w, b = sample(3, columns, np.float32)
+    flat, y, grid = x.reshape(-1), np.zeros(x.size, np.float32), 2 * config.cluster
+    for kernel, args, more in (
+        (softmax_stream, [flat, y, columns, 3], {}),
+        (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
+        (cross_entropy_stream, [flat, np.arange(3), np.zeros(3, np.float32), -100, columns, 3], {}),
+    ):
+        px.check(kernel[grid], *args, **config.constants(), **more).raise_if_found()
+
+
+def test_a_large_mean_costs_no_digits() -> None:
+    x, w, b = with_large_mean(3, 2001)
+    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["read again"]), x, w, b)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("columns, itemsize", [(1 << 20, 2), (2_000_000, 4)])
+def test_chosen_streams_compile_without_spills(columns: int, itemsize: int) -> None:
+    softmax, norm = choose_stream(columns, itemsize), choose_stream(columns, itemsize, NORM, aligned=False)
+    assert softmax is not None and norm is not None
+    assert all(config.shared_bytes() * config.per_sm <= 220 * 1024 for config in (softmax, norm))
+    dtype = px.bf16 if itemsize == 2 else px.f32
+    x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
+    made = px.compile(softmax_stream[16], x, x, columns, 64, arch="sm_90a", **softmax.constants())
+    other = px.compile(norm_stream[16], x, w, w, x, EPS, columns, 64, arch="sm_90a", **norm.constants(), CENTERED=True)
+    assert made.spills == 0 and other.spills == 0
+
+
+def test_which_rows_are_streamed() -> None:
+    assert choose_stream(262144, 2) is None and choose_stream(50257, 2) is None
+    clusters = [(columns, config.cluster) for columns in (400_000, 1_000_000) if (config := choose_stream(columns, 2))]
+    assert clusters == [(400_000, 8), (1_000_000, 16)]
+    assert choose_stream(1_000_000, 2, NORM) is None and choose_stream(1_000_003, 2, NORM, aligned=False) is not None
+    assert choose_stream(1_000_000, 4, NORM) is not None
+    assert choose_stream(50257, 2, READ_ONLY) is None and choose_stream(128256, 2, READ_ONLY) is not None
+
+
+def test_a_matrix_with_gaps_is_no_run() -> None:
+    x = np.zeros((4, 80), np.float32)
+    assert run_of(x[:, :64]) is None and run_of(x).shape == (320,) and run_of(x[:1, :64]).shape == (64,)
+    assert run_of(np.zeros(81, np.float32)[1:].reshape(8, 10)) is None
+    with pytest.raises(px.Error, match="do not lie side by side"):
+        px.kernels.softmax(x[:, :64], config=CONFIGS["one CTA"])
+
+
+def test_rows_that_begin_anywhere_are_parts_of_a_run() -> None:
+    odd, even, gaps = (np.zeros((4, n), np.float32) for n in (1001, 1000, 1004))
+    assert places(odd, None)[0].shape == (4004,) and places(odd, None)[1] == 1001
+    assert places(even, None)[0].shape == (4, 1000) and places(even, None)[1] is None
+    assert places(gaps[:, :1001], None)[1] is None, "such rows are read element by element"
+    assert places(odd, RowConfig(1, 8, 1, 1024, 1))[1] == 1001
+    assert places(odd, RowConfig(1, 4, 1, 512, 2))[1] == 1001
+    assert places(np.zeros((4, 1023), np.float32), RowConfig(1, 8, 1, 1024, 1))[1] is None, "its last vector has no place"
