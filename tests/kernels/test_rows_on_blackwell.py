@@ -29,6 +29,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "log_softmax": lambda: K.log_softmax(numbers(24, 1000, dtype=np.float32)),
     "cross_entropy": lambda: K.cross_entropy(numbers(8, 4000), np.arange(8)),
     "rms_norm": lambda: K.rms_norm(numbers(24, 1024), numbers(1024)),
+    "add_rms_norm": lambda: K.add_rms_norm(numbers(24, 1024), numbers(24, 1024), numbers(1024)),
     "layer_norm": lambda: K.layer_norm(numbers(24, 1024), numbers(1024), numbers(1024)),
     "layer_norm of long rows": lambda: K.layer_norm(numbers(2, 70000, dtype=np.float32)),
     "gather_rows": lambda: K.gather_rows(numbers(20, 512), ROWS),

@@ -35,12 +35,12 @@ def stores_from_byte_eight(I, O, *, BUG):
 
 @planted("misaligned", args=(I, O))
 @px.kernel(warps=4)
-def adds_from_byte_sixteen(I, O, *, BUG):
-    """Reductions go through a descriptor, whose boxes begin at multiples of 128 bytes."""
+def adds_from_byte_eight(I, O, *, BUG):
+    """One run is added by a plain bulk reduction, which begins at multiples of 16 bytes."""
     v = px.shared((256,), px.i32)
     px.store(v, px.load(I[0:256]))
     px.fence.async_proxy()
-    px.tma.reduce(v[4:132] if BUG else v[32:160], O[0:128], "add")  # bug
+    px.tma.reduce(v[2:130] if BUG else v[4:132], O[0:128], "add")  # bug
     px.tma.commit()
     px.tma.wait(0)
 

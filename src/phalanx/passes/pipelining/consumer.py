@@ -16,7 +16,7 @@ from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import SharedView, in_shared
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
@@ -131,7 +131,7 @@ class Consumer:
             code.ops.append(Mma(a, b, what.acc, warps, what.result, loc=op.loc))
             self._release(code, op)
             return code.ops
-        assert isinstance(b, SharedView)
+        assert in_shared(b)
         acc = what.acc
         if acc is None:
             acc = Value(what.result.type, what.result.name)

@@ -21,7 +21,7 @@ from phalanx.ir.ops.tma import TmaCommit, TmaStore, TmaWait
 from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import I32, TileType
 from phalanx.ir.values import Const, Param, Value
-from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
+from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.rank_code import LoopCode
 
@@ -78,7 +78,7 @@ def find_leaving(
         if store is None or store.view.space is not GLOBAL:
             continue
         view = store.view
-        assert isinstance(view, GlobalView)
+        assert in_global(view)
         around = [outer for outer in places.around[op] if isinstance(outer, For | While)]
         if not around or not _deals(around[-1]) or not any(around[-1] in places.around[loop] for loop in loops):
             continue

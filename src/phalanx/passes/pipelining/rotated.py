@@ -13,7 +13,7 @@ from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL
 from phalanx.ir.values import Const, Label, Value, Var
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import SharedView, in_shared
 from phalanx.passes.pipelining.products import StagedProduct, runs
 from phalanx.passes.pipelining.rings import Ring
 from phalanx.passes.pipelining.rotation import Rotation
@@ -135,7 +135,7 @@ class Rotated:
     def _issue(
         self, code: LoopCode, made: StagedProduct, a: SharedView | Value, b: SharedView | Value, acc: Value, adds: bool
     ) -> Value:
-        assert isinstance(b, SharedView) and made.along is not None
+        assert in_shared(b) and made.along is not None
         raw, loc = Value(made.what.result.type, made.what.result.name), made.op.loc
         warps = self.consumer.places.function.warps
         code.ops.append(Wgmma(a, b, acc, Const(adds, BOOL), warps, raw, along=made.along, loc=loc))

@@ -19,7 +19,7 @@ from phalanx.ir.ops.memory import Load
 from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Param, constant_of
-from phalanx.ir.views import GlobalView
+from phalanx.ir.views import GlobalView, in_global
 from phalanx.location import Location
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.slices import NotSliced, Slice
@@ -119,7 +119,7 @@ class Stager:
             if reason is not None:
                 self.notes.append(Note(f"px.load of {_name(load)} is not staged: {reason}", load.loc))
                 continue
-            assert isinstance(load.view, GlobalView)
+            assert in_global(load.view)
             why = self.copy_objection(load)
             path = Path.COPY if why is None else Path.THREADS
             found.append(Staged(load, load.view, loop, self.places.home[op], path, why or ""))
@@ -128,7 +128,7 @@ class Stager:
     def _objection(self, load: Load, loop: For, slice_: Slice) -> str | None:
         """Why a load stays where it is, if it does; else its slice is added."""
         view = load.view
-        assert isinstance(view, GlobalView)
+        assert in_global(view)
         if not isinstance(load.result.type, TileType):
             return "a single number is read where it is used"
         if view.dtype.bits % 8:
@@ -151,7 +151,7 @@ class Stager:
     def copy_objection(self, load: Load) -> str | None:
         """Why the copy engine does not take the region of a load, if it does not."""
         view = load.view
-        assert isinstance(view, GlobalView)
+        assert in_global(view)
         kind = view.array_type
         item = view.dtype.itemsize
         if view.index_axis is not None:
