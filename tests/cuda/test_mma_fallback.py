@@ -75,6 +75,7 @@ def in_flight(A, B, C, D):
     px.store(D[0:64, 0:64], other)
 
 
+@pytest.mark.long  # its text takes NVRTC seconds
 def test_the_groups_of_other_products_stay() -> None:
     plan = plan_of(in_flight, (array(2, bf16), array(2, bf16), array(2, f32), array(2, f32)))
     ops = list(plan.function.walk())

@@ -42,7 +42,7 @@ def run(kernel: Any, chosen: RowConfig | StreamConfig, args: list[Any], out: int
     return got
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name, cluster, warps, parts, shared, missing", CASES)
 @pytest.mark.parametrize("kind", ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy"))
 def test_text_gives_what_numpy_gives(

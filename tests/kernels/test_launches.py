@@ -97,6 +97,7 @@ def test_every_kernel_is_looked_at() -> None:
     assert {case().bound.kernel.name for case in CASES.values()} >= set(kernels_of_the_library()) - LOOKS_EARLY
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_touched_before_the_turn(name: str) -> None:
     case = CASES[name]()

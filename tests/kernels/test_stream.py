@@ -32,7 +32,7 @@ def test_all_functions(name: str, dtype: Any, columns: int) -> None:
     verify(*sample(5, columns, dtype), config=CONFIGS[name])  # type: ignore[arg-type]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:
     config, columns = CONFIGS[name], 1203
@@ -51,7 +51,7 @@ def test_a_large_mean_costs_no_digits() -> None:
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["read again"]), x, w, b)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("columns, itemsize", [(1 << 20, 2), (2_000_000, 4)])
 def test_chosen_streams_compile_without_spills(columns: int, itemsize: int) -> None:
     softmax, norm = choose_stream(columns, itemsize), choose_stream(columns, itemsize, NORM, aligned=False)
