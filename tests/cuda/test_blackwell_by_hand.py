@@ -62,7 +62,7 @@ def right(case: Launch, seed: int) -> bool:
     return np.array_equal(case.result, case.want)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("text, entry", [(PLAIN, "product"), (PAIRS, "product")], ids=["bf16", "mxf8"])
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 def test_they_compile(text: str, entry: str, arch: str) -> None:
@@ -71,7 +71,7 @@ def test_they_compile(text: str, entry: str, arch: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_bf16(seed: int) -> None:
     assert right(plain(PLAIN, seed), seed)
@@ -82,7 +82,7 @@ def test_bf16(seed: int) -> None:
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("seed", range(6))
 def test_scaled_pairs(seed: int) -> None:
     """Small integers and powers of two: every order of sums gives the same."""

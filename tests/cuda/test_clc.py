@@ -82,7 +82,7 @@ def test_the_fence_of_the_read_follows_it() -> None:
     assert lines[read + 1] == "ptx::fence_proxy_async_shared_cta();"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("ctas", [1, 2, 4])
 def test_the_example_compiles_without_spills(ctas: int, arch: str) -> None:

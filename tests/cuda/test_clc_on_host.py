@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MIS
 SEEDS = range(4)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     ("cluster", "grid"),
     [(1, (7,)), (2, (10,)), (4, (20,)), ((2, 2), (4, 6)), ((1, 2, 2), (3, 2, 4)), (1, (2, 3, 2))], ids=str,
@@ -44,7 +44,7 @@ def test_roles_that_read_answers_at_their_own_pace(cluster: Any) -> None:
         assert (runs == 1).all(), (seed, runs)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a", "sm_120a"])
 @pytest.mark.parametrize("ctas", [1, 2, 4])
 def test_the_example_is_right(ctas: int, arch: str) -> None:

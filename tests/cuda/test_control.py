@@ -121,7 +121,7 @@ def one_role_gives_back(X, *, WARPS, CTAS=1):
         px.store(X[0:32], px.zeros((32,), px.f32))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("warps, ctas", [(4, 1), (9, 1), (12, 1), (13, 1), (21, 1), (8, 2), (9, 2), (5, 3)])
 def test_registers_at_the_start_are_those_of_the_assembler(warps: int, ctas: int) -> None:
     made = compiles(one_role_gives_back, (array(1),), WARPS=warps, CTAS=ctas)

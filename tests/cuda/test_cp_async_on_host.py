@@ -58,7 +58,7 @@ def test_rows_by_index() -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_120a"))
 @pytest.mark.parametrize("tma, producers, pitch", [(False, 4, 80), (True, 1, 80), (False, 1, 82)])
 def test_rings(arch: str, tma: bool, producers: int, pitch: int) -> None:
@@ -75,7 +75,7 @@ def test_a_pipe() -> None:
     np.testing.assert_array_equal(y, x + 1)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_120a"))
 @pytest.mark.parametrize("k", (250, 251))
 def test_pipelined_loops(arch: str, k: int) -> None:

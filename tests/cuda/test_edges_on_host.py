@@ -24,7 +24,7 @@ def divisions(X, Y, Q, R, *, N=32):
     px.store(R[N], px.load(X[1]) % px.load(Y[1]))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64])
 def test_an_integer_divided_by_zero_is_zero(dtype: type) -> None:
     """C++ leaves it open: a compiler may drop whatever depends on it."""

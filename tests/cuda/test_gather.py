@@ -126,7 +126,7 @@ def test_stores_of_rows_have_hints_too(kernel: Any) -> None:
     assert any("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint" in line for line in copies(narrow))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(
     "dtype, k",
@@ -176,7 +176,7 @@ def product(X, I, W, Y, *, M=64, N=64, K=64):
     px.store(Y[0:M, 0:N], px.dot(a, b.T, px.zeros((M, N), px.f32)))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("k, path", [
     (64, "rows, single rows of a box of 1 x 64, 128-byte swizzle"),
     (128, "rows, single rows of 2 boxes of 1 x 64, 128-byte swizzle"),

@@ -45,7 +45,7 @@ def instructions(ptx: str) -> list[str]:
     return re.findall(r"mma\.sync\.aligned\.(\S+)", ptx)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "a, b, c, name, count",
     [
@@ -73,7 +73,7 @@ def test_the_rest_of_k_takes_a_shorter_instruction(k: int, names: list[str]) -> 
     assert [name.split(".")[0] for name in instructions(ptx)] == names
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 def test_majors_of_16_bit_types_are_flags_of_ldmatrix(ta: bool, tb: bool) -> None:
@@ -90,7 +90,7 @@ def test_other_types_across_k_take_plain_loads(dtype: DType, acc: DType) -> None
     assert "ldmatrix" not in ptx and instructions(ptx)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("warps, m, n, per_warp", [(1, 16, 8, 1), (4, 64, 64, 8), (8, 32, 32, 1), (3, 48, 16, 3)])
 def test_warps_share_the_tile(warps: int, m: int, n: int, per_warp: int) -> None:
     _, ptx = compiled(product, types(bf16, bf16), M=m, N=n, K=16, WARPS=warps)

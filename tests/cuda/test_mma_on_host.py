@@ -59,14 +59,14 @@ def check(types: tuple[Any, Any, Any], shape: tuple[int, int, int], ta: bool, tb
     np.testing.assert_allclose(got[2].astype(np.float64), want[2].astype(np.float64), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("types", [(BF16, BF16, F32), (F16, F16, F16), (F32, F32, F32), (E4M3, E5M2, F32), (I8, U8, I32)])
 @pytest.mark.parametrize("ta, tb", [(False, False), (True, True)])
 def test_types_and_majors(types: tuple[Any, Any, Any], ta: bool, tb: bool) -> None:
     check(types, (32, 48, 64), ta, tb, WARPS=3)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "shape, warps", [((16, 8, 8), 1), ((16, 24, 40), 1), ((48, 8, 16), 4), ((64, 64, 48), 2), ((16, 64, 32), 6)]
 )
@@ -74,7 +74,7 @@ def test_shapes(shape: tuple[int, int, int], warps: int) -> None:
     check((BF16, BF16, F32), shape, False, True, WARPS=warps)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("types", [(BF16, BF16, F32), (E5M2, E4M3, F16), (I8, I8, I32)])
 @pytest.mark.parametrize("a, b", [(True, False), (True, True)])
 def test_operands_in_registers(types: tuple[Any, Any, Any], a: bool, b: bool) -> None:
@@ -110,7 +110,7 @@ def test_on_a_target_without_wgmma() -> None:
     np.testing.assert_allclose(got[2].astype(np.float32), args[2].astype(np.float32), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("across", [False, True])
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16])
 def test_integers_of_16_bits_go_to_shared_memory_two_to_a_word(dtype: Any, across: bool) -> None:

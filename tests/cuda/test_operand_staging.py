@@ -29,7 +29,7 @@ def test_a_plain_matmul(arch: str) -> None:
         assert made.registers <= 128, "two CTAs of 256 threads have room on an SM"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", INSTRUCTIONS)
 def test_a_plain_attention_loop(arch: str) -> None:
     x = px.spec((1024, 64), px.bf16)

@@ -28,7 +28,7 @@ def same_as_simulated(
     return module.source
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a", "sm_120a"))
 @pytest.mark.parametrize("dtype", [BF16, np.float32, E4M3, np.int8])
 @pytest.mark.parametrize("ta, tb", [(False, True), (True, False)])
@@ -46,7 +46,7 @@ def test_plain_products(arch: str, dtype: Any, ta: bool, tb: bool) -> None:
         assert ("_trans(" in text) == transposed
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a", "sm_120a"))
 def test_a_plain_attention_loop(arch: str) -> None:
     rng = np.random.default_rng(0)

@@ -41,7 +41,7 @@ def dequantize(X, Y, *, BM=16, BN=64, FILL=0):
 
 
 @on_host
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize(
     "shape, tile", [((64, 256), (16, 64)), ((30, 130), (16, 64)), ((5, 6), (8, 16)), ((33, 96), (2, 32))]
@@ -84,7 +84,7 @@ def through_shared(X, Y, Z, *, BM=32, BN=128):
 
 
 @on_host
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("shape", [(64, 256), (40, 288)])
 def test_copies_and_shared_memory(shape, arch):

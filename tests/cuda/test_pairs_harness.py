@@ -68,7 +68,7 @@ def loads(statement: str, expected: list[int], seed: int) -> tuple[np.ndarray, n
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", WAYS)
 def test_whose_barrier_hears_of_the_bytes(name: str) -> None:
     statement, expected, rows_in = WAYS[name]
@@ -81,7 +81,7 @@ def test_whose_barrier_hears_of_the_bytes(name: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("statement, expected, story", [
     ("load_pair(to, &map, 0, rank, lead);", [256, 256, 256, 256], "wait for each other"),
     ("load(to, &map, 0, rank, lead);", [512, 0, 512, 0], "a copy to CTA 1 with a barrier of CTA 0|a copy to CTA 3"),
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(32) run(unsigned* out) {
 
 
 @needs_compiler
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("statement, told", [
     ("if (rank == 2) commit<2>(place(&bar));", [0, 0, 1, 0]),
     ("if (rank == 2) commit<2>(in_cta(place(&bar), 1));", [0, 1, 0, 0]),
@@ -204,7 +204,7 @@ def tiles(ask: str, ctas: int, seed: int, after: str = "") -> np.ndarray:
 
 
 @needs_compiler
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("ask, ctas", [(ONE, 1), (ALL, 1), (ALL, 2), (ALL, 4)])
 def test_every_tile_is_somebodys(ask: str, ctas: int) -> None:
     for seed in range(6):

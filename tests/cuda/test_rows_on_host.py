@@ -42,7 +42,7 @@ def run(kernel: Any, chosen: RowConfig | StreamConfig, args: list[Any], out: int
     return got
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name, cluster, warps, parts, shared, missing", CASES)
 @pytest.mark.parametrize("kind", ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy"))
 def test_text_gives_what_numpy_gives(
@@ -84,7 +84,7 @@ STREAMS = [("bf16", StreamConfig(2, 2, 1, 5, 2), 2803), ("f32", StreamConfig(1, 
 """Rows that begin anywhere, of one run of memory: in registers, and chunk by chunk."""
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind", ("softmax", "rms_norm", "layer_norm", "gradient", "add"))
 @pytest.mark.parametrize("name, chosen, columns", [*RUNS, *STREAMS], ids=["warps", "f32", "cluster", "stream", "pairs"])
 def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfig | StreamConfig, columns: int) -> None:

@@ -71,7 +71,7 @@ def close(found: np.ndarray, want: np.ndarray) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", KINDS)
 def test_the_simulator_multiplies_blocks_by_their_scales(name: str) -> None:
     a, b, scale, block = KINDS[name]
@@ -82,7 +82,7 @@ def test_the_simulator_multiplies_blocks_by_their_scales(name: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "name, constants",
     [
@@ -98,7 +98,7 @@ def test_the_text_gives_the_same(name: str, constants: dict[str, Any]) -> None:
     close(args[-1], want)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_120a", "sm_121a"])
 @pytest.mark.parametrize(
     "name, instruction",

@@ -46,7 +46,7 @@ def test_a_multicast_pipeline_has_no_cluster_scope(name: str) -> None:
     assert signals(made.launch, made.args, made.constants) == {EXPECT, WAIT, REMOTE}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["balanced", "lowest_fetches", "piped", "piped_2d"])
 def test_collective_copies_have_no_cluster_scope(name: str) -> None:
     made = collective(name, (2, 2, 1))

@@ -41,7 +41,7 @@ def every_kind() -> np.ndarray:
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("name", SMALL)
 def test_every_half_and_its_neighbours(name: str, arch: str) -> None:
@@ -54,7 +54,7 @@ def test_every_half_and_its_neighbours(name: str, arch: str) -> None:
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("target", ("f32", "f16", "bf16"))
 @pytest.mark.parametrize("name", ("f6e2m3", "f6e3m2", "f8e8m0", "f8e4m3", "f8e5m2"))
@@ -74,7 +74,7 @@ CVT = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a", "sm_120a"))
 @pytest.mark.parametrize("name", SMALL)
 def test_what_assembles(name: str, arch: str) -> None:

@@ -287,7 +287,7 @@ CASES = {
 
 
 @needs_compiler
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", CASES)
 def test_products(name: str) -> None:
     for seed in (1, 2):  # at once, and when the commit lands

@@ -179,7 +179,7 @@ def arrays(types: tuple[Any, Any, Any], shape: dict[str, Any], rows: int) -> lis
     return [rng.integers(0 if t == U8 else -3, 4, size).astype(t) for t, size in zip(types, sizes, strict=True)]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("third", range(3))
 def test_text_multiplies_as_the_simulator_does(third: int) -> None:
     """Small integers, whose sums are exact in every order."""

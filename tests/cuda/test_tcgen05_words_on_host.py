@@ -124,7 +124,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", CASES)
 def test_products(name: str) -> None:
     case = CASES[name]
@@ -181,7 +181,7 @@ COPIES = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", COPIES)
 def test_copies(name: str) -> None:
     source, target = COPIES[name]
@@ -241,7 +241,7 @@ def moves(access: TensorAccess, slots: int) -> str:
     return f"  unsigned words[{slots // access.elements}];\n" + "\n".join(text)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", ACCESSES)
 def test_loads(name: str) -> None:
     part, access = ACCESSES[name]

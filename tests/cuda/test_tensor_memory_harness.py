@@ -63,7 +63,7 @@ ALLOCATIONS = {
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_what_an_allocation_may_not_do(name: str) -> None:
     statements, story = ALLOCATIONS[name]
@@ -170,7 +170,7 @@ CASES += [(shape, 4, True) for shape in SHAPES]
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("shape, times, packed", CASES)
 def test_registers_of_a_shape(shape: str, times: int, packed: bool) -> None:
     split, count = 20, SHAPES[shape] * times
@@ -204,7 +204,7 @@ def test_places_that_can_be_read_off_the_tables() -> None:
     assert [table("16x64b", l, 0, 0) for l in range(4)] == [(0, 0), (8, 0), (0, 1), (8, 1)]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("shape, times, packed", [case for case in CASES if case[1] in (4, 8)])
 def test_the_texts_of_shapes_compile(shape: str, times: int, packed: bool) -> None:
     compile_cuda(moving(shape, times, packed, 20), "sm_100a")
@@ -223,7 +223,7 @@ ACCESSES = {
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", ACCESSES)
 def test_what_loads_and_stores_may_not_do(name: str) -> None:
     statement, story = ACCESSES[name]
@@ -253,7 +253,7 @@ WRONG_TEXT = {
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", WRONG_TEXT)
 def test_text_that_is_wrong(name: str) -> None:
     ptx, story = WRONG_TEXT[name]
@@ -316,7 +316,7 @@ def lanes_of(form: str) -> list[list[int]]:
 
 
 @needs_compiler
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("form", COPIES)
 @pytest.mark.parametrize("swizzle, width", [(0, 16), (2, 128), (4, 64), (6, 32)])
 def test_copies(form: str, swizzle: int, width: int) -> None:
@@ -342,7 +342,7 @@ def test_copies(form: str, swizzle: int, width: int) -> None:
 
 
 @needs_compiler
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("form", COPIES)
 @pytest.mark.parametrize("dtype, bits", [(ml_dtypes.float4_e2m1fn, 4), (ml_dtypes.float6_e3m2fn, 6)])
 def test_copies_that_expand(form: str, dtype: type, bits: int) -> None:

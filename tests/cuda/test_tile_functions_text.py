@@ -29,7 +29,7 @@ def compiled(name: str) -> px.Compiled:
     return px.compile(case.kernel[case.grid], *args, arch="sm_90a", **case.constants)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", [*map(first_of, FAMILIES), "fma-float16", "fma-bfloat16", "affine-24x40-axis0-w6"])
 def test_compiles(name: str) -> None:
     assert compiled(name).ptx

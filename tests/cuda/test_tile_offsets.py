@@ -92,7 +92,7 @@ class Known(Divisibility):
         super().__init__(multiples)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("kind", ["plain", "padded", "panels", "32", "64", "128"])
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", [n for n in REGISTERS if REGISTERS[n].rank == 2])

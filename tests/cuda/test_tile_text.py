@@ -40,7 +40,7 @@ def test_aligned_rows_are_moved_in_vectors_of_16_bytes() -> None:
     assert "load_vector" not in strided and "X.stride[1]" in strided
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "dtype, rows, columns, stored",
     [
@@ -139,7 +139,7 @@ def functions(X, Y, *, N=256):
              + px.reciprocal(x) + px.tanh(x, approx=True))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16], ids=str)
 def test_functions_are_built_in(dtype: px.DType) -> None:
     compiles(functions, (array(1, dtype), array(1, dtype)))
@@ -171,7 +171,7 @@ def adds(X, Y, *, DTYPE, N=64):
     px.atomic_add(s.at(0), x)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.i32, px.u32, px.i64, px.u64, px.f16, px.bf16], ids=str)
 def test_atomics_in_every_space(dtype: px.DType) -> None:
     source = module_of(adds, (array(1, dtype), array(1, dtype)), DTYPE=dtype).source
@@ -192,7 +192,7 @@ def updates(X, Y, *, C, N=64):
     px.store(Y[0:N], px.atomic_max(s[px.arange(N)], x))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.i32, px.u32, px.i64, px.u64, px.f16, px.bf16], ids=str)
 def test_updates_are_instructions_or_loops_around_compare_and_swap(dtype: px.DType) -> None:
     """Integers have instructions; floats of any width are compared and swapped as bits; 16 bits are also exchanged so."""
@@ -223,7 +223,7 @@ def peers(X, Y, *, DTYPE, M=16, N=32):
     px.store(Y[0, 0], s.at(other)[1, 2, 3])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.f16, px.i8], ids=str)
 def test_a_peers_memory_is_reached_by_its_mapped_address(dtype: px.DType) -> None:
     source = module_of(peers, (array(2, dtype), array(2, dtype)), DTYPE=dtype).source

@@ -50,7 +50,7 @@ def instructions(ptx: str) -> list[str]:
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", ptx)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "a, b, c, name, count",
     [
@@ -68,7 +68,7 @@ def test_types(a: DType, b: DType, c: DType, name: str, count: int) -> None:
     assert instructions(ptx) == [name] * count
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:
@@ -76,7 +76,7 @@ def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:
     assert f"p, -1, 1, {int(ta)}, {int(tb)};" in module.source
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("n", [8, 24, 96, 192, 256])
 def test_widths(n: int) -> None:
     _, ptx = compiled(product, types(bf16, bf16), N=n)
@@ -114,7 +114,7 @@ def from_registers(A, B, C, *, M=64, N=64, K=64):
     px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]), b.T))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype, steps", [(bf16, 4), (f8e4m3, 2), (f32, 8)])
 def test_a_from_registers(dtype: DType, steps: int) -> None:
     module, ptx = compiled(from_registers, types(dtype, dtype))

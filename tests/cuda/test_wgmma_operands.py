@@ -124,7 +124,7 @@ def compare(dtype: DType, a: Side, b: Side, groups: int, along: str, stages: int
                         assert got == want, f"{name}: warpgroup {group}, instruction {number}, row {row}, k {k}"
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_products(seed: int) -> None:
     rng = random.Random(seed)

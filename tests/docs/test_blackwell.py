@@ -78,7 +78,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("case", CASES)
 def test_kernel(kernels: dict[str, Any], case: str) -> None:
     name, grid, (args, expected), constants = CASES[case]
@@ -94,7 +94,7 @@ def test_kernel(kernels: dict[str, Any], case: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("case", CASES)
 def test_text(kernels: dict[str, Any], case: str) -> None:
     name, grid, (args, expected), constants = CASES[case]

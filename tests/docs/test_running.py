@@ -139,7 +139,7 @@ def compile_only(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return target
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_120a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_compile_for_blackwell(compile_only: dict[str, str], name: str, arch: str) -> None:
@@ -147,7 +147,7 @@ def test_rows_compile_for_blackwell(compile_only: dict[str, str], name: str, arc
     ROWS[name]()
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_the_library_are_hoppers(compile_only: dict[str, str], name: str) -> None:
     compile_only["arch"] = "sm_100a"

@@ -29,7 +29,7 @@ def also(first: list[Any], long: list[Any]) -> list[Any]:
     return [*first, *(pytest.param(case, marks=pytest.mark.long) for case in long)]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("shape", also([SHAPES[1], SHAPES[4]], [SHAPES[0], *SHAPES[2:4]]))
 @pytest.mark.parametrize("rung", RUNGS[:7])
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:
@@ -53,7 +53,7 @@ def is_clean(made: Any) -> None:
     assert report.ok, report
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("rung", RUNGS[:6])
 def test_is_clean(rung: str) -> None:
     is_clean(case(rung, *SMALL, BN=64 if rung < "v2" else 128))
@@ -94,7 +94,7 @@ def simulated(made: Any, **options: Any) -> None:
         compare(args[position], want, made.tolerance)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "schedule", also([Schedule("starve")], [Schedule("early"), Schedule("random", 1)]), ids=lambda s: s.kind
 )
@@ -103,7 +103,7 @@ def test_is_right_under_other_schedules(rung: str, schedule: Schedule) -> None:
     simulated(case(rung, 300, 392, 256), schedule=schedule)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("clusters", also([1, 3], [2, 50]))
 @pytest.mark.parametrize("rung", PERSISTENT)
 def test_however_many_clusters_the_device_holds(rung: str, clusters: int) -> None:
@@ -136,7 +136,7 @@ PRODUCTS = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 @pytest.mark.parametrize("rung", PRODUCTS)
 def test_compiles_to_the_instructions_it_should(rung: str, arch: str) -> None:

@@ -16,7 +16,7 @@ from phalanx.runtime.checking import check_launch
 example = importlib.import_module("clc_scale")
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("shape", [(1, 4), (150, 200), (33, 65), (256, 64)])
 @pytest.mark.parametrize("ctas", [1, 2, 4])
 def test_is_right_and_clean(ctas: int, shape: tuple[int, int]) -> None:

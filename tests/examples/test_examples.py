@@ -16,7 +16,7 @@ WITH_TORCH = ("gpt", "train_gpt", "serve")
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("seed", range(4))
 def test_is_right_in_the_simulator(name: str, seed: int) -> None:
@@ -30,7 +30,7 @@ def test_is_right_in_the_simulator_for_many_shapes(name: str, seed: int) -> None
     random_case(name, seed).run()
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_compiles_without_spills(name: str, arch: str) -> None:
@@ -40,7 +40,7 @@ def test_compiles_without_spills(name: str, arch: str) -> None:
     assert made.spills == 0
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", [*EXAMPLES, "demo"])
 def test_main_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", [f"{name}.py"])

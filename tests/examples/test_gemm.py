@@ -26,14 +26,14 @@ def case(rung: str, *shape: int, **constants: Any) -> Any:
     return importlib.import_module(rung).example(np.random.default_rng(0), *shape, **constants)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:
     case(rung, *shape).run()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2), (2, 2)])
 def test_clusters_of_any_shape(cluster: tuple[int, int]) -> None:
     case("v7", 512, 1024, 192, CM=cluster[0], CN=cluster[1]).run()
@@ -68,7 +68,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_compiles_to_the_instructions_it_should(rung: str) -> None:
     made = case(rung)

@@ -14,7 +14,7 @@ ALL = [pytest.param(name, sizes, id=f"{name} {sizes or 'as it is'}") for name in
 MOST_LINES = 30
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name, sizes", ALL)
 def test_is_right(name: str, sizes: dict[str, Any]) -> None:
     case(name, **sizes).run()
@@ -36,7 +36,7 @@ def test_is_clean(name: str, sizes: dict[str, Any]) -> None:
     assert report.ok, report
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", NAMES)
 def test_compiles_without_spills(name: str, arch: str) -> None:

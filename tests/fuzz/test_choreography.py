@@ -41,7 +41,7 @@ def digest(case: Case) -> str:
     return state.hexdigest()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(1001, 1005))
 def test_is_right_and_clean(seed: int, tmp_path: Path) -> None:
     outcome = judged(seed, tmp_path)

@@ -48,7 +48,7 @@ LOOKS = {
 after which nobody reads what its copies bring: a line of each, and what comes after it where somebody does."""
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("seed", LOOKS)
 def test_bytes_that_nobody_looks_at_do_not_add_up_all_the_same(seed: int, tmp_path: Path) -> None:
     """Only with the look an order of events shows what is wrong; then the read may be told, too, as a race with the copy."""

@@ -49,7 +49,7 @@ def wrong_of(seeds: range) -> str:
     return "\n\n".join(outcome.problem for outcome in judge(seeds, Options()) if outcome.problem is not None)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("seed", range(3000, 3003))
 def test_some_are_right_and_clean(seed: int) -> None:
     """Both ways of a kernel, in the simulator, under the checks, with mistakes, and as text on the host."""

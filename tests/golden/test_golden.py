@@ -50,7 +50,7 @@ def test_text_is_as_kept(name: str, regenerate: bool) -> None:
         assert kept.get(helper) == text, f"{helper} of helpers.cuh differs: run make golden and read the diff"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", [name for name in CASES if name != "attention_tiles"])  # by wgmma, which it has not
 def test_compiles_for_blackwell_too(name: str) -> None:
     assert compiled(name, "sm_100a").cubin[:4] == b"\x7fELF"

@@ -64,7 +64,7 @@ def test_every_code_comes_back(name: str):
     assert np.array_equal(again.view(np.uint8)[kept], codes.view(np.uint8)[kept])
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", LARGEST)
 def test_every_half_becomes_the_nearest(name: str):
     halves = every_half()

@@ -35,7 +35,7 @@ def run(
     return error(got, decoded(q, k, v, counts, **options))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "case",
     [

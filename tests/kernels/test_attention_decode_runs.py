@@ -33,7 +33,7 @@ def run(
     return error(got, decoded(q, k, v, counts, **options))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "case",
     [

@@ -19,7 +19,7 @@ MASKS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
 def test_add_rms_norm(columns: int, config: RowConfig | None, dtype: Any) -> None:
@@ -31,7 +31,7 @@ def test_add_rms_norm(columns: int, config: RowConfig | None, dtype: Any) -> Non
     near(got, exact_rms_norm(total, w))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind", ("truth", "added"))
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_of_every_shape(name: str, kind: str) -> None:
@@ -60,7 +60,7 @@ def test_a_row_without_anything_that_counts() -> None:
     assert np.isnan(got[1]).all() and (got[[0, 2]] == np.float32(1 / 200)).all()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
 @pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
 def test_gradients_take_the_place_of_logits(columns: int, config: RowConfig | None, reduction: str) -> None:

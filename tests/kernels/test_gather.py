@@ -27,7 +27,7 @@ def gathered(x: np.ndarray, idx: np.ndarray) -> np.ndarray:
     return out
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("columns", WIDTHS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gather_and_scatter(dtype: Any, columns: int) -> None:
@@ -43,7 +43,7 @@ def test_gather_and_scatter(dtype: Any, columns: int) -> None:
     assert np.array_equal(out, expected)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("idx", [[], [5], [3] * 40, list(range(50)), [-1] * 9, [10**12, -(10**12), 0, 49, 50]], ids=len)
 def test_gather_of_any_indices(idx: list[int]) -> None:
     x = random((50, 64), np.float32)
@@ -55,7 +55,7 @@ def test_gather_from_nothing_is_zeros() -> None:
     assert not gather_rows(np.zeros((0, 16), np.float32), np.array([0, 3])).any()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "dtype, columns",
     [(np.float32, 64), (np.float32, 1000), (np.int32, 300), (ml_dtypes.bfloat16, 2304), (np.float32, 37)],
@@ -75,7 +75,7 @@ def test_embedding_keeps_the_shape_of_the_ids() -> None:
     assert np.array_equal(embedding(table, ids), table[ids])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "config", [MoveConfig(64, 1, 2, 1), MoveConfig(64, 4, 3, 2, 2), MoveConfig(32, 2, 4, 0), gather.choose(64, 4)]
 )
@@ -101,7 +101,7 @@ def test_registers_variants_are_clean() -> None:
     assert px.check(gather.scatter_tiles[3, 1], y, idx, x, ADD=True).ok
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("columns", [40, 64, 4096, 30000])
 def test_compiles(arch: str, columns: int) -> None:

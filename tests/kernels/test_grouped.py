@@ -27,7 +27,7 @@ def make(sizes: list[int], k: int = 128, n: int = 192, behind: int = 5) -> tuple
     return x, w, want
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("sizes", [[150, 0, 70], [128], [1, 1, 1], [0, 300], [256, 128, 0], [0, 0]], ids=str)
 @pytest.mark.parametrize("shape", CLUSTERS, ids=str)
 def test_uneven_groups(sizes: list[int], shape: tuple[int, int]) -> None:
@@ -54,7 +54,7 @@ def test_bias_and_activation() -> None:
     assert np.array_equal(got, expected.astype(x.dtype))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("shape", CLUSTERS, ids=str)
 def test_is_clean(shape: tuple[int, int]) -> None:
     x, w, _ = make([150, 0, 70], behind=0)
@@ -66,7 +66,7 @@ def test_is_clean(shape: tuple[int, int]) -> None:
     assert report.ok, report
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("shape, activation", [((1, 2), None), ((2, 1), None), ((1, 2), "silu")], ids=str)
 def test_compiles_without_spills(shape: tuple[int, int], activation: str | None) -> None:
     s = px.spec

@@ -34,7 +34,7 @@ def captured(call: Any, *args: Any, run: bool = True, **options: Any) -> tuple[A
     return got, launch
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_rows_that_are_gathered_or_lie_there(sizes: list[int]) -> None:
     x, w, idx, counts = make(sizes)
@@ -85,7 +85,7 @@ CALLS = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "rows, two pairs")) for n in CALLS])
 def test_everywhere(name: str) -> None:
     x, w, idx, counts = make([130, 0, 10], k=72)
@@ -103,7 +103,7 @@ def test_everywhere(name: str) -> None:
     assert np.array_equal(got, want.astype(got.dtype))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["rows", "gathered", "sums"])
 def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:

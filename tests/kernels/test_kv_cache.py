@@ -95,7 +95,7 @@ def test_in_place_is_clean_as_long_as_the_tokens_ascend() -> None:
     assert {finding.kind for finding in report.findings} == {"race"}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("page", [0, 16])
 def test_compiles(arch: str, page: int) -> None:

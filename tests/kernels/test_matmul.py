@@ -49,7 +49,7 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
         assert worst <= TOLERANCE[got.dtype.name]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("a_form", [as_is, by_columns])
 @pytest.mark.parametrize("b_form", [as_is, by_columns])
@@ -62,7 +62,7 @@ def test_transposes_are_read_as_they_lie(dtype: Any, a_form: Callable, b_form: C
     close(got, product(a, b))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (77, 33, 17), (64, 1000, 8), (129, 257, 65)])
 @pytest.mark.parametrize("form", [as_is, by_columns])
 @pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
@@ -122,7 +122,7 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations(activation: str) -> None:
     a, b = numbers(64, 16), numbers(16, 72)
@@ -132,7 +132,7 @@ def test_activations(activation: str) -> None:
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=4e-6)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("shape", [(136,), (200, 136)])
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
@@ -140,7 +140,7 @@ def test_bias(shape: tuple[int, ...], dtype: Any) -> None:
     close(matmul(a, b, bias, "silu"), ACTIVATIONS["silu"](product(a, b) + bias.astype(np.float32)))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("a_shape, b_shape", [((40, 24), (24,)), ((3, 40, 24), (24,)), ((24,), (3, 24, 72)), ((24,), (24,))])
 def test_a_bias_of_the_results_shape_where_there_are_vectors(a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
     a, b = numbers(*a_shape), numbers(*b_shape)
@@ -163,7 +163,7 @@ def test_an_operand_is_refused_as_out_whatever_was_planned_before() -> None:
     close(matmul(a, b, out=out), product(a, b))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [px.f32, np.float16, "bf16", "float32"])
 def test_types_of_results(dtype: Any) -> None:
     a, b = numbers(80, 40), numbers(40, 264)
@@ -171,7 +171,7 @@ def test_types_of_results(dtype: Any) -> None:
     close(got, product(a, b))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("form", ["columns", "every other", "unaligned", "f32"])
 def test_out(form: str) -> None:
     a, b = numbers(80, 40), numbers(40, 136)
@@ -191,7 +191,7 @@ def test_out(form: str) -> None:
 # Batches.
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "left, right",
     [
@@ -220,7 +220,7 @@ def test_batches_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> Non
     close(out, want)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("form", [as_is, by_columns])
 @pytest.mark.parametrize("shape", [(72,), (40, 72), (3, 40, 72)])
 def test_batches_with_bias(form: Callable, shape: tuple[int, ...]) -> None:
@@ -270,7 +270,7 @@ SCALES = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("left", SCALES)
 @pytest.mark.parametrize("right", ["number", "vector"])
 def test_scales(left: str, right: str) -> None:
@@ -299,7 +299,7 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("a_form, b_form", [(as_is, by_columns), (by_columns, as_is)])
 @pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
 def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:
@@ -307,7 +307,7 @@ def test_clusters(config: MatmulConfig, a_form: Callable, b_form: Callable) -> N
     close(matmul(a, b, config=config), product(a, b))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("by_k", [True, False])
 @pytest.mark.parametrize("config", CLUSTERS.values(), ids=CLUSTERS)
 def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
@@ -329,7 +329,7 @@ NARROW_TILES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
 def test_tiles_of_any_height(config: MatmulConfig) -> None:
     a, b, bias = numbers(149, 136), by_columns(numbers(136, 208)), numbers(208)
@@ -338,7 +338,7 @@ def test_tiles_of_any_height(config: MatmulConfig) -> None:
     close(matmul(a, b, bias, out=np.empty((149, 208), np.float32), config=config), want)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
 def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
     rows, columns, k = 2 * config.bm * config.cluster[0], config.bn * config.cluster[1], 192
@@ -459,7 +459,7 @@ def test_all_candidates_fit() -> None:
                 assert min(config.stages for config in candidates(problem)) >= 3
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "constants, dtypes, bias",
     [
@@ -478,7 +478,7 @@ def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, .
     assert not any("serial" in str(note) for note in made.notes)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("bias, activation", [(None, None), ("row", "gelu")])
 @pytest.mark.parametrize(
     "bm, bn, groups, cluster, swapped",
@@ -553,7 +553,7 @@ def always_split(monkeypatch: pytest.MonkeyPatch) -> Any:
     matmul_module._PLANS.clear()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("b_form", [as_is, by_columns])
 def test_split_products(always_split: Any, dtype: Any, b_form: Callable) -> None:

@@ -47,7 +47,7 @@ class Quantized:
 # What it computes.
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", [BF16, np.float16])
 @pytest.mark.parametrize("a_form", [as_is, by_columns])
 @pytest.mark.parametrize("b_form", [as_is, by_columns])
@@ -82,7 +82,7 @@ def test_bias_and_activation(activation: str, axes: int) -> None:
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max() + 1e-5
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("left", SCALES)
 def test_scales_of_8_bit_operands(left: str) -> None:
     rng = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_batches_and_results_by_columns() -> None:
     assert not out[120:].any()
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("shape", [(200, 136, 352), (1, 8, 32)], ids=str)
 def test_block_scales(name: str, shape: tuple[int, int, int]) -> None:
@@ -244,7 +244,7 @@ REAL = {
 }  # fmt: skip
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", REAL)
 def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None:
@@ -292,7 +292,7 @@ def test_the_device_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert launch.kernel.name == "matmul_blackwell"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("out_dtype", [np.float32, BF16])
 @pytest.mark.parametrize("by_rows", [True, False])
 @pytest.mark.parametrize("rows", [100, pytest.param(BIG, marks=pytest.mark.long)])

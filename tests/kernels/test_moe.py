@@ -27,7 +27,7 @@ def products(rows: np.ndarray, w: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.stack([w[e].astype(np.float32) @ row.astype(np.float32) for e, row in zip(expert, rows)])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("sizes", [[150, 0, 70], [128], [1, 1, 1], [0, 129]], ids=str)
 def test_gather_matmul(sizes: list[int]) -> None:
     x, w, idx, counts = make(sizes)
@@ -71,7 +71,7 @@ def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     assert report.ok, report
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, True)])
 def test_compiles(gather: bool, scatter: bool) -> None:
     s = px.spec

@@ -87,7 +87,7 @@ def test_what_comes_back_is_close(name: str, worst: float) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_text_on_the_cpu(name: str, arch: str) -> None:
@@ -109,7 +109,7 @@ def test_the_order_of_scales_on_the_cpu() -> None:
     assert np.array_equal(out.view(np.uint8).reshape(*out.shape[:2], 512), in_blocks(scales))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_assembles(name: str, arch: str) -> None:

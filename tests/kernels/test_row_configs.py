@@ -110,14 +110,14 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     return made
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "layer_norm"])
 @pytest.mark.parametrize("dtype, columns", SHARE)
 def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
     compiled(kind, dtype, columns)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("dtype, columns", [*SHARE, (px.bf16, 65001), (px.bf16, 131001), (px.f16, 300000)])
 def test_layer_norm_compiles_without_spills(dtype: Any, columns: int) -> None:
     """Also long rows that begin anywhere, and those that leave warps of the largest cluster without a column."""
@@ -134,7 +134,7 @@ ODD = (4097, 8191, 12289, 20001, 32767, 49151, 65001, 98303, 131071, 163841, 200
 EMPTY_IN_PART = (98300, 131064, 200000, 230000, 262136, 400000, 524280)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind, dtype, columns", AWKWARD)
 def test_awkward_rows_compile_without_spills(kind: str, dtype: Any, columns: int) -> None:
     compiled(kind, dtype, columns)

@@ -56,14 +56,14 @@ def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RingConfig) -> N
     near(px.kernels.log_softmax(x, config=config), np.log(exact_softmax(x)))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("variant, cluster", EVERY)
 def test_every_variant(variant: str, cluster: int) -> None:
     config = ring(cluster, ml_dtypes.bfloat16, **VARIANTS[variant])
     verify(*sample(9, config.columns, ml_dtypes.bfloat16), config)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", (np.float32, np.float16))
 @pytest.mark.parametrize("rows", (1, 2, 6))
 def test_element_types_and_few_rows(rows: int, dtype: Any) -> None:
@@ -77,7 +77,7 @@ def test_rows_that_do_not_fill_the_cluster(missing: int) -> None:
     verify(*sample(5, config.columns - missing, ml_dtypes.bfloat16), config)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("missing", (0, 8, 696, 2048 - 8))
 @pytest.mark.parametrize("variant", ("producer", "no producer, a stage a row", "in the ring"))
 def test_a_large_mean_costs_no_digits(variant: str, missing: int) -> None:
@@ -87,7 +87,7 @@ def test_a_large_mean_costs_no_digits(variant: str, missing: int) -> None:
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=config), x, w, b)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("weights", (REGISTERS, SHARED, LOADED))
 def test_weights_of_another_type_and_none(weights: str) -> None:
     config = ring(2, ml_dtypes.bfloat16, stages=4, weights=weights)
@@ -98,7 +98,7 @@ def test_weights_of_another_type_and_none(weights: str) -> None:
     near(px.kernels.layer_norm(x, None, None, EPS, config=config), exact_layer_norm(x, ones, zeros))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("kind", ("rms_norm", "layer_norm", "softmax"))
 @pytest.mark.parametrize("variant, cluster", EVERY)
 def test_checked_clean(variant: str, cluster: int, kind: str) -> None:
@@ -150,7 +150,7 @@ COMPILED: dict[str, RingConfig] = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiles_without_spills(name: str) -> None:
     config = COMPILED[name]
@@ -162,7 +162,7 @@ def test_compiles_without_spills(name: str) -> None:
     assert px.compile(softmax_ring[config.cluster], x, x, **config.constants(), MASKED=False).spills == 0
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", (px.bf16, px.f16, px.f32))
 @pytest.mark.parametrize(
     "row_bytes, vectors",

@@ -68,7 +68,7 @@ def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RowConfig | None
     near(losses, -np.log(exact)[np.arange(len(x)), targets])
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_all_functions(columns: int, dtype: Any) -> None:
@@ -82,7 +82,7 @@ def spread(cluster: int, warps: int, columns: int, dtype: Any, shared: int = 0) 
     return RowConfig(cluster, warps, 1, width, parts, shared)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("cluster, warps, columns", [(2, 2, 3000), (4, 2, 8192), (8, 1, 4001), (16, 1, 8193)])
 def test_rows_across_a_cluster(cluster: int, warps: int, columns: int, dtype: Any) -> None:
@@ -111,7 +111,7 @@ def launches(config: RowConfig, x: np.ndarray, w: np.ndarray, b: np.ndarray) -> 
     ]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("which", range(4), ids=("softmax", "rms_norm", "layer_norm", "cross_entropy"))
 @pytest.mark.parametrize("cluster", (1, 2, 4))
 def test_checked_clean(cluster: int, which: int) -> None:
@@ -163,7 +163,7 @@ def near_with_large_mean(got: np.ndarray, x: np.ndarray, w: np.ndarray, b: np.nd
     np.testing.assert_allclose(slope, 1 / np.sqrt(x.astype(np.float64).var(axis=1) + EPS), rtol=5e-6)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "config, columns",
     [
@@ -281,7 +281,7 @@ def test_a_nan_makes_its_row_nan_and_no_other() -> None:
             assert np.isnan(got[[1, 3]]).all() and np.isfinite(got[[0, 2]]).all()
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("kind", ("softmax", "layer_norm"))
 @pytest.mark.parametrize("cluster, waits", ((1, 0), (2, 1), (8, 1)))
 def test_a_row_takes_one_exchange(cluster: int, waits: int, kind: str) -> None:

@@ -123,7 +123,7 @@ def verify(rows: int, columns: int, dtype: Any, config: RowConfig | None = None,
             near(got, want, dtype)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", (7, 255, 1024, 1025, 4096))
 def test_all_functions(columns: int, dtype: Any) -> None:

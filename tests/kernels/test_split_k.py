@@ -46,7 +46,7 @@ def make(m: int, n: int, k: int, dtype: Any = ml_dtypes.bfloat16) -> tuple[np.nd
     return a, b, a.astype(np.float32) @ b.astype(np.float32).T
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_way_to_spread_it(name: str) -> None:
     a, b, want = make(20, 200, 9 * 64)
@@ -59,7 +59,7 @@ def test_every_way_to_spread_it(name: str) -> None:
     assert np.array_equal(got, np.maximum(want + bias, 0).astype(a.dtype))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("rows", [20, 24])
 def test_a_result_that_lies_along_its_columns(name: str, rows: int) -> None:
@@ -82,7 +82,7 @@ def test_weights_in_rows_of_k(name: str) -> None:
     assert np.array_equal(got, want.astype(a.dtype))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     "m, n, k", [(1, 72, 573), (3, 67, 128), (20, 64, 640), (100, 128, 320), (130, 64, 64), (257, 64, 192)]
 )
@@ -149,7 +149,7 @@ def test_activations(activation: str) -> None:
     np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_is_clean(name: str) -> None:
     config = CONFIGS[name]
@@ -199,7 +199,7 @@ def test_a_missing_signal_of_the_ring_is_found() -> None:
     assert "race" in kinds and "survived" not in kinds
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "shape, rows",
     [((64, 8192, 8192), False), ((128, 4096, 14336), True), ((256, 4096, 4096), True), ((1, 4096, 4096), True)],
@@ -254,7 +254,7 @@ def test_the_choice_is_what_measured_fastest(shape: tuple[int, int, int], config
     assert np.prod(config.grid(*shape[:2])) == 128  # of 132 SMs
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("step", [83, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("flipped, n, k", [(False, 4096, 4096), (True, 4096, 4096), (False, 1001, 333), (False, 129, 8192)])
 def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int, k: int, step: int) -> None:

@@ -24,7 +24,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("columns", (1, 17, 512, 1001, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)
@@ -32,7 +32,7 @@ def test_all_functions(name: str, dtype: Any, columns: int) -> None:
     verify(*sample(5, columns, dtype), config=CONFIGS[name])  # type: ignore[arg-type]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:
     config, columns = CONFIGS[name], 1203
@@ -51,7 +51,7 @@ def test_a_large_mean_costs_no_digits() -> None:
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["read again"]), x, w, b)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("columns, itemsize", [(1 << 20, 2), (2_000_000, 4)])
 def test_chosen_streams_compile_without_spills(columns: int, itemsize: int) -> None:
     softmax, norm = choose_stream(columns, itemsize), choose_stream(columns, itemsize, NORM, aligned=False)

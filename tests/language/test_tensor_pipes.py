@@ -28,7 +28,7 @@ def arrivals(function: Function, barrier: str) -> dict[int, set[int]]:
     return found
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("pairs", [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (1, 4)], ids=str)
 def test_a_stage_goes_back_to_all_whose_copies_fill_it(pairs: tuple[int, int]) -> None:
     """To both CTAs of each pair in the row and the column of the one that read it, from its even CTA."""
@@ -79,7 +79,7 @@ def handed_on(A, B, C, *, STAGES, LATE):
             px.store(C[0:64, 0:16], px.tcgen05.load(acc))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_the_oldest_stage_is_handed_on(stages: int, late: bool) -> None:

@@ -176,7 +176,7 @@ def by_functions(A, B, C, n, *, FORM):
     px.store(C[0:64, 32:64], y)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("form", ["one by one", "early return", "two", "a tuple"])
 def test_a_wait_covers_accumulators_that_a_function_gave_back(form: str) -> None:
     rng = np.random.default_rng(0)

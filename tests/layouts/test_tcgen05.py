@@ -158,7 +158,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(("name", "shape", "two_cta", "major", "swizzle", "block", "a_in_cells"), CASES, ids=str)
 def test_the_instructions_of_a_product(
     name: str,

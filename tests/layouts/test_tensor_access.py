@@ -126,7 +126,7 @@ def check(
 ALL = ["32x32b", "16x256b", "16x128b", "16x64b"]
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(
     ("layout", "warps", "bits", "shapes"),
     [

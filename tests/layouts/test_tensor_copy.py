@@ -105,7 +105,7 @@ def test_the_scales_of_an_mxf8_kernel() -> None:
     assert [(step.shape.name, step.source, step.target) for step in plan.steps] == [("32x128b.warpx4", 0, 0)]
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 @pytest.mark.parametrize(
     ("target", "item", "names"),

@@ -143,7 +143,7 @@ def both_ways(A, B, *, CLUSTER, BM, STAGES=2):
                 px.store(B[0:1, 0:16], px.load(b[s, 0:1]))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_stages_go_back_to_everybody_who_fills_them(shape: tuple[int, int]) -> None:
     """The count of `empty` is that of an independent enumeration: m + n - 1 CTAs, twice the consumers."""

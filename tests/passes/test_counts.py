@@ -588,7 +588,7 @@ def brute_force(shape: tuple[int, int], consumers: int, rank: int) -> int:
     return received
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
 def test_2d_multicast_counts_every_receiver_once(shape):
     for consumers in (1, 2, 3):

@@ -180,7 +180,7 @@ def matmul_case(dtype: Any, ta: bool, tb: bool, m: int, n: int, k: int) -> tuple
     return [np.ascontiguousarray(left), np.ascontiguousarray(right), out], a @ b
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("dtype", [BF16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, np.int8])
 @pytest.mark.parametrize("ta, tb", [(False, True), (True, False)])

@@ -54,7 +54,7 @@ def tiles(A, B, C, *, BM=64, BN=64, BK=32, SCHEDULE=None, PRODUCER=True):
         px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("depth", [0, 8, 40, 100])
 @pytest.mark.parametrize("producer", [True, False])
 def test_a_ring_goes_on_over_tiles(depth: int, producer: bool) -> None:
@@ -92,7 +92,7 @@ def order(ROWS, SEEN, rows, columns):
             px.store(SEEN[i, j, 0:8], px.load(ROWS[i * 8 : i * 8 + 8]) + px.load(ROWS[j * 8 : j * 8 + 8]) * 100 + t + k)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 7), (7, 1), (5, 3), (19, 4)])
 def test_the_order_of_tiles_is_a_bijection(rows: int, columns: int) -> None:
     most = max(rows, columns)
@@ -159,7 +159,7 @@ def places(X, Y, I, OUT, n, *, CASE=""):
     px.store(OUT[0:16, 0:32], acc)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -213,7 +213,7 @@ def attention(Q, K, V, O, *, ROWS=64, KEYS=32, D=32):
     px.store(O[0:ROWS, 0:D], o / px.maximum(total, 1.0)[:, None])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("keys", [0, 1, 32, 33, 64, 100])
 def test_two_products_a_step_overlap(keys: int) -> None:
     q, k, v = (numbers(size, 32, dtype=np.float16, seed=seed) for seed, size in enumerate((64, keys, keys)))

@@ -411,7 +411,7 @@ def test_a_reference_by_name() -> None:
     assert [row.status for row in tuned.table] == ["ok", "is wrong"]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
 def test_a_reference_configuration(known: dict[str, int]) -> None:
     """Of a kernel: one of the list, one of it with its defaults written out, or one that is not measured."""
@@ -481,7 +481,7 @@ def test_each_part_of_a_result_is_compared() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

@@ -269,7 +269,7 @@ def test_the_message_of_a_request_after_a_refusal() -> None:
     assert normalised(str(finding)) == AGAIN.replace("LINE", str(line_of(asks_after_a_refusal, "bug")))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kernel", [asks_after_a_refusal, asks_without_looking])
 def test_exploration_finds_a_request_after_a_refusal(kernel) -> None:
     x = np.zeros(4, np.float32)

@@ -195,7 +195,7 @@ def test_planted(case):
     case.verify()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("tries", [1, 2, 3, 100])
 def test_however_often_it_polls(tries):
     report = px.check(polls_a_few_times_and_goes_on[1], X, Y, BUG=True, TRIES=tries)

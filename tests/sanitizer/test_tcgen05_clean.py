@@ -180,7 +180,7 @@ CLEAN = [
 ]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("kernel", "grid", "shape", "constants", "want"), CLEAN, ids=lambda part: getattr(part, "name", ""))
 def test_clean(kernel, grid, shape, constants, want):
     c = np.zeros(shape, np.float32)

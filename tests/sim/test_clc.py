@@ -55,7 +55,7 @@ def run(cluster: Any, grid: tuple[int, ...], schedule: Schedule, clusters: int |
     return runs, starts, who
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{s.kind}{s.seed}")
 @pytest.mark.parametrize(
     ("cluster", "grid"),
@@ -196,7 +196,7 @@ def ring_of_results(RUNS, *, CLUSTER):
         works(1, RUNS, results, full, empty)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("seed", range(8))
 def test_roles_of_random_clusters_see_the_same_blocks(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -238,7 +238,7 @@ def doubled(X, *, CLUSTER):
         turn.advance()
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("cluster", "grid"), [(1, 1), (1, 2), (1, 5), (2, 2), (2, 4), (2, 8)])
 def test_exploration_knows_grants(cluster: int, grid: int) -> None:
     found = px.explore(doubled[grid], np.ones(grid, np.int32), CLUSTER=cluster)

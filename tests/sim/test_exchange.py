@@ -56,7 +56,7 @@ def expected() -> np.ndarray:
     return y
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_values_are_the_same_under_every_schedule(schedule: Schedule) -> None:
     np.testing.assert_array_equal(run(schedule), expected())

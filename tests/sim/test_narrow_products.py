@@ -44,7 +44,7 @@ def test_majors_places_and_accumulators(name: str, constants: dict[str, Any]) ->
     assert "TENSOR" not in constants or px.check(products[1], *args, **constants).ok
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("a", "b", "constants"),
     [

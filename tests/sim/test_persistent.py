@@ -259,7 +259,7 @@ def assert_taken(owner: np.ndarray, times: np.ndarray, n: int) -> None:
     assert (owner == owner[:1, :1]).all(), "by one cluster in all its CTAs and roles"
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("n, clusters, cluster", TAKEN)
 def test_clusters_that_have_not_started_are_taken_over(n: int, clusters: int, cluster: Any) -> None:
     grid, args = taken_case(n, clusters, cluster)

@@ -97,13 +97,13 @@ def test_types(left: Any, right: Any, wide: Any) -> None:
 SHAPES = [(64, 8, 16), (64, 24, 48), (64, 256, 32), (128, 16, 16), (128, 256, 128), (256, 64, 32), (128, 384, 16)]
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 def test_shapes(m: int, n: int, k: int) -> None:
     one(BF16, BF16, F32, M=m, N=n, K=k)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(("ta", "tb"), list(product((False, True), repeat=2)))
 @pytest.mark.parametrize(("left", "wide"), [(BF16, F32), (E4M3, F32), (I8, I32), (F32, F32)], ids=["bf", "f8", "i8", "f32"])
 def test_majors(left: Any, wide: Any, ta: bool, tb: bool) -> None:
@@ -197,7 +197,7 @@ def through_tensor_memory(X, Y, *, WARPS, N):
                 px.store(Y[0:128, i * 16 : i * 16 + 16], y)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("warps", [1, 4, 8])
 @pytest.mark.parametrize("dtype", [F32, BF16, I32], ids=lambda dtype: np.dtype(dtype).name)
 def test_loads_and_stores(warps: int, dtype: Any) -> None:
@@ -243,7 +243,7 @@ def pairs(A, B, C, *, M, N, K, D, STEPS=1, TENSOR=False):
         px.store(C[m : m + M, 0:N], px.tcgen05.load(acc))
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "wide", "steps", "tensor"),
     [
@@ -298,7 +298,7 @@ def scaled(A, B, SA, SB, C, *, N, K, BLOCK):
     px.store(C[0:128, 0:N], px.tcgen05.load(acc))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("left", "right", "scale", "block", "n", "k"),
     [

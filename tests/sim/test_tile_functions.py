@@ -37,7 +37,7 @@ def bits_of(rng: np.random.Generator, count: int, kind: Any) -> np.ndarray:
     return rng.integers(0, 1 << 8 * size, count, dtype=np.uint64).astype(f"u{size}").view(kind)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [ty.f16, ty.bf16, ty.f32, ty.f64], ids=str)
 def test_fused_products_are_rounded_once(dtype: DType) -> None:
     """Numbers of every size, products that nearly cancel, and halves that a far smaller number decides."""

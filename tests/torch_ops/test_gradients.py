@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 from torch_gradients import CASES, doubles, verify  # noqa: E402
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients(name: str) -> None:
     verify(CASES[name])
