@@ -51,8 +51,11 @@ OF_HALF_HEIGHT = (
 )  # fmt: skip
 """Pairs with 64 rows in each CTA, small for the mutants' sake: half of the columns lie in other lanes, so that four warps
 can't load a part of them, which compiling says. The rungs and the product run as text in tests of their own, as they are."""
+TOO_NARROW = ("sparse_latent, pair",)
+"""Keys of 32 columns, small for the mutants' sake: a multicast of rows by index takes 64, which compiling says. Those that the
+library launches are compiled in tests/kernels/test_sparse_attention.py; their text has not run on the CPU."""
 ALL: dict[str, Callable[[], Case]] = {
-    **{name: made for name, made in LAUNCHES.items() if name not in OF_HALF_HEIGHT},
+    **{name: made for name, made in LAUNCHES.items() if name not in (*OF_HALF_HEIGHT, *TOO_NARROW)},
     **{f"golden {name}": golden(name) for name in GOLDEN},
 }
 QUICK = ["tma_copy", "cluster_exchange", "gemm_v2", "split_ring", "golden three_roles", "golden find_first"]
@@ -76,7 +79,7 @@ def wrong(name: str, got: list[Any]) -> str | None:
     """Where arrays differ from what the simulator leaves."""
     case = ALL[name]()
     case.bound(*case.args, **case.constants)
-    for n, (one, other) in enumerate(zip(got, case.values, strict=True)):
+    for n, (one, other) in enumerate(zip(got, case.values)):  # behind these are counters, where there are some
         if not isinstance(other, np.ndarray):
             continue
         if other.dtype.kind in "iub":
@@ -95,7 +98,8 @@ def check(names: list[str], seed: int, sanitize: bool) -> None:
     for name in names:
         _, module = made(name)
         case = ALL[name]()
-        cases.append(HostCase(module, case.grid, case.values, seed))
+        counters = [np.zeros(module.signature.counters, np.int32)] if module.signature.counters else []
+        cases.append(HostCase(module, case.grid, [*case.values, *counters], seed))
     failures = {}
     for name, result in zip(names, run_batch(cases, sanitize=sanitize), strict=True):
         failures[name] = result.failure or wrong(name, result.args)
