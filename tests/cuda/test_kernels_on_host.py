@@ -52,8 +52,8 @@ OF_HALF_HEIGHT = (
 """Pairs with 64 rows in each CTA, small for the mutants' sake: half of the columns lie in other lanes, so that four warps
 can't load a part of them, which compiling says. The rungs and the product run as text in tests of their own, as they are."""
 TOO_NARROW = ("sparse_latent, pair",)
-"""Keys of 32 columns, small for the mutants' sake: a multicast of rows by index takes 64, which compiling says. Those that the
-library launches are compiled in tests/kernels/test_sparse_attention.py; their text has not run on the CPU."""
+"""Keys of 32 columns, small for the mutants' sake: a multicast of rows by index takes 64, which compiling says. Those that
+the library launches are compiled in tests/kernels/test_sparse_attention.py; their text has not run on the CPU."""
 ALL: dict[str, Callable[[], Case]] = {
     **{name: made for name, made in LAUNCHES.items() if name not in (*OF_HALF_HEIGHT, *TOO_NARROW)},
     **{f"golden {name}": golden(name) for name in GOLDEN},
