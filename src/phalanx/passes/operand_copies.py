@@ -21,6 +21,7 @@ from phalanx.ir.values import Const, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedView, in_global
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode
+from phalanx.passes.rank_code import fresh_name
 
 LEAST_BYTES = 4
 """What one copy of a thread moves at least; rows of narrower elements have to begin on multiples of it."""
@@ -29,8 +30,8 @@ LEAST_BYTES = 4
 class OperandCopies:
     """The copies of a kernel's agents, with a barrier for each: what arrives there is waited for at once."""
 
-    def __init__(self, fresh: Callable[[str], str], own: Callable[[AgentCode, Location], Value]) -> None:
-        self.fresh = fresh
+    def __init__(self, names: set[str], own: Callable[[AgentCode, Location], Value]) -> None:
+        self.names = names
         self.own = own
         """Which copy of its role an agent is."""
         self.barriers: dict[AgentCode, BarrierArray] = {}
@@ -39,7 +40,7 @@ class OperandCopies:
     def load(self, agent: AgentCode, load: Load, room: SharedView) -> Op:
         """What stands in the place of a load."""
         if agent not in self.barriers:
-            self.barriers[agent] = BarrierArray(self.fresh("dot_came"), agent.copies, 1, loc=load.loc)
+            self.barriers[agent] = BarrierArray(fresh_name("dot_came", self.names), agent.copies, 1, loc=load.loc)
             self.phases[agent] = Var(I32, "dot_phase")
         assert in_global(load.view)
         return CpAsyncLoad(load.view, room, Value(load.result.type, load.result.name), loc=load.loc)

@@ -31,6 +31,7 @@ from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objec
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
+from phalanx.passes.rank_code import fresh_name
 from phalanx.passes.tensor_products import tensor_objection
 
 TOPIC = "px.dot"
@@ -110,7 +111,7 @@ class _Stager:
         self.fenced: list[Op] = []
         """Where a fence goes behind what is put before an instruction."""
         self.seen_by_engine: set[_Room] = set()
-        self.thread_copies = OperandCopies(self._fresh, self._copy)
+        self.thread_copies = OperandCopies(self.names, self._copy)
         self.waiting: dict[Op, AgentCode] = {}
         """Before which instructions an agent waits for its copies."""
         self.users: dict[Value, list[Op]] = {}
@@ -220,7 +221,8 @@ class _Stager:
             assert isinstance(tile.type, TileType)
             rows, columns = reversed(tile.type.shape) if turned else tile.type.shape
             own = (agent.copies,) if agent.copies > 1 else ()
-            buffer = SharedBuffer(self._fresh(f"{tile.name or name}_tile"), (*own, rows, columns), tile.type.dtype, loc)
+            called = fresh_name(f"{tile.name or name}_tile", self.names)
+            buffer = SharedBuffer(called, (*own, rows, columns), tile.type.dtype, loc)
             offsets = (*((self._copy(agent, loc),) if own else ()), Const(0, I32), Const(0, I32))
             view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
             self.rooms[key] = _Room(agent, tile, view, turned)
@@ -232,15 +234,6 @@ class _Stager:
             self.copies[agent] = Value(I32, "copy")
             self.start.setdefault(agent.block, []).insert(0, RoleCopy(agent.copies, self.copies[agent], loc=loc))
         return self.copies[agent]
-
-    def _fresh(self, name: str) -> str:
-        base, number = "".join(c if c.isalnum() else "_" for c in name), 0
-        found = base
-        while found in self.names:
-            number += 1
-            found = f"{base}_{number}"
-        self.names.add(found)
-        return found
 
     def _loaded_view(self, op: Op, tile: Value) -> SharedView | None:
         """The region of this CTA's shared memory that a tile was loaded from, if it still has the same elements."""

@@ -137,10 +137,11 @@ class LoopCode(RankCode):
 
 
 def fresh_name(name: str, taken: set[str]) -> str:
-    """A name that nothing has yet, the given one or one like it; it is taken from here on."""
-    fresh, number = name, 0
+    """A name that nothing has yet, the given one or one like it, of letters, digits and _; it is taken from here on."""
+    base, number = "".join(c if c.isalnum() else "_" for c in name), 0
+    fresh = base
     while fresh in taken:
         number += 1
-        fresh = f"{name}_{number}"
+        fresh = f"{base}_{number}"
     taken.add(fresh)
     return fresh

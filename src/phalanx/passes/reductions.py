@@ -20,6 +20,7 @@ from phalanx.ir.ops.control import Break, Continue, Leave, Role, Roles, Scope
 from phalanx.ir.types import u8
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.count_table import spans
+from phalanx.passes.rank_code import fresh_name
 
 Warps = tuple[int, int, int]
 """An agent, by its first warp and their number, and the copies of its role."""
@@ -39,10 +40,10 @@ def allocate_reductions(function: Function) -> Function:
     for agent, size in sizes.items():
         loc = next(op.loc for op, owner in agents.items() if owner == agent)
         memory[agent] = (
-            SharedBuffer(_fresh("reduce_inbox", taken), (TURNS * agent[2], size + INBOX_STEP), u8, loc),
+            SharedBuffer(fresh_name("reduce_inbox", taken), (TURNS * agent[2], size + INBOX_STEP), u8, loc),
             None
             if function.cluster_size == 1
-            else BarrierArray(_fresh("reduce_full", taken), TURNS * agent[2], 1, loc=loc, exchange=True),
+            else BarrierArray(fresh_name("reduce_full", taken), TURNS * agent[2], 1, loc=loc, exchange=True),
         )
 
     def visit(op: Op) -> list[Op] | None:
@@ -95,13 +96,3 @@ def _exchanges(block: Block, agent: Warps) -> Iterator[tuple[Exchange, Warps]]:
         if not regions:
             for inner in op.blocks():
                 yield from _exchanges(inner, agent)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    number = 0
-    fresh = name
-    while fresh in taken:
-        number += 1
-        fresh = f"{name}_{number}"
-    taken.add(fresh)
-    return fresh

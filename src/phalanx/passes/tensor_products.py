@@ -42,6 +42,7 @@ from phalanx.ir.values import Const, Param, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, TensorBuffer, TensorView, View, in_shared
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
+from phalanx.passes.rank_code import fresh_name
 from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, find_residences
 from phalanx.passes.role_rules import trip_count
 from phalanx.passes.tensor_memory import plan_columns
@@ -208,7 +209,7 @@ class _Writer:
 
     def _agent(self, agent: _Agent) -> None:
         loc = next(iter(agent.products)).loc
-        agent.barrier = BarrierArray(self._fresh("dot_done"), agent.copies, 1, loc=loc)
+        agent.barrier = BarrierArray(fresh_name("dot_done", self.names), agent.copies, 1, loc=loc)
         self.barriers.append(agent.barrier)
         self.start[agent.block] = [Assign(agent.phase, Const(0, I32), loc=loc)]
         if agent.copies > 1:
@@ -330,21 +331,12 @@ class _Writer:
         shape = tile.type.shape
         copies = () if agent.copies == 1 else (agent.copies,)
         own = () if agent.copies == 1 else (agent.copy,)
-        name = self._fresh(f"{tile.name or 'acc'}_tmem")
+        name = fresh_name(f"{tile.name or 'acc'}_tmem", self.names)
         self.buffers.append(TensorBuffer(name, (*copies, *shape), tile.type.dtype, loc))
         return TensorView(
             self.buffers[-1], (*own, *(Const(0, I32),) * len(shape)), (*(1 for _ in own), *shape),
             tuple(range(len(own), len(own) + len(shape))),
         )
-
-    def _fresh(self, name: str) -> str:
-        base, number = "".join(c if c.isalnum() else "_" for c in name), 0
-        found = base
-        while found in self.names:
-            number += 1
-            found = f"{base}_{number}"
-        self.names.add(found)
-        return found
 
     def _unused(self, maker: Op) -> None:
         """What made zeros goes when its last reader has gone."""

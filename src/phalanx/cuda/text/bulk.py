@@ -107,16 +107,20 @@ def bulk_store(*, hint: bool = False) -> Helper:
     """Elements outside the row are not stored."""
     copy = copy_out(hint)
     name = "bulk_store" + "_cache_hint" * hint
+    return Helper(name, _row_out(name, copy, "dst[i] = src[i]", hint), (SHARED_ADDRESS, copy, INSIDE))
+
+
+def _row_out(name: str, copy: Helper, one: str, hint: bool) -> str:
+    """A function that hands a row of shared memory to the copy engine, and what follows its whole pieces one by one."""
     policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
-    text = f"""\
+    return f"""\
 template <class T>
 __device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const T* src{policy}) {{
   const px_inside<T> in(start, size, n);
   const unsigned bytes = (in.whole - in.first) * sizeof(T);
   if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes{pass_on});
-  for (int i = in.whole; i < in.last; ++i) dst[i] = src[i];
+  for (int i = in.whole; i < in.last; ++i) {one};
 }}"""
-    return Helper(name, text, (SHARED_ADDRESS, copy, INSIDE))
 
 
 _ADDED = {"f32": "f32", "f16": "noftz.f16", "bf16": "noftz.bf16", "i32": "s32", "u32": "u32", "u64": "u64", "f64": "f64"}
@@ -139,15 +143,7 @@ def bulk_add(dtype: str, element: Helper, *, hint: bool = False) -> Helper:
         name=f"cp_reduce_async_bulk_global_shared_add_{dtype}" + "_cache_hint" * hint,
     )
     name = f"bulk_add_{dtype}" + "_cache_hint" * hint
-    policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
-    text = f"""\
-template <class T>
-__device__ __forceinline__ void {name}(T* dst, int start, int size, int n, const T* src{policy}) {{
-  const px_inside<T> in(start, size, n);
-  const unsigned bytes = (in.whole - in.first) * sizeof(T);
-  if (bytes != 0) {copy.name}(dst + in.first, shared_address(src + in.first), bytes{pass_on});
-  for (int i = in.whole; i < in.last; ++i) {element.name}(dst + i, src[i]);
-}}"""
+    text = _row_out(name, copy, f"{element.name}(dst + i, src[i])", hint)
     return Helper(name, text, (SHARED_ADDRESS, INSIDE, element, copy))
 
 

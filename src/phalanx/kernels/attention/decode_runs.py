@@ -15,7 +15,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import PANEL, Queries, Sequence, Softmax, attend, fetch_all
-from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, capped, log_sums, partial_sums
+from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, log_sums, partial_sums
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
@@ -77,20 +77,11 @@ def owner(total, place, parts):
 
 
 @px.struct
-class HeadsInTurn:
+class HeadsInTurn(Softmax):
     """`Softmax` of scores whose columns belong to HEADS KV heads in turn: `same` (rows, columns of a period) says where
     row and column have the same head. Other heads' scores may be anything, also NaN, and count nothing."""
 
-    factor: Any
-    slope: Any
-    cap: Any
     same: Any
-
-    def capped(self, x):
-        """The scores under the cap."""
-        if self.cap is not None:
-            x = capped(x, self.slope, self.cap)
-        return x
 
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
