@@ -54,11 +54,11 @@ def test_roles_that_differ_otherwise_are_not() -> None:
 
 
 def test_roles_whose_loops_are_unrolled_otherwise_are_not() -> None:
-    loops = "\n".join(
-        f"    with px.warps({role}, 1):\n        for t in px.unroll(range(4), UNROLLED{role}):\n            px.store(s[{role}], t)"
-        for role in range(2)
-    )
-    text = "\n".join([*TEXT.splitlines()[:6], loops, ""])
+    lines = TEXT.splitlines()[:6]
+    for role in range(2):
+        lines += [f"    with px.warps({role}, 1):", f"        for t in px.unroll(range(4), UNROLLED{role}):"]
+        lines += [f"            px.store(s[{role}], t)"]
+    text = "\n".join([*lines, ""])
     assert twins(case(text.replace("UNROLLED0", "2").replace("UNROLLED1", "2"))) is not None
     assert twins(case(text.replace("UNROLLED0", "2").replace("UNROLLED1", "3"))) is None
 
