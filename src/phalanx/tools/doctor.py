@@ -69,13 +69,13 @@ def report(lines: list[Line]) -> str:
 def verdict(lines: list[Line]) -> str:
     """What kernels can do here."""
     state = {line.what: line.state for line in lines}
-    able = [verb for what, verb in ABILITIES.items() if state.get(what) == WORKS]
-    unable = [verb for what, verb in ABILITIES.items() if state.get(what) != WORKS]
+    able = [verb for what, verbs in ABILITIES.items() if state.get(what) == WORKS for verb in verbs]
+    unable = [verb for what, verbs in ABILITIES.items() if state.get(what) != WORKS for verb in verbs]
     text = f"Kernels can be {joined(able)} here" if able else "Kernels can't be used here"
     return text + (f", not {joined(unable, 'or')}." if able and unable else ".")
 
 
-ABILITIES = {"simulator": "simulated and checked", "compiler": "compiled", "launch": "run on a GPU"}
+ABILITIES = {"simulator": ("simulated", "checked"), "compiler": ("compiled",), "launch": ("run on a GPU",)}
 """The lines that decide what a machine is good for, and the words for it."""
 
 
@@ -211,9 +211,11 @@ def gpu() -> list[Line]:
         info = driver.device(number)
         found = f"{info.name}, {info.sm_count} SMs, capability {info.capability[0]}.{info.capability[1]}"
         if info.capability[0] < 9:
-            lines.append(Line(ABSENT, f"GPU {number}", found, "kernels need Hopper (9.0) or newer; they run in the simulator"))
+            remedy = "kernels need Hopper (9.0) or newer; they run in the simulator"
+            lines.append(Line(ABSENT, f"GPU {number}", found, remedy))
         elif info.arch not in ARCHS:
-            lines.append(Line(ABSENT, f"GPU {number}", found, f"there is no target {info.arch}; {', '.join(ARCHS)} are known"))
+            remedy = f"there is no target {info.arch}; {', '.join(ARCHS)} are known"
+            lines.append(Line(ABSENT, f"GPU {number}", found, remedy))
         else:
             lines.append(Line(WORKS, f"GPU {number}", f"{found}, target {info.arch}"))
     if not count:
@@ -250,11 +252,12 @@ def cache() -> Line:
 
 def trials(lines: list[Line]) -> list[Line]:
     """A small kernel, simulated, compiled and launched; what can't be tried is absent."""
+    import phalanx as px
     from phalanx.tools import trial
 
     state = {line.what: line.state for line in lines}
     tried = [attempt("simulator", "a small kernel was run and checked", trial.simulate)]
-    target = next((line.found.rsplit(" ", 1)[-1] for line in lines if line.what == "GPU 0" and line.state == WORKS), "sm_90a")
+    target = px.device().arch if state.get("GPU 0") == WORKS else "sm_90a"
     if state["NVRTC"] == WORKS:
         tried.append(attempt("compiler", f"it was compiled for {target}", lambda: trial.compile_for(target)))
     else:
