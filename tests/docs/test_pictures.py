@@ -30,7 +30,7 @@ def test_the_code_makes_the_pictures(made: dict[str, str], regenerate: bool) -> 
 def test_every_picture_is_shown_and_small(page: Page, made: dict[str, str]) -> None:
     assert sorted(re.findall(r"\(pictures/(\w+\.svg)\)", page.text)) == sorted(made)
     for path in FOLDER.glob("*.svg"):
-        assert path.stat().st_size < 60_000
+        assert path.stat().st_size < 40_000
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
@@ -49,7 +49,7 @@ def test_banks_of_a_column(made: dict[str, str]) -> None:
     assert len(set(cells["plain.svg"][::8])) == 1 and len(set(cells["swizzled.svg"][::8])) == 8
 
 
-def test_the_first_row_of_an_accumulator(made: dict[str, str]) -> None:
+def test_the_first_rows_of_an_accumulator(made: dict[str, str]) -> None:
     cells = [text for text in texts(made["accumulator.svg"]) if re.fullmatch(r"\d+:\d+", text)]
-    assert cells[:10] == ["0:0", "0:1", "1:0", "1:1", "2:0", "2:1", "3:0", "3:1", "0:4", "0:5"]
+    assert cells[:10] == ["0:0", "0:1", "1:0", "1:1", "2:0", "2:1", "3:0", "3:1", "4:0", "4:1"]
 
