@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
+from phalanx.runtime.recording import ENGINE, Recording
 from phalanx.tools.cli import app
 from phalanx.tools.draw import record, ring_picture, timeline_picture
-from phalanx.tools.draw.recording import ENGINE, Recording
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

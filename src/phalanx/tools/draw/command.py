@@ -26,7 +26,7 @@ def draw(
     each shared buffer whose first axis counts stages. The clock has plain units, a copy or a product six of them: it shows
     what waits for what, and is no prediction of times. No GPU is needed. Exits with 0, or with 2 where it can't be done.
     """
-    from phalanx.tools.draw.recording import record
+    from phalanx.runtime.recording import record
     from phalanx.tools.draw.timeline import ring_picture, timeline_picture
 
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.tools.draw.recording import Lane, Recording, Span, Use
+from phalanx.runtime.recording import Lane, Recording, Span, Use
 from phalanx.tools.draw.svg import Canvas, shade
 
 UNIT, ROW, THIN, TOP = 9.0, 24, 10, 44
