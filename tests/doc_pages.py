@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+PICTURES = DOCS / "pictures"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 END = "--- end of a block ---\n"
 
@@ -111,6 +112,17 @@ class Page:
             assert len(blocks) == 1, f"{self.path.name}: {len(blocks)} places for the output\n{said}"
             text = text[: blocks[0].start] + said + text[blocks[0].end :]
         self.path.write_text(text)
+
+    def compare_pictures(self, folder: Path, regenerate: bool = False) -> dict[str, str]:
+        """The pictures that the page's code wrote are those that it shows from `docs/pictures`, or become them."""
+        made = {path.name: path.read_text() for path in folder.glob("*.svg")}
+        if regenerate:
+            for name, text in made.items():
+                (PICTURES / name).write_text(text)
+        shown = re.findall(r"!\[[^\]]*\]\((?:\.\./)?pictures/(\w+\.svg)\)", self.text)
+        assert made.keys() <= set(shown), "made and not shown"
+        assert made == {name: (PICTURES / name).read_text() for name in made}
+        return made
 
     def names(self, folder: Path, head: str = "") -> dict[str, Any]:
         """The names that its code defines, from a run in this process; `head` comes first."""

@@ -7,29 +7,22 @@ from xml.etree import ElementTree
 
 import pytest
 
-from doc_pages import DOCS, Page
-
-FOLDER = DOCS / "pictures"
+from doc_pages import DOCS, PICTURES, Page
 
 
 @pytest.fixture(scope="module")
-def made(page: Page, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The pictures that the page's code writes."""
+def made(page: Page, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The pictures that the page's code writes, which are those that it shows."""
     folder = tmp_path_factory.mktemp("pictures")
     assert page.printed_here(folder, "pictures.py") == [""] * len(page.code)
-    return {path.name: path.read_text() for path in folder.glob("*.svg")}
+    return page.compare_pictures(folder, bool(request.config.getoption("--regenerate")))
 
 
-def test_the_code_makes_the_pictures(made: dict[str, str], regenerate: bool) -> None:
-    if regenerate:
-        for name, text in made.items():
-            (FOLDER / name).write_text(text)
-    assert made == {path.name: path.read_text() for path in FOLDER.glob("*.svg")}
-
-
-def test_every_picture_is_shown_and_small(page: Page, made: dict[str, str]) -> None:
-    assert sorted(re.findall(r"\(pictures/(\w+\.svg)\)", page.text)) == sorted(made)
-    for path in FOLDER.glob("*.svg"):
+def test_every_picture_is_made_by_a_page_and_small() -> None:
+    """The code of the pages that show pictures writes all of them."""
+    written = {name for page in DOCS.rglob("*.md") for name in re.findall(r'Path\("(\w+\.svg)"\)', page.read_text())}
+    assert written == {path.name for path in PICTURES.glob("*.svg")}
+    for path in PICTURES.glob("*.svg"):
         assert path.stat().st_size < 40_000
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
 

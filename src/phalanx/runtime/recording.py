@@ -82,7 +82,7 @@ class Recorder(Monitor):
         self.now: dict[Agent, float] = {}
         self.over: dict[tuple[MBarrier, int], float] = {}
         self.copies: dict[Any, float] = {}
-        self.given: dict[tuple[Agent, Engine], list[list[float]]] = {}
+        self.groups: dict[tuple[Agent, Engine], list[list[float]]] = {}
         self.cluster: dict[int, float] = {}
 
     # --- the clock ------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Recorder(Monitor):
         """An engine begins a piece of work, where it works in order when the one before is over; gives its end."""
         start = self.passes(agent, op, SIGNAL, "signal") + SIGNAL
         engine = next((access.engine for access, _, _ in accesses if access.engine is not None), COPY_ENGINE)
-        groups = self.given.setdefault((agent, engine), [[]])
+        groups = self.groups.setdefault((agent, engine), [[]])
         if engine.in_order:
             start = max([start, *(end for group in groups for end in group)])
         end = start + ENGINE
@@ -169,7 +169,7 @@ class Recorder(Monitor):
         self.waits(agent, op, self.over.get((barrier, phase), 0.0))
 
     def signal_asked(self, signal: Any) -> None:
-        mine = (groups for (agent, _), groups in self.given.items() if agent is signal.agent)
+        mine = (groups for (agent, _), groups in self.groups.items() if agent is signal.agent)
         given = (time for groups in mine for group in groups for time in group)
         self.copies[signal] = max([self.time(signal.agent), *given])
 
@@ -177,10 +177,10 @@ class Recorder(Monitor):
         self.signalled(barrier, self.copies.get(signal, 0.0))
 
     def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
-        self.given.setdefault((agent, engine), [[]]).append([])
+        self.groups.setdefault((agent, engine), [[]]).append([])
 
     def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
-        closed = self.given.get((agent, engine), [[]])[:-1]
+        closed = self.groups.get((agent, engine), [[]])[:-1]
         ended = [time for group in closed[: max(0, len(closed) - newest)] for time in group]
         self.waits(agent, op, max(ended, default=0.0) - (ENGINE / 2 if read else 0.0))
 
