@@ -13,9 +13,10 @@ from doc_pages import DOCS, Page
 FOLDER = DOCS / "tutorials"
 ELSEWHERE = {"index", "torch"}
 NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem not in ELSEWHERE)
+LONG = {"attention"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in NAMES])
 def test_the_page_runs_and_prints_what_it_says(name: str, tmp_path: Path, regenerate: bool) -> None:
     page = Page(FOLDER / f"{name}.md")
     page.compare(page.printed_here(tmp_path, f"{name}.py"), regenerate)
