@@ -25,7 +25,7 @@ include_patterns = [
 ]  # fmt: skip
 exclude_patterns = [".venv*", "build", "src", "tests", ".*"]
 
-extensions = ["myst_parser", "contents", "repository", "names", "pictures"]
+extensions = ["myst_parser", "contents", "repository", "names", "pictures", "beside"]
 myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "repo": None}
 highlight_language = "none"
@@ -33,6 +33,8 @@ nitpicky = True
 
 html_theme = "furo"
 html_title = f"Phalanx {version}"
+templates_path = ["templates"]
+html_additional_pages = {"index": "redirect.html"}  # the first page is docs/index.html
 html_static_path = ["static"]
 html_css_files = ["phalanx.css"]
 html_copy_source = False
