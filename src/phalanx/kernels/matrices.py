@@ -104,6 +104,8 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
             return cupy.empty(shape, numpy_dtype(dtype))
     if kind is ArgumentKind.NUMPY:
         return np.empty(shape, numpy_dtype(dtype))
+    if hasattr(like, "new_array"):  # an array of a traced function: see `runtime.exporting`
+        return like.new_array(shape, dtype)
     raise Error(
         f"a result can't be made as a {type(like).__name__}", location=caller_location(),
         remedy="pass torch, CuPy or NumPy arrays",
