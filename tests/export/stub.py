@@ -17,6 +17,17 @@ HERE = Path(__file__).resolve().parent / "stub"
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-D_GNU_SOURCE"]
 
 
+def known(codes: dict[str, Any]) -> str:
+    """C that tells the stub which machine code there is, by the names of its arrays, and what its kernels take."""
+    declared = "".join(f"extern const unsigned char {name}[];\n" for name in codes)
+    lines = []
+    for number, (name, signature) in enumerate(codes.items()):
+        sizes = [slot.nbytes for slot in signature.slots] + [128] * len(signature.tensor_maps)
+        lines.append(f"  stub_programs[{number}].code = {name};\n  stub_programs[{number}].parameters = {len(sizes)};\n")
+        lines += [f"  stub_programs[{number}].bytes[{n}] = {size};\n" for n, size in enumerate(sizes)]
+    return f"{declared}static void stub_know(void) {{\n{''.join(lines)}  stub_count = {len(codes)};\n}}\n\n"
+
+
 def run(folder: Path, name: str, main: str, *, sanitize: bool = True) -> list[dict[str, Any]]:
     """Compiles an exported function with a program that calls it, runs it, and reads the driver's calls."""
     assert COMPILER is not None

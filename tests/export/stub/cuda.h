@@ -73,8 +73,13 @@ CUresult cuTensorMapEncodeTiled(
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
 
-/* For the programs of the tests: how many bytes each parameter of the kernel has, and what the device is. */
-extern int stub_parameter_bytes[];
-extern int stub_parameters;
+/* For the programs of the tests: which machine code there is, how many bytes each parameter of its kernel has, how much
+   shared memory it asks for, and what the device is. */
+typedef struct {
+  const void *code;
+  int parameters, bytes[64], shared_allowed, large_clusters;
+} stub_program;
+extern stub_program stub_programs[16];
+extern int stub_count;
 extern int stub_major, stub_minor, stub_context;
 #endif
