@@ -19,7 +19,10 @@ from phalanx.runtime.launch.specialise import SOME_SIZE, Spec
 
 MOST_KERNELS = 2
 """How many kernels an export has room for, unless the example needs more: others end in an error code."""
-TAKEN = C_WORDS | {"workspace", "workspace_bytes", "given", "choice", "g"}
+TAKEN = (C_WORDS - {"x", "y", "z", "kernel", "device", "parameters", "counters"}) | {
+    "workspace", "workspace_bytes", "given", "choice", "none",
+}  # fmt: skip
+"""Names that parameters can't have beside the words of C: those of the function itself."""
 
 
 def function_export(
@@ -53,7 +56,8 @@ def function_export(
                 f"{name} launches other kernels on {arch} than on {archs[0]}", location=caller_location(),
                 remedy="export it for each target into a folder of its own, under names of their own",
             )
-    plans = plans_of(tree, archs, path)
+    taken = {array.name for array in arrays} | set(names)
+    plans = plans_of(tree, archs, path, "result" if any(each.startswith("out") for each in taken) else "out")
     if not any(plan.launches for plan in plans.of.values()):
         raise Error(f"{name} launches no kernel", location=caller_location(), remedy="export a function that does")
     shown = ", ".join(f"{size} = {value}" for size, value in example.items())
@@ -124,7 +128,7 @@ def _require_names(name: str, arrays: tuple[ArrayGiven, ...], sizes: tuple[str, 
     seen: set[str] = set()
     strides = [array.stride(axis) for array in arrays for axis in range(len(array.spec.shape))]
     for each in [*(array.name for array in arrays), *sizes, *strides]:
-        if each in TAKEN or each in seen or each.startswith(("px_", "new_", "out")) or each == name:
+        if each in TAKEN or each in seen or each.startswith(("px_", "new_")) or each == name:
             raise Error(
                 f"'{each}' can't be the name of a parameter of {name} in C"
                 + (", where it stands for two" if each in seen else ""),

@@ -21,6 +21,7 @@ from phalanx.runtime.exporting.parameters import ArrayParameter, MapParameter, a
 from phalanx.runtime.exporting.paths import Tree, ends
 from phalanx.runtime.exporting.tracing import Path, Taken, Viewed
 from phalanx.runtime.launch.dispatch import compiled_for
+from phalanx.runtime.launch.specialise import Specialisation
 
 PART = 256
 """Parts of the workspace begin at multiples of so many bytes."""
@@ -72,10 +73,12 @@ class Plan:
 class Plans:
     """All of them, by the path's identity; the kernels, each for every target; results by name with their outlines.
 
-    `counters` are the bytes of the workspace that have to be 0 before the first call.
+    `specialisations` are the kernels before they were compiled. `counters` are the bytes of the workspace that have to be 0
+    before the first call.
     """
 
     of: dict[int, Plan]
+    specialisations: tuple[Specialisation, ...]
     programs: tuple[tuple[Compiled, ...], ...]
     results: tuple[Viewed, ...]
     result_names: dict[str, str]
@@ -87,22 +90,25 @@ class Plans:
         return any(plan.workspace.constant != 0 for plan in self.of.values())
 
 
-def plans_of(tree: Tree, archs: Sequence[str], example: Path) -> Plans:
-    """Compiles the kernels at all ends of a tree, and plans their launches."""
+def plans_of(tree: Tree, archs: Sequence[str], example: Path, result: str = "out") -> Plans:
+    """Compiles the kernels at all ends of a tree, and plans their launches. Results are called `result`, with a number."""
     paths = list(ends(tree))
     order: dict[int, int] = {}
     programs: list[tuple[Compiled, ...]] = []
+    specialisations: list[Specialisation] = []
     for path in [example, *paths]:
         for launch in path.launches:
             key = id(launch.specialisation)
             if key not in order:
                 order[key] = len(programs)
+                specialisations.append(launch.specialisation)
                 programs.append(_compiled(launch, archs))
     counters = max((_counted(path, order, programs) for path in paths), default=0)
     new = [result.memory for result in example.results if result.memory.startswith("new_")]
-    names = {name: "out" if len(set(new)) == 1 else f"out_{number}" for number, name in enumerate(dict.fromkeys(new))}
+    names = {name: result if len(set(new)) == 1 else f"{result}_{number}" for number, name in enumerate(dict.fromkeys(new))}
     made = {id(path): _plan(path, order, programs, set(names), counters) for path in paths}
-    return Plans(made, tuple(programs), tuple(r for r in example.results if r.memory in names), names, counters)
+    results = tuple(result for result in example.results if result.memory in names)
+    return Plans(made, tuple(specialisations), tuple(programs), results, names, counters)
 
 
 def _compiled(launch: Taken, archs: Sequence[str]) -> tuple[Compiled, ...]:
