@@ -1,7 +1,8 @@
 /* Prints every call as a line of JSON; descriptors are given numbers, which the launch shows again. */
-#include "cuda.h"
+#include "stub.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 stub_program stub_programs[16];
@@ -9,6 +10,21 @@ int stub_count = 0;
 int stub_major = 9, stub_minor = 0, stub_context = 1;
 static unsigned long long maps = 0;
 static char kernels[16];
+
+/* Of a process that tells nothing: the parameters of its kernels in the order in which they are loaded. */
+static void know_from_environment(const void *code) {
+  const char *text = getenv("STUB_BYTES");
+  stub_program *program = &stub_programs[stub_count];
+  int n;
+  for (n = 0; text && n < stub_count; ++n) text = strchr(text, ';') ? strchr(text, ';') + 1 : NULL;
+  if (!text) return;
+  program->code = code;
+  while (*text && *text != ';') {
+    program->bytes[program->parameters++] = (int)strtol(text, (char **)&text, 10);
+    if (*text == ',') ++text;
+  }
+  ++stub_count;
+}
 
 /* Which kernel a handle is; -1 for one that was never given out. */
 static int number_of(const void *handle) {
@@ -42,7 +58,9 @@ CUresult cuLibraryLoadData(
     void **more_values, unsigned more_count) {
   if (memcmp(code, "\177ELF", 4) || options || values || count || more || more_values || more_count)
     return CUDA_ERROR_INVALID_VALUE;
-  int n;
+  int n, known = 0;
+  for (n = 0; n < stub_count; ++n) known |= stub_programs[n].code == code;
+  if (!known) know_from_environment(code);
   for (n = 0; n < stub_count; ++n)
     if (stub_programs[n].code == code) {
       *library = (CUlibrary)&stub_programs[n];
@@ -145,5 +163,27 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
     printf("\"");
   }
   printf("]}\n");
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  *context = (CUcontext)&kernels[15];
+  printf("{\"call\": \"retain\", \"device\": %d}\n", device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  stub_context = 1;
+  return context == (CUcontext)&kernels[15] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context) {
+  *context = (CUcontext)&kernels[15];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t count, CUstream stream) {
+  printf("{\"call\": \"memset\", \"address\": %llu, \"value\": %d, \"count\": %llu, \"stream\": %llu}\n", data, value,
+         (unsigned long long)count, (unsigned long long)(uintptr_t)stream);
   return CUDA_SUCCESS;
 }
