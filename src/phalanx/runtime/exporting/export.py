@@ -12,8 +12,13 @@ from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel, call_with_constants
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.exporting.c_source import Launch, cmake, code, header, source
+from phalanx.runtime.exporting.function_export import function_export, write_function
+from phalanx.runtime.exporting.function_source import FunctionExport
+from phalanx.runtime.exporting.interface import interface_of
+from phalanx.runtime.exporting.interfaces import require_interfaces, write_interfaces
 from phalanx.runtime.exporting.manifest import LOADER, manifest
 from phalanx.runtime.exporting.parameters import C_WORDS, named_sizes, parameters_of
+from phalanx.runtime.exporting.plans import require_plain
 from phalanx.runtime.exporting.sizes import Size, written
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, compiled_for, debugging
@@ -35,7 +40,7 @@ class Exported:
 
 def export(
     bound: Any, *args: Any, to: str | Path, arch: str | Sequence[str] = "sm_90a", name: str | None = None,
-    sizes: dict[str, int] | None = None, **constants: Any,
+    sizes: dict[str, int] | None = None, interfaces: str | Sequence[str] = (), **constants: Any,
 ) -> Exported:
     """Writes a kernel, or a function that launches kernels, into a folder, ready for C or Python without Phalanx.
 
@@ -54,6 +59,9 @@ def export(
     it may look at shapes, make views and results, and call kernels and `px.kernels`. The C function takes pointers for its
     results, and a workspace where it needs one.
 
+    `interfaces` writes more around it, and a shared library `NAME.so` with all of it and the machine code inside: "tvm-ffi"
+    its calling convention, "jax" a handler for `jax.ffi` with a file that registers it, "hub" the folders of the kernels hub.
+
     Examples::
 
         px.export(px.kernels.matmul, px.spec(("m", 4096), px.bf16), px.spec((4096, "n"), px.bf16), to="out", sizes={"m": 8192})
@@ -62,24 +70,24 @@ def export(
     archs = (arch,) if isinstance(arch, str) else tuple(arch)
     if not archs:
         raise Error("px.export has no target", remedy='give one or more: px.export(..., arch="sm_90a")')
+    around = require_interfaces(interfaces)
     files: dict[str, str | bytes]
+    made: Launch | FunctionExport
     if isinstance(bound, BoundLaunch):
         with debugging(bound.kernel):
-            launch = _launch(bound, args, archs, require_name(name or bound.kernel.name), constants)
+            made = launch = _launch(bound, args, archs, require_name(name or bound.kernel.name), constants)
         files = {
             f"{launch.name}.h": header(launch), f"{launch.name}.c": source(launch), f"{launch.name}_code.c": code(launch),
             "CMakeLists.txt": cmake(launch.name), f"{launch.name}.json": manifest(launch),
             f"{launch.name}.py": LOADER.read_text(),
-            **{f"{launch.name}_{made.arch}.cubin": made.cubin for made in launch.programs},
+            **{f"{launch.name}_{each.arch}.cubin": each.cubin for each in launch.programs},
         }  # fmt: skip
         called, compiled = launch.name, launch.programs
     elif callable(bound) and not isinstance(bound, Kernel):
-        from phalanx.runtime.exporting.function_export import function_export, write_function
-
-        called = require_name(name or getattr(bound, "__name__", ""))
-        function = function_export(bound, args, constants, archs, called, sizes or {})
+        called = require_name(name or str(getattr(bound, "__name__", "")))
+        made = function = function_export(bound, args, constants, archs, called, sizes or {})
         files = write_function(function, LOADER.read_text())
-        compiled = tuple(made for each in function.programs for made in each)
+        compiled = tuple(program for each in function.programs for program in each)
     else:
         raise Error(
             "px.export takes a kernel with its grid, or a function",
@@ -90,7 +98,8 @@ def export(
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         (folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
-    return Exported(folder, called, tuple(files), compiled)
+    more = write_interfaces(folder, interface_of(made), around) if around else []
+    return Exported(folder, called, (*files, *more), compiled)
 
 
 def require_name(name: str) -> str:
@@ -122,23 +131,6 @@ def _launch(
     parameters = parameters_of(kernel, arguments, programs[0].signature, specialisation.watched)
     targets = ", ".join(archs)
     return Launch(name, parameters, grid, programs, f"{kernel.name} of {kernel.location.short}, for {targets}")
-
-
-def require_plain(kernel: Kernel, made: Compiled, model: Compiled) -> None:
-    """One C function launches all programs, and nobody reads debug records there."""
-    if made.signature.debug:
-        raise Error(
-            f"kernel '{kernel.name}' has px.device_assert, whose reports only Phalanx's own launch reads",
-            location=kernel.location,
-            remedy="leave it out for the export, under a constant: if CHECKED: px.device_assert(...)",
-        )
-    same = (made.signature, made.shared_bytes, made.cluster, made.warps, made.addresses_cluster)
-    if same != (model.signature, model.shared_bytes, model.cluster, model.warps, model.addresses_cluster):
-        raise Error(
-            f"kernel '{kernel.name}' is launched in another way on {made.arch} than on {model.arch}",
-            location=kernel.location,
-            remedy="export it for each target into a folder of its own, under names of their own",
-        )
 
 
 def _grid(bound: BoundLaunch, arguments: list[Argument], constants: dict[str, Any]) -> tuple[Size, Size, Size] | None:

@@ -13,6 +13,7 @@ from phalanx.cuda.abi import ScalarSlot
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import ArrayType
+from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE
 from phalanx.runtime.exporting.expressions import Expression, combined, constant
@@ -112,8 +113,6 @@ def plans_of(tree: Tree, archs: Sequence[str], example: Path, result: str = "out
 
 
 def _compiled(launch: Taken, archs: Sequence[str]) -> tuple[Compiled, ...]:
-    from phalanx.runtime.exporting.export import require_plain
-
     made = tuple(compiled_for(launch.specialisation, arch, watchdog=False) for arch in archs)
     for each in made:
         require_plain(launch.specialisation.kernel, each, made[0])
@@ -169,3 +168,20 @@ def _launch(launch: Taken, number: int, made: Compiled, counters_at: int) -> Pla
         number, tuple(arguments), maps, launch.grid, made.cluster, signature.counters, counters_at,
         launch.specialisation.watched,
     )
+
+
+def require_plain(kernel: Kernel, made: Compiled, model: Compiled) -> None:
+    """One C function launches all programs, and nobody reads debug records there."""
+    if made.signature.debug:
+        raise Error(
+            f"kernel '{kernel.name}' has px.device_assert, whose reports only Phalanx's own launch reads",
+            location=kernel.location,
+            remedy="leave it out for the export, under a constant: if CHECKED: px.device_assert(...)",
+        )
+    same = (made.signature, made.shared_bytes, made.cluster, made.warps, made.addresses_cluster)
+    if same != (model.signature, model.shared_bytes, model.cluster, model.warps, model.addresses_cluster):
+        raise Error(
+            f"kernel '{kernel.name}' is launched in another way on {made.arch} than on {model.arch}",
+            location=kernel.location,
+            remedy="export it for each target into a folder of its own, under names of their own",
+        )
