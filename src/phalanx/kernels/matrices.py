@@ -56,6 +56,8 @@ def result_info(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInf
     info = info_of(what, x, dtypes)
     if kind_of(x) is ArgumentKind.NUMPY and not x.flags.writeable:
         raise refused(f"{what} is a read-only array", "pass a writable array")
+    if kind_of(x) is ArgumentKind.JAX:
+        raise refused(f"{what} is a JAX array, of which there are no views to write to", "pass a NumPy array")
     if 0 not in info.shape and any(size > 1 and stride == 0 for size, stride in zip(info.shape, info.strides)):
         raise refused(
             f"{what}, of shape {info.shape} and strides {info.strides}, has several elements in one place",
@@ -108,7 +110,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return like.new_array(shape, dtype)
     raise Error(
         f"a result can't be made as a {type(like).__name__}", location=caller_location(),
-        remedy="pass torch, CuPy or NumPy arrays",
+        remedy='pass torch, CuPy or NumPy arrays; for JAX np.asarray(x), or px.export(..., interfaces="jax")',
     )
 
 

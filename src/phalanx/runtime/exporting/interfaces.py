@@ -30,7 +30,7 @@ def require_interfaces(asked: Sequence[str]) -> tuple[str, ...]:
 def write_interfaces(folder: Path, interface: Interface, asked: tuple[str, ...], defines: Sequence[str] = ()) -> list[str]:
     """Writes the C around the function, builds NAME.so of all of it, and gives the names of the files."""
     name, written = interface.name, []
-    sources, includes, libraries = [f"{name}.c", f"{name}_code.c"], list(defines), []
+    sources, includes, libraries = [f"{name}.c", f"{name}_code.c"], [], list(defines)
     if TVM_FFI in asked:
         info = _module("tvm_ffi.libinfo", TVM_FFI, "apache-tvm-ffi")
         (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(interface))
