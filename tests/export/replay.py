@@ -59,12 +59,18 @@ class Memory:
         raise AssertionError(f"a launch has an address that it was not told: {address:#x}")
 
 
-def call_text(made: FunctionExport, sizes: dict[str, int], pointers: list[int], strides: dict[str, str] | None = None) -> str:
-    """The call in C: arrays and results by address, NULL or a name for their strides."""
+def call_text(
+    made: FunctionExport, sizes: dict[str, int], pointers: list[int], strides: dict[str, str] | None = None,
+    numbers: dict[str, float] | None = None,
+) -> str:
+    """The call in C: arrays and results by address, NULL or a name for their strides; numbers by name."""
     parts = ["stream", *(str(sizes[name]) for name in made.sizes)]
     rest = list(pointers)
-    for array in made.arrays:
-        parts += [f"{rest.pop(0):#x}ull", (strides or {}).get(array.name, "NULL")]
+    for given in made.arguments:
+        if given.name in (numbers or {}):
+            parts.append(repr((numbers or {})[given.name]))
+        else:
+            parts += [f"{rest.pop(0):#x}ull", (strides or {}).get(given.name, "NULL")]
     parts += [f"{rest.pop(0):#x}ull" for _ in made.results]
     if made.plans.has_workspace:
         parts += [f"{rest.pop(0):#x}ull" if rest else "0", "&bytes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -93,22 +94,40 @@ def test_the_workspace_is_asked_for_first(tmp_path: Path) -> None:
     assert len([call for call in found if call["call"] == "launch"]) == 1
 
 
-@pytest.mark.parametrize("name", ["softmax", "rms_norm"])
-def test_rows(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name, numbers", [("softmax", {}), ("rms_norm", {}), ("rms_norm", {"eps": 0.25})])
+def test_rows(name: str, numbers: dict[str, float], tmp_path: Path) -> None:
     function = getattr(px.kernels, name)
     specs = [px.spec(("rows", 256), px.bf16)] + [px.spec((256,), px.bf16)] * (name == "rms_norm")
-    made = exported(tmp_path, function, *specs, sizes={"rows": 4096})
+    made = exported(tmp_path, function, *specs, sizes={"rows": 4096}, **{each: 1.0 for each in numbers})
+    assert made.scalars == tuple(numbers)
     memory, calls, cases = Memory(), [], []
     for rows in (37, 1):
         given = [random(rows, 256, seed=rows), random(256, seed=1)][: len(specs)]
         out = np.zeros((rows, 256), BF16)
-        calls.append(call_text(made, {"rows": rows}, [memory.put(x) for x in (*given, out)]))
+        calls.append(call_text(made, {"rows": rows}, [memory.put(x) for x in (*given, out)], numbers=numbers))
         cases.append((given, out))
     found = ran(tmp_path, made, calls)
     assert statuses(found) == [0, 0]
     simulate_launches(made, found, memory)
     for given, out in cases:
-        assert np.array_equal(out, function(*given))
+        assert np.array_equal(out, function(*given, **numbers))
+
+
+def test_numbers_outside_of_what_was_exported(tmp_path: Path) -> None:
+    made = exported(tmp_path, px.kernels.softmax, px.spec(("rows", 64), px.bf16), sizes={"rows": 4096}, scale=0.5)
+    calls = [call_text(made, {"rows": 3}, [0x10000, 0x20000], numbers={"scale": value}) for value in (2.0, 0.0, -1.0)]
+    found = ran(tmp_path, made, calls)
+    assert statuses(found) == [0, -9, -9]
+    (launch,) = [call for call in found if call["call"] == "launch"]
+    assert struct.pack("<f", 2.0).hex() in launch["parameters"]
+
+
+def test_numbers_that_are_combined(tmp_path: Path) -> None:
+    a = px.spec(("m", 64), px.bf16)
+    made = exported(tmp_path, px.kernels.matmul, a, px.spec((64, 64), px.bf16), sizes={"m": 64}, scale_a=1.0, scale_b=1.0, config=SMALL)
+    found = ran(tmp_path, made, [call_text(made, {"m": 3}, [0x10000, 0x20000, 0x30000], numbers={"scale_a": 1.5, "scale_b": 3.0})])
+    (launch,) = [call for call in found if call["call"] == "launch"]
+    assert struct.pack("<f", 4.5).hex() in launch["parameters"]
 
 
 @px.kernel(warps=4)

@@ -18,6 +18,7 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.exporting.numbers import is_traced_real
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
@@ -126,6 +127,9 @@ def require_vector(what: str, x: Any, columns: int) -> None:
 
 def number_of(what: str, value: Any) -> float:
     """A scalar argument of a function, as a float."""
+    if is_traced_real(value):  # of an export, whose caller gives it
+        number: float = value
+        return number
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise Error(
             f"{what} is {described(value)}", location=caller_location(), remedy="give a number, or leave it out"

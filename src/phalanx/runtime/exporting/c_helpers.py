@@ -10,6 +10,7 @@ STATUSES = {
     "NO_CODE": (-5, "there is no machine code for this device among what was exported"),
     "SHARES_MEMORY": (-7, "two arrays share memory that one of them is written to and the other is read from ahead of time"),
     "BAD_GRID": (-6, "the grid is no whole number of clusters, or larger than the hardware takes"),
+    "BAD_NUMBER": (-9, "a number is not among those that were exported"),
     "BAD_WORKSPACE": (-8, "the workspace is too small, or does not begin at a multiple of 256 bytes"),
 }
 """What a call returns besides a CUresult, which is 0 or positive."""

@@ -14,7 +14,7 @@ from phalanx.runtime.exporting.numbers import Undecided
 from phalanx.runtime.exporting.parameters import C_WORDS
 from phalanx.runtime.exporting.paths import End, Fork, Tree, explore
 from phalanx.runtime.exporting.plans import plans_of
-from phalanx.runtime.exporting.tracing import ArrayGiven
+from phalanx.runtime.exporting.tracing import ArrayGiven, Given, ScalarGiven
 from phalanx.runtime.launch.specialise import SOME_SIZE, Spec
 
 MOST_KERNELS = 2
@@ -31,38 +31,39 @@ def function_export(
 ) -> FunctionExport:
     """What is to be written for a function: its ways for all sizes, and the kernels at their ends, compiled."""
     bound = _bound(function, args, options)
-    arrays = _arrays(bound)
+    arguments = _arguments(bound)
+    arrays = tuple(each for each in arguments if isinstance(each, ArrayGiven))
     names = tuple(dict.fromkeys(size for array in arrays for size in array.spec.sizes if isinstance(size, str)))
-    _require_names(name, arrays, names)
+    _require_names(name, arguments, names)
     example = _example(names, sizes)
 
     def call(given: list[Any]) -> Any:
-        arguments = iter(given)
-        put = _with_arrays(bound.arguments, lambda: next(arguments))
+        rest = iter(given)
+        put = _replaced(bound.arguments, lambda: next(rest))
         again = inspect.BoundArguments(bound.signature, put)  # type: ignore[arg-type]
         return function(*again.args, **again.kwargs)
 
     try:
-        path, tree = explore(call, arrays, example, archs[0], MOST_KERNELS)
+        path, tree = explore(call, arguments, example, archs[0], MOST_KERNELS)
     except Undecided as error:
         raise Error(
             f"{name} can't be exported for all sizes: {error}", location=caller_location(),
             remedy="give that size as a number in px.spec, or pass a config=",
         ) from None
     for arch in archs[1:]:
-        _, other = explore(call, arrays, example, arch, MOST_KERNELS)
+        _, other = explore(call, arguments, example, arch, MOST_KERNELS)
         if _kernels(other) != _kernels(tree):
             raise Error(
                 f"{name} launches other kernels on {arch} than on {archs[0]}", location=caller_location(),
                 remedy="export it for each target into a folder of its own, under names of their own",
             )
-    taken = {array.name for array in arrays} | set(names)
+    taken = {each.name for each in arguments} | set(names)
     plans = plans_of(tree, archs, path, "result" if any(each.startswith("out") for each in taken) else "out")
     if not any(plan.launches for plan in plans.of.values()):
         raise Error(f"{name} launches no kernel", location=caller_location(), remedy="export a function that does")
     shown = ", ".join(f"{size} = {value}" for size, value in example.items())
     described = f"{name} for {', '.join(archs)}" + (f", chosen for {shown}" if shown else "")
-    return FunctionExport(name, described, names, arrays, tree, plans)
+    return FunctionExport(name, described, names, arguments, tree, plans)
 
 
 def write_function(made: FunctionExport, loader: str) -> dict[str, str | bytes]:
@@ -93,41 +94,53 @@ def _bound(function: Callable[..., Any], args: tuple[Any, ...], options: dict[st
         ) from None
 
 
-def _with_arrays(arguments: dict[str, Any], next_array: Callable[[], Any]) -> dict[str, Any]:
-    """The arguments with an array in the place of each spec, in their order."""
+def _is_given(value: Any) -> bool:
+    """Whether an argument is what the C function takes: an array that is described, or a number with a fraction."""
+    return isinstance(value, Spec | float)
+
+
+def _replaced(arguments: dict[str, Any], next_one: Callable[[], Any]) -> dict[str, Any]:
+    """The arguments with others in the place of those that the C function takes, in their order."""
 
     def put(value: Any) -> Any:
-        if isinstance(value, Spec):
-            return next_array()
-        if isinstance(value, tuple) and any(isinstance(part, Spec) for part in value):
+        if _is_given(value):
+            return next_one()
+        if isinstance(value, tuple):
             return tuple(map(put, value))
-        if isinstance(value, dict) and any(isinstance(part, Spec) for part in value.values()):
-            return {key: put(part) for key, part in value.items()}
-        return value
+        return {key: put(part) for key, part in value.items()} if isinstance(value, dict) else value
 
     return {name: put(value) for name, value in arguments.items()}
 
 
-def _arrays(bound: inspect.BoundArguments) -> tuple[ArrayGiven, ...]:
-    """The specs among the arguments, by the names of the parameters."""
-    found: list[ArrayGiven] = []
-    for name, value in bound.arguments.items():
+def _arguments(bound: inspect.BoundArguments) -> tuple[Given, ...]:
+    """What the C function takes among the arguments, by the names of the parameters."""
+    found: list[Given] = []
+
+    def take(name: str, value: Any) -> None:
         if isinstance(value, Spec):
             found.append(ArrayGiven(name, value))
+        elif isinstance(value, float):
+            found.append(ScalarGiven(name, value))
         elif isinstance(value, tuple):
-            found += [ArrayGiven(f"{name}_{n}", part) for n, part in enumerate(value) if isinstance(part, Spec)]
+            for number, part in enumerate(value):
+                take(f"{name}_{number}", part)
         elif isinstance(value, dict):
-            found += [ArrayGiven(key, part) for key, part in value.items() if isinstance(part, Spec)]
-    if any(array.spec.dense for array in found):
+            for key, part in value.items():
+                take(str(key), part)
+
+    for name, value in bound.arguments.items():
+        take(name, value)
+    if any(isinstance(each, ArrayGiven) and each.spec.dense for each in found):
         raise Error("a dense px.spec for a function", location=caller_location(), remedy="export the kernel itself")
     return tuple(found)
 
 
-def _require_names(name: str, arrays: tuple[ArrayGiven, ...], sizes: tuple[str, ...]) -> None:
+def _require_names(name: str, arguments: tuple[Given, ...], sizes: tuple[str, ...]) -> None:
     """Everything has a name of its own in C."""
     seen: set[str] = set()
+    arrays = [each for each in arguments if isinstance(each, ArrayGiven)]
     strides = [array.stride(axis) for array in arrays for axis in range(len(array.spec.shape))]
-    for each in [*(array.name for array in arrays), *sizes, *strides]:
+    for each in [*(given.name for given in arguments), *sizes, *strides]:
         if each in TAKEN or each in seen or each.startswith(("px_", "new_")) or each == name:
             raise Error(
                 f"'{each}' can't be the name of a parameter of {name} in C"

@@ -10,6 +10,8 @@ from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import FunctionExport
 from phalanx.runtime.exporting.paths import End, Fork, Tree
 from phalanx.runtime.exporting.plans import Plan, PlannedArray
+from phalanx.runtime.exporting.reals import RealExpression
+from phalanx.runtime.exporting.tracing import ArrayGiven
 
 FORMAT = 2
 
@@ -22,7 +24,12 @@ def function_manifest(made: FunctionExport) -> str:
         "name": made.name,
         "described": made.described,
         "sizes": list(made.sizes),
-        "arrays": [{"name": a.name, "dtype": a.spec.dtype.name, "shape": list(a.spec.sizes)} for a in made.arrays],
+        "parameters": [
+            {"kind": "array", "name": given.name, "dtype": given.spec.dtype.name, "shape": list(given.spec.sizes)}
+            if isinstance(given, ArrayGiven)
+            else {"kind": "scalar", "name": given.name, "dtype": "f64"}
+            for given in made.arguments
+        ],
         "results": [
             {
                 "name": made.plans.result_names[view.memory], "memory": view.memory, "dtype": view.dtype,
@@ -83,7 +90,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
                 )
             else:
                 value = argument.value
-                shown = value.text if isinstance(value, Expression) else repr(value)
+                shown = value.text if isinstance(value, Expression | RealExpression) else repr(value)
                 arguments.append({"kind": "scalar", "dtype": argument.dtype, "value": shown})
         launches.append(
             {

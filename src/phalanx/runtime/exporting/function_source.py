@@ -14,8 +14,9 @@ from phalanx.runtime.exporting.c_source import definitions, map_text, message_fu
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.exporting.paths import End, Fork, Tree
+from phalanx.runtime.exporting.reals import RealExpression
 from phalanx.runtime.exporting.plans import Plan, PlannedArray, PlannedLaunch, Plans, Scalar
-from phalanx.runtime.exporting.tracing import ArrayGiven
+from phalanx.runtime.exporting.tracing import ArrayGiven, Given, ScalarGiven
 
 CHECKED = "  if (status != 0) return status;"
 MOST_ELEMENTS = "((px_int)1 << 48)"
@@ -66,9 +67,19 @@ class FunctionExport:
     name: str
     described: str
     sizes: tuple[str, ...]
-    arrays: tuple[ArrayGiven, ...]
+    arguments: tuple[Given, ...]
     tree: Tree
     plans: Plans
+
+    @property
+    def arrays(self) -> tuple[ArrayGiven, ...]:
+        """The arrays among its arguments."""
+        return tuple(given for given in self.arguments if isinstance(given, ArrayGiven))
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """The names of the numbers among its arguments."""
+        return tuple(given.name for given in self.arguments if isinstance(given, ScalarGiven))
 
     @property
     def programs(self) -> tuple[tuple[Compiled, ...], ...]:
@@ -84,8 +95,11 @@ class FunctionExport:
 def function_prototype(made: FunctionExport) -> str:
     """The C function's declaration."""
     parts = ["CUstream stream", *(f"int64_t {size}" for size in made.sizes)]
-    for array in made.arrays:
-        parts += [f"CUdeviceptr {array.name}", f"const int64_t *{array.name}_strides"]
+    for given in made.arguments:
+        if isinstance(given, ScalarGiven):
+            parts.append(f"double {given.name}")
+        else:
+            parts += [f"CUdeviceptr {given.name}", f"const int64_t *{given.name}_strides"]
     parts += [f"CUdeviceptr {name}" for name in made.results]
     if made.plans.has_workspace:
         parts += ["CUdeviceptr workspace", "int64_t *workspace_bytes"]
@@ -197,7 +211,9 @@ def _given_type(made: FunctionExport) -> str:
         names += [array.name, *(array.stride(axis) for axis in range(len(array.spec.shape)))]
     memories = {name for plan in made.plans.of.values() for name, _ in plan.scratch} | set(made.plans.result_names)
     names += sorted(memories)
-    return f"/* All that a call passes: sizes, addresses, and strides by axis. */\ntypedef struct {{\n  px_int {', '.join(names) or 'none'};\n}} px_given;"
+    fields = [f"  px_int {', '.join(names) or 'none'};", *(f"  double {name};" for name in made.scalars)]
+    told = "/* All that a call passes: sizes, addresses, strides by axis, and numbers. */"
+    return "\n".join([told, "typedef struct {", *fields, "} px_given;"])
 
 
 # The tree --------------------------------------------------------------------------------------------------
@@ -234,6 +250,8 @@ def _is_end(tree: Tree) -> bool:
 
 def _code(made: FunctionExport, guard: Guard) -> str:
     names = {array.name for array in made.arrays}
+    if guard.symbols & set(made.scalars):
+        return "PX_BAD_NUMBER"
     if guard.symbols & names:
         return "PX_SHARES_MEMORY" if len(guard.symbols & names) > 1 else "PX_BAD_ALIGNMENT"
     return "PX_BAD_SIZE" if guard.symbols <= set(made.sizes) else "PX_BAD_STRIDE"
@@ -348,7 +366,7 @@ def _kind(argument: PlannedArray) -> str:
 
 def _scalar(argument: Scalar) -> str:
     value = argument.value
-    if isinstance(value, Expression):
+    if isinstance(value, Expression | RealExpression):
         return f"({SCALAR_FORMATS[argument.dtype][1]})({value.c()})"
     if argument.dtype == "f32":
         rounded = struct.unpack("<f", struct.pack("<f", float(value)))[0]
@@ -398,6 +416,7 @@ def _main(made: FunctionExport, plans: int) -> str:
         lines += [f"  status = px_argument({array.name}, {rank}, {shape}, {array.name}_strides, {steps});", CHECKED]
         lines.append(f"  given.{array.name} = (px_int){array.name};")
         lines += [f"  given.{array.stride(axis)} = {array.name}_steps[{axis}];" for axis in range(rank)]
+    lines += [f"  given.{name} = {name};" for name in made.scalars]
     lines += ["  choice = px_choose(&given);", "  if (choice < 0) return choice;"]
     for memory, name in made.plans.result_names.items():
         empty = " || ".join(f"({size.c().replace('g->', 'given.')}) == 0" for size in _sizes_of(made, memory)) or "0"

@@ -8,6 +8,7 @@ from phalanx.runtime.exporting.c_source import Launch
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import DIVISIONS, FunctionExport
 from phalanx.runtime.exporting.parameters import ArrayParameter
+from phalanx.runtime.exporting.tracing import ArrayGiven
 
 
 @frozen
@@ -80,10 +81,15 @@ def interface_of(made: Launch | FunctionExport) -> Interface:
     results = tuple(
         ResultItem(plans.result_names[view.memory], view.dtype, view.shape, view.strides) for view in plans.results
     )
-    arrays = tuple(ArrayItem(array.name, array.spec.dtype.name, array.spec.sizes) for array in made.arrays)
+    given = tuple(
+        ArrayItem(each.name, each.spec.dtype.name, each.spec.sizes)
+        if isinstance(each, ArrayGiven)
+        else ScalarItem(each.name, "f64")
+        for each in made.arguments
+    )
     archs = tuple(program.arch for program in made.programs[0])
     space = "workspace" if plans.has_workspace else ""
-    return Interface(made.name, made.described, made.sizes, arrays, results, space, plans.counters, archs)
+    return Interface(made.name, made.described, made.sizes, given, results, space, plans.counters, archs)
 
 
 def sizes_struct(interface: Interface) -> str:

@@ -16,7 +16,7 @@ XLA_TYPES = {
 }  # fmt: skip
 """XLA_FFI_DataType by our names."""
 JAX_NAMES = {
-    "bool": "bool_", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
+    "bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16",
     "u32": "uint32", "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16",
     "f8e5m2": "float8_e5m2", "f8e4m3": "float8_e4m3fn", "f4e2m1": "float4_e2m1fn", "f8e8m0": "float8_e8m0fnu",
 }  # fmt: skip
@@ -181,7 +181,7 @@ def jax_module(interface: Interface) -> str:
         {"dtype": JAX_NAMES[result.dtype], "shape": [size.text for size in result.shape]} for result in interface.results
     ]
     arrays = [{"name": item.name, "shape": list(item.shape)} for item in interface.arrays]
-    scalars = [item.name for item in interface.items if isinstance(item, ScalarItem)]
+    scalars = {item.name: JAX_NAMES[item.dtype] for item in interface.items if isinstance(item, ScalarItem)}
     return f'''"""{interface.described}, as a function of JAX arrays that jax.jit takes."""
 
 import ctypes
@@ -204,7 +204,7 @@ def register(platform="CUDA"):
 def {interface.name}(*arrays, **numbers):
     """Calls it on arrays in the order of ARRAYS; the numbers of SCALARS by name. Gives its result, or a tuple."""
     if len(arrays) != len(ARRAYS) or set(numbers) != set(SCALARS):
-        raise TypeError(f"{interface.name} takes {{[array['name'] for array in ARRAYS]}} and {{SCALARS}} by name")
+        raise TypeError(f"{interface.name} takes {{[array['name'] for array in ARRAYS]}} and {{list(SCALARS)}} by name")
     sizes = {{}}
     for known, array in zip(ARRAYS, arrays):
         for size, extent in zip(known["shape"], array.shape):
@@ -215,7 +215,7 @@ def {interface.name}(*arrays, **numbers):
         jax.ShapeDtypeStruct(tuple(eval(size, {{"__builtins__": {{}}}}, sizes) for size in each["shape"]), each["dtype"])
         for each in RESULTS
     ]
-    given = {{name: np.float32(value) if isinstance(value, float) else value for name, value in numbers.items()}}
+    given = {{name: np.dtype(SCALARS[name]).type(value) for name, value in numbers.items()}}
     found = jax.ffi.ffi_call("{interface.name}", made)(*arrays, **given)
     return found[0] if len(found) == 1 else tuple(found)
 '''

@@ -25,9 +25,9 @@ MOST_GUARDS = 2000
 class Guard:
     """`left sign right` was `outcome`. `settled`: there is no other way to be looked for where it is not."""
 
-    left: Expression
+    left: Any
     sign: str
-    right: Expression
+    right: Any
     outcome: bool
     settled: bool = False
 
@@ -49,7 +49,7 @@ class Guard:
 class Trace:
     """One run of a function: the values of all symbols, those of the example, and the guards so far."""
 
-    def __init__(self, values: dict[str, int], example: dict[str, int]) -> None:
+    def __init__(self, values: dict[str, Any], example: dict[str, Any]) -> None:
         self.values, self.example = values, example
         self.guards: list[Guard] = []
         self.decided: dict[str, bool] = {}
@@ -61,8 +61,8 @@ class Trace:
         fixed = expression.constant
         return Number(self, expression, value) if fixed is None else fixed
 
-    def compare(self, left: Expression, sign: str, right: Expression, outcome: bool, settled: bool = False) -> bool:
-        """Notes a comparison, unless its outcome is plain or known already."""
+    def compare(self, left: Any, sign: str, right: Any, outcome: bool, settled: bool = False) -> bool:
+        """Notes a comparison of two expressions, unless its outcome is plain or known already."""
         known = _plain(sign, left, self.range_of(left), right, self.range_of(right))
         if known is not None:
             return known
@@ -78,7 +78,7 @@ class Trace:
             self._narrow(guard)
         return outcome
 
-    def range_of(self, expression: Expression) -> tuple[int, int]:
+    def range_of(self, expression: Any) -> tuple[Any, Any]:
         """Between which bounds an expression is, as far as the guards say."""
         return self.bounds.get(expression.text, (expression.low, expression.high))
 
@@ -105,9 +105,7 @@ class Trace:
         self.bounds[left.text] = (low, high)
 
 
-def _plain(
-    sign: str, left: Expression, a: tuple[int, int], right: Expression, b: tuple[int, int]
-) -> bool | None:
+def _plain(sign: str, left: Any, a: tuple[Any, Any], right: Any, b: tuple[Any, Any]) -> bool | None:
     """The outcome of a comparison that is the same for all values."""
     if left.text == right.text:
         return sign != "<"
@@ -379,4 +377,10 @@ def expression_of(value: Any) -> Expression:
 
 def at_example(value: Any) -> Any:
     """A number as its value for the example's sizes; anything else as it is."""
-    return value.expression.at(value.trace.example) if isinstance(value, Number) else value
+    is_traced_one = isinstance(value, Number) or is_traced_real(value)
+    return value.expression.at(value.trace.example) if is_traced_one else value
+
+
+def is_traced_real(value: Any) -> bool:
+    """Whether something is a `reals.Real`, which only exports have: the library hands it on as it is."""
+    return type(value).__module__ == "phalanx.runtime.exporting.reals"

@@ -16,7 +16,7 @@ from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.runtime.exporting.numbers import Guard
-from phalanx.runtime.exporting.tracing import ArrayGiven, Path, run_traced, values_for
+from phalanx.runtime.exporting.tracing import Given, Path, run_traced, values_for
 
 MOST_PATHS = 96
 """So many ways are run at most; what is left ends in an error code."""
@@ -56,18 +56,18 @@ Tree = Fork | End | Refused
 
 
 def explore(
-    call: Callable[[list[Any]], Any], arrays: Sequence[ArrayGiven], example: dict[str, int], arch: str, kernels: int
+    call: Callable[[list[Any]], Any], arguments: Sequence[Given], example: dict[str, int], arch: str, kernels: int
 ) -> tuple[Path, Tree]:
-    """The example's way and the tree of a function, which `call` calls with arrays in the place of those that are given.
+    """The example's way and the tree of a function, which `call` calls with traced arguments in the place of those that are given.
 
     `kernels` is how many kernels the export has room for; the example's are always among them.
     """
-    usual = values_for(arrays, example)
-    first = run_traced(call, arrays, usual, usual, arch)
+    usual = values_for(arguments, example)
+    first = run_traced(call, arguments, usual, usual, arch)
     if first.refusal is not None:
         assert first.error is not None
         raise first.error
-    search = _Search(arrays, example)
+    search = _Search(arguments, example)
     paths = [first]
     known = {id(launch.specialisation) for launch in first.launches}
     results = _outline(first)
@@ -83,7 +83,7 @@ def explore(
         values = search.satisfying(prefix)
         if values is None:
             continue
-        found = run_traced(call, arrays, values, usual, arch)
+        found = run_traced(call, arguments, values, usual, arch)
         if _key(found.guards)[: len(key)] != key:
             continue  # the function does not repeat itself: its way stays unknown
         needed = {id(launch.specialisation) for launch in found.launches}
@@ -116,14 +116,14 @@ def _turned(path: Path, sizes: set[str]) -> Iterator[tuple[Guard, ...]]:
 class _Search:
     """Looks for sizes that lead along a way."""
 
-    def __init__(self, arrays: Sequence[ArrayGiven], example: dict[str, int]) -> None:
-        self.arrays, self.example = arrays, example
+    def __init__(self, arguments: Sequence[Given], example: dict[str, int]) -> None:
+        self.arguments, self.example = arguments, example
         near = {value + change for value in example.values() for change in (-8, -1, 1, 8, value)}
         self.sizes = sorted({*SIZES, *example.values(), *(size for size in near if 0 <= size < 2**31)})
         self.random = random.Random(0)
         self.seen: list[dict[str, int]] = []
 
-    def satisfying(self, guards: tuple[Guard, ...]) -> dict[str, int] | None:
+    def satisfying(self, guards: tuple[Guard, ...]) -> dict[str, Any] | None:
         """The values of all symbols for such sizes; None where none were found."""
         known = set(self.example)
         of_sizes = _holding([guard for guard in reversed(guards) if guard.symbols <= known])
@@ -131,7 +131,7 @@ class _Search:
         for sizes in self._candidates(guards[-1]):
             if not of_sizes(sizes):
                 continue
-            values = values_for(self.arrays, sizes)
+            values = values_for(self.arguments, sizes)
             if others(values):
                 self.seen.append(sizes)
                 return values
@@ -150,13 +150,13 @@ class _Search:
             yield {**base, **{name: self.random.choice(self.sizes) for name in changed}}
 
 
-def _holding(guards: list[Guard]) -> Callable[[dict[str, int]], bool]:
+def _holding(guards: list[Guard]) -> Callable[[dict[str, Any]], bool]:
     """Whether values are such that all guards turn out as they did."""
     names = {name for guard in guards for name in guard.symbols}
     text = " and ".join(guard.text if guard.outcome else f"not {guard.text}" for guard in guards) or "True"
     pattern = r"\b(" + "|".join(sorted(names, key=len, reverse=True)) + r")\b"
     looked_up = re.sub(pattern, lambda found: f"v['{found[0]}']", text) if names else text
-    made: Callable[[dict[str, int]], bool] = eval(f"lambda v: {looked_up}", {})
+    made: Callable[[dict[str, Any]], bool] = eval(f"lambda v: {looked_up}", {})
     return made
 
 

@@ -15,6 +15,7 @@ from phalanx.runtime.device.devices import described
 from phalanx.runtime.device.outlines import taking_launches
 from phalanx.runtime.exporting.expressions import ANYTHING, Expression, symbol
 from phalanx.runtime.exporting.numbers import Guard, Number, Trace, Undecided, expression_of, tracing
+from phalanx.runtime.exporting.reals import Real
 from phalanx.runtime.exporting.traced_array import Memory, NotExported, TracedArray, contiguous
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging
@@ -48,6 +49,14 @@ class ArrayGiven:
 
 
 @frozen
+class ScalarGiven:
+    """A number with a fraction among the arguments, and the example's value."""
+
+    name: str
+    value: float
+
+
+@frozen
 class Viewed:
     """An array that a launch gets: some memory by name, and expressions for the rest."""
 
@@ -78,7 +87,7 @@ class Path:
     Results are views.
     """
 
-    values: dict[str, int]
+    values: dict[str, Any]
     guards: tuple[Guard, ...]
     launches: tuple[Taken, ...] = ()
     memories: tuple[Memory, ...] = ()
@@ -87,10 +96,16 @@ class Path:
     error: Exception | None = None
 
 
-def values_for(arrays: Sequence[ArrayGiven], sizes: dict[str, int]) -> dict[str, int]:
+Given = ArrayGiven | ScalarGiven
+
+
+def values_for(arguments: Sequence[Given], sizes: dict[str, int]) -> dict[str, Any]:
     """The values of all symbols for given sizes: arrays are contiguous, and begin at multiples of 256 bytes."""
-    values = dict(sizes)
-    for number, given in enumerate(arrays):
+    values: dict[str, Any] = dict(sizes)
+    for number, given in enumerate(arguments):
+        if isinstance(given, ScalarGiven):
+            values[given.name] = given.value
+            continue
         shape = [sizes[size] if isinstance(size, str) else size for size in given.spec.sizes]
         values[given.name] = FIRST_POINTER + number * POINTER_STEP
         for axis, step in enumerate(contiguous(tuple(max(size, 1) for size in shape))):
@@ -99,10 +114,9 @@ def values_for(arrays: Sequence[ArrayGiven], sizes: dict[str, int]) -> dict[str,
 
 
 def run_traced(
-    call: Callable[[list[TracedArray]], Any], arrays: Sequence[ArrayGiven], values: dict[str, int], example: dict[str, int],
-    arch: str,
+    call: Callable[[list[Any]], Any], arguments: Sequence[Given], values: dict[str, Any], example: dict[str, Any], arch: str
 ) -> Path:
-    """Runs a function for some sizes; `call` calls it with traced arrays in the place of the specs.
+    """Runs a function for some sizes; `call` calls it with traced arrays and numbers in the place of its arguments.
 
     `example` are the values for which the library's choices are made, on a GPU of the target `arch`.
     """
@@ -112,7 +126,9 @@ def run_traced(
         try:
             with warnings.catch_warnings():
                 _refuse_copies()
-                given = [_traced(trace, each) for each in arrays]
+                given = [
+                    _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name) for each in arguments
+                ]
                 results = _views(call(given))
         except (Error, Undecided, UserWarning) as error:
             text = error.message if isinstance(error, Error) else str(error)
@@ -192,7 +208,7 @@ def _taken(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> 
 def _kept(value: Any) -> Any:
     if isinstance(value, TracedArray):
         return viewed(value)
-    return value.expression if isinstance(value, Number) else value
+    return value.expression if isinstance(value, Number | Real) else value
 
 
 def _argument(kernel: Any, name: str, value: Any) -> Argument:
@@ -200,6 +216,8 @@ def _argument(kernel: Any, name: str, value: Any) -> Argument:
     if isinstance(value, Number):
         fits = value >= _I32[0] and value <= _I32[1]
         return Argument(value, ScalarType(DTYPES["i32" if fits else "i64"]))
+    if isinstance(value, Real):
+        return Argument(value, ScalarType(DTYPES["f32"]))
     if not isinstance(value, TracedArray):
         if describe(value) is not None:
             raise NotExported(
