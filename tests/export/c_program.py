@@ -1,4 +1,4 @@
-"""Exported functions in a C program on a GPU: a program for each, compiled with gcc, that reads arrays and writes results."""
+"""Exported functions in C programs on a GPU: one for each, compiled with gcc, that reads arrays and writes results."""
 
 from __future__ import annotations
 

@@ -60,8 +60,9 @@ def ran_outside(folder: Path, text: str, bytes_of_parameters: list[list[int]]) -
         "STUB_BYTES": ";".join(",".join(map(str, sizes)) for sizes in bytes_of_parameters),
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, str(beside / "program.py")], capture_output=True, text=True, check=False, env=environment, timeout=120
-    )
+        [sys.executable, str(beside / "program.py")], capture_output=True, text=True, check=False, env=environment,
+        timeout=120,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 

@@ -27,7 +27,9 @@ STREAM = 0x5000
 ARCH = "sm_90a"
 
 
-def exported(folder: Path, function: Any, *args: Any, name: str = "", sizes: dict[str, int], **options: Any) -> FunctionExport:
+def exported(
+    folder: Path, function: Any, *args: Any, name: str = "", sizes: dict[str, int], **options: Any
+) -> FunctionExport:
     """An exported function with its files in a folder."""
     made = function_export(function, args, options, [ARCH], name or function.__name__, sizes)
     for file, content in write_function(made, LOADER.read_text()).items():
@@ -86,8 +88,9 @@ def ran(folder: Path, made: FunctionExport, calls: list[str], before: str = "") 
         "(long long)bytes); }\n"
         for call in calls
     ]
-    main = f"{known(codes)}int main(void) {{\n  CUstream stream = (CUstream){STREAM:#x};\n  int64_t bytes = 1ll << 40;\n  stub_know();\n"
-    return run(folder, made.name, f"{main}{before}{''.join(texts)}  return 0;\n}}\n")
+    start = f"  CUstream stream = (CUstream){STREAM:#x};\n  int64_t bytes = 1ll << 40;\n  stub_know();\n"
+    body = f"{start}{before}{''.join(texts)}  return 0;\n"
+    return run(folder, made.name, f"{known(codes)}int main(void) {{\n{body}}}\n")
 
 
 def statuses(calls: list[dict[str, Any]]) -> list[int]:

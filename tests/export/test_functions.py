@@ -124,8 +124,10 @@ def test_numbers_outside_of_what_was_exported(tmp_path: Path) -> None:
 
 def test_numbers_that_are_combined(tmp_path: Path) -> None:
     a = px.spec(("m", 64), px.bf16)
-    made = exported(tmp_path, px.kernels.matmul, a, px.spec((64, 64), px.bf16), sizes={"m": 64}, scale_a=1.0, scale_b=1.0, config=SMALL)
-    found = ran(tmp_path, made, [call_text(made, {"m": 3}, [0x10000, 0x20000, 0x30000], numbers={"scale_a": 1.5, "scale_b": 3.0})])
+    numbers = {"scale_a": 1.5, "scale_b": 3.0}
+    b, ones = px.spec((64, 64), px.bf16), {name: 1.0 for name in numbers}
+    made = exported(tmp_path, px.kernels.matmul, a, b, sizes={"m": 64}, config=SMALL, **ones)
+    found = ran(tmp_path, made, [call_text(made, {"m": 3}, [0x10000, 0x20000, 0x30000], numbers=numbers)])
     (launch,) = [call for call in found if call["call"] == "launch"]
     assert struct.pack("<f", 4.5).hex() in launch["parameters"]
 

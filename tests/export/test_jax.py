@@ -62,7 +62,8 @@ def test_what_is_refused() -> None:
 def launched(folder: Path, made: Any, text: str, programs: Any) -> list[dict[str, Any]]:
     """The launches of a program that imports the exported module and runs it on a CPU, where XLA has no streams."""
     write_interfaces(folder, interface_of(made), ("jax",), ["-DPX_WITHOUT_STREAM"])
-    start = f"import json\nimport jax\nimport jax.numpy as jnp\nimport {made.name}_jax as exported\nexported.register('cpu')\n"
+    start = f"import json\nimport jax\nimport jax.numpy as jnp\nimport {made.name}_jax as exported\n"
+    start += "exported.register('cpu')\n"
     calls = ran_outside(folder, start + text, parameter_bytes(programs))
     return [call for call in calls if call["call"] in ("launch", "error")]
 
@@ -101,12 +102,14 @@ except Exception as error:
 
 @needs_compiler
 def test_a_function_that_writes_to_nothing_else(tmp_path: Path) -> None:
-    made = exported(tmp_path, px.kernels.rms_norm, px.spec(("rows", 256), px.bf16), px.spec((256,), px.bf16), sizes={"rows": 64})
+    x, w = px.spec(("rows", 256), px.bf16), px.spec((256,), px.bf16)
+    made = exported(tmp_path, px.kernels.rms_norm, x, w, 1e-6, sizes={"rows": 64})
     calls = launched(
         tmp_path, made, """
 x, w = jnp.ones((37, 256), jnp.bfloat16), jnp.ones((256,), jnp.bfloat16)
-jax.jit(exported.rms_norm)(x, w).block_until_ready()
+jax.jit(lambda x, w: exported.rms_norm(x, w, eps=0.25))(x, w).block_until_ready()
 """,
         [program for each in made.programs for program in each],
     )  # fmt: skip
-    assert len(calls) == 1
+    (launch,) = calls
+    assert struct.pack("<f", 0.25).hex() in launch["parameters"]

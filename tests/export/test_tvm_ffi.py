@@ -1,4 +1,4 @@
-"""Exports for tvm-ffi and the kernels hub: loaded without Phalanx, against the stub driver, with tensors that are not there."""
+"""Exports for tvm-ffi and the kernels hub: loaded without Phalanx, on the stub driver, with tensors that are not there."""
 
 from __future__ import annotations
 

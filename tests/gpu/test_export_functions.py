@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from export.replay import exported
 from export.c_program import COMPILER, headers, run_program
+from export.replay import exported
 from phalanx.kernels.products.matmul_config import Problem, choose
 
 torch = pytest.importorskip("torch")

@@ -499,12 +499,12 @@ def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
 
 
 def _at_pointer(info: ArrayInfo) -> np.ndarray:
-    """The memory of an array of the host, to be read and written: JAX's own view of it is read-only, and lacks some types."""
+    """The memory of an array of the host, to be read and written: JAX's own view is read-only, and lacks some types."""
     dtype = numpy_dtype(info.dtype_name)
     if 0 in info.shape:
         return np.empty(info.shape, dtype)
     span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    raw = np.frombuffer((ctypes.c_ubyte * (span * dtype.itemsize)).from_address(info.pointer), dtype)
+    raw = np.ctypeslib.as_array((ctypes.c_ubyte * (span * dtype.itemsize)).from_address(info.pointer)).view(dtype)
     return np.lib.stride_tricks.as_strided(raw, info.shape, [stride * dtype.itemsize for stride in info.strides])
 
 

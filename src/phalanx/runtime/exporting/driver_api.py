@@ -5,7 +5,7 @@ Written from the API's documentation. Where there is a toolkit, its own cuda.h d
 
 from __future__ import annotations
 
-DECLARATIONS = r"""/* As much of the driver API as exported functions use, with the numbers and symbols of NVIDIA's header. */
+DECLARATIONS = r"""/* What exported functions use of the driver API, with the numbers and symbols of NVIDIA's header. */
 #ifndef PX_CUDA_H
 #define PX_CUDA_H
 #include <stddef.h>
@@ -98,7 +98,7 @@ CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t count, CU
 """
 """The text of a cuda.h."""
 FUNCTIONS = tuple(
-    word.partition("(")[0] for line in DECLARATIONS.splitlines() if line.startswith("CUresult ") for word in line.split()[1:2]
+    line.split()[1].partition("(")[0] for line in DECLARATIONS.splitlines() if line.startswith("CUresult ")
 )
 """The functions that it declares."""
 SYMBOLS = {"cuCtxPushCurrent": "cuCtxPushCurrent_v2", "cuCtxPopCurrent": "cuCtxPopCurrent_v2"}

@@ -60,11 +60,11 @@ def export(
     results, and a workspace where it needs one.
 
     `interfaces` writes more around it, and a shared library `NAME.so` with all of it and the machine code inside: "tvm-ffi"
-    its calling convention, "jax" a handler for `jax.ffi` with a file that registers it, "hub" the folders of the kernels hub.
+    its calling convention, "jax" a handler for `jax.ffi` with a file that registers it, "hub" folders of the kernels hub.
 
     Examples::
 
-        px.export(px.kernels.matmul, px.spec(("m", 4096), px.bf16), px.spec((4096, "n"), px.bf16), to="out", sizes={"m": 8192})
+        px.export(px.kernels.softmax, px.spec(("rows", 4096), px.bf16), to="out", sizes={"rows": 8192}, scale=0.5)
         px.export(scale[lambda m: px.cdiv(m, 64)], px.spec(("m", 4096), px.f32), 2.0, to="out", arch=["sm_90a", "sm_100a"])
     """
     archs = (arch,) if isinstance(arch, str) else tuple(arch)

@@ -19,7 +19,7 @@ _FUNCTIONS = {"//": "px_floor_div", "%": "px_floor_mod", "ceil": "px_ceil_div"}
 class Expression:
     """An integer expression: a constant, a symbol, or `sign` of two others; "ceil" divides and rounds up.
 
-    `low` and `high` bound its values, `multiple` divides all of them. Two are the same if their `text` is, which is Python's.
+    `low` and `high` bound its values, `multiple` divides all of them. Two are the same if their `text`, Python's, is.
     """
 
     __slots__ = ("args", "high", "low", "multiple", "sign", "symbols", "text")

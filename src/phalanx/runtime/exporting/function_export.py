@@ -154,7 +154,8 @@ def _example(names: tuple[str, ...], sizes: dict[str, int]) -> dict[str, int]:
     wrong = [size for size in sizes if size not in names]
     if wrong or not all(isinstance(value, int) and 0 < value < 2**31 for value in sizes.values()):
         raise Error(
-            f"sizes={sizes!r} for a function whose sizes are {', '.join(names) or 'all numbers'}", location=caller_location(),
+            f"sizes={sizes!r} for a function whose sizes are {', '.join(names) or 'all numbers'}",
+            location=caller_location(),
             remedy="give an example of each named size, which tiles are chosen for",
         )
     return {name: sizes.get(name, SOME_SIZE) for name in names}

@@ -96,9 +96,9 @@ def _plan(plan: Plan) -> dict[str, Any]:
             {
                 "program": launch.program, "arguments": arguments, "tensor_maps": [asdict(item) for item in launch.maps],
                 "grid": None if launch.grid is None else [size.text for size in launch.grid],
-                "counters": launch.counters, "counters_at": launch.counters_at, "apart": [list(pair) for pair in launch.apart],
+                "counters": launch.counters, "counters_at": launch.counters_at,
+                "apart": [list(pair) for pair in launch.apart],
             }
         )  # fmt: skip
-    return {
-        "launches": launches, "scratch": {name: place.text for name, place in plan.scratch}, "workspace": plan.workspace.text,
-    }
+    scratch = {name: place.text for name, place in plan.scratch}
+    return {"launches": launches, "scratch": scratch, "workspace": plan.workspace.text}

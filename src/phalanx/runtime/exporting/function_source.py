@@ -14,20 +14,24 @@ from phalanx.runtime.exporting.c_source import definitions, map_text, message_fu
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.exporting.paths import End, Fork, Tree
-from phalanx.runtime.exporting.reals import RealExpression
 from phalanx.runtime.exporting.plans import Plan, PlannedArray, PlannedLaunch, Plans, Scalar
+from phalanx.runtime.exporting.reals import RealExpression
 from phalanx.runtime.exporting.tracing import ArrayGiven, Given, ScalarGiven
 
-CHECKED = "  if (status != 0) return status;"
+FAILED = "if (status != 0) return status;"
+CHECKED = "  " + FAILED
 MOST_ELEMENTS = "((px_int)1 << 48)"
 EXACT = r"""/* Sizes, strides and addresses are computed with in 128 bits: nothing overflows. */
 __extension__ typedef __int128 px_int;
 """
 DIVISIONS = {
-    "px_floor_div": "static px_int px_floor_div(px_int a, px_int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }\n",
-    "px_floor_mod": "static px_int px_floor_mod(px_int a, px_int b) { return (a % b + b) % b; }\n",
-    "px_ceil_div": "static px_int px_ceil_div(px_int a, px_int b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }\n",
-}
+    name: f"static px_int {name}(px_int a, px_int b) {{ return {result}; }}\n"
+    for name, result in (
+        ("px_floor_div", "a / b - (a % b != 0 && (a < 0) != (b < 0))"), ("px_floor_mod", "(a % b + b) % b"),
+        ("px_ceil_div", "a / b + (a % b != 0 && (a < 0) == (b < 0))"),
+    )
+}  # fmt: skip
+"""Divisions that round as Python's do, where C rounds towards zero."""
 GIVEN = r"""/* An argument's strides: as they are given, or those of a contiguous array; or why it can't be one. */
 static int px_argument(CUdeviceptr data, int rank, const int64_t *shape, const int64_t *given, px_int *strides) {
   px_int step = 1, count = 1;
@@ -153,7 +157,7 @@ def _contract(made: FunctionExport) -> str:
     if made.plans.has_workspace:
         lines += [
             "  workspace: aligned to 256 bytes. With 0 in its place the call launches nothing, and writes to",
-            "    workspace_bytes how many it needs; else there are so many as workspace_bytes says. One for each call in flight.",
+            "    workspace_bytes how many it needs; else workspace_bytes says how many there are. One for each call.",
         ]
         if made.plans.counters:
             lines.append(f"    Its first {made.plans.counters} bytes are 0 before the first call; calls leave them 0.")
@@ -176,9 +180,10 @@ def function_source(made: FunctionExport) -> str:
         helpers.append(GIVEN)
     launches = [launch for plan in made.plans.of.values() for launch in plan.launches]
     arrays = [a for launch in launches for a in launch.arguments if isinstance(a, PlannedArray)]
+    compared = any(launch.apart for launch in launches)
     wanted = (
-        (VIEW, bool(arrays)), (FLOOR_DIV.replace("px_floor_div", "px_floor_div64"), any(launch.apart for launch in launches)),
-        (APART.replace("px_floor_div", "px_floor_div64"), any(launch.apart for launch in launches)),
+        (VIEW, bool(arrays)), (FLOOR_DIV.replace("px_floor_div", "px_floor_div64"), compared),
+        (APART.replace("px_floor_div", "px_floor_div64"), compared),
         (IN_BYTES, any(a.kind.in_bytes for a in arrays)), (ENCODE, any(launch.maps for launch in launches)),
         (LOAD_AND_LAUNCH, bool(launches)), (FITTING, any(launch.grid is None for launch in launches)),
     )  # fmt: skip
@@ -261,7 +266,8 @@ def _code(made: FunctionExport, guard: Guard) -> str:
 
 
 def _plan_function(number: int, body: str) -> str:
-    return f"static int px_plan_{number}(CUstream stream, px_given *g, CUdeviceptr workspace, int64_t *workspace_bytes) {{\n{body}\n}}\n"
+    takes = "CUstream stream, px_given *g, CUdeviceptr workspace, int64_t *workspace_bytes"
+    return f"static int px_plan_{number}({takes}) {{\n{body}\n}}\n"
 
 
 def _plan_body(plan: Plan) -> str:
@@ -304,7 +310,8 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
             lines.append(f"    px_view view_{n};")
             lines.append(f"    struct {{ CUdeviceptr data;{strides} }} packed_{n};")
             if rank:
-                sizes, steps = (", ".join(part.c() for part in parts) for parts in (argument.view.shape, argument.view.strides))
+                view = argument.view
+                sizes, steps = (", ".join(part.c() for part in parts) for parts in (view.shape, view.strides))
                 lines.append(f"    const px_int shape_{n}[] = {{{sizes}}}, strides_{n}[] = {{{steps}}};")
             packed.append(f"packed_{n}")
         else:
@@ -319,7 +326,7 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
     kinds = [(n, a) for n, a in arrays if any(n in pair for pair in launch.apart)]
     lines += [f"    const px_kind kind_{n} = {{{_kind(a)}}};" for n, a in kinds]
     lines.append(f"    void *parameters[] = {{{', '.join(f'(void *)&{name}' for name in packed) or 'NULL'}}};")
-    checked = "    if (status != 0) return status;"
+    checked = "    " + FAILED
     lines += [f"    status = px_load({launch.program}, &kernel, &device);", checked, *_grid(launch)]
     lines.append("    if (x != 0 && y != 0 && z != 0) {")
     body: list[str] = []
@@ -327,7 +334,7 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
         has_axes = bool(argument.view.shape)
         shape, strides = (f"shape_{n}", f"strides_{n}") if has_axes else ("NULL", "NULL")
         body += [f"status = px_set(&view_{n}, {len(argument.view.shape)}, {argument.view.data.c()}, {shape}, {strides});"]
-        body += ["if (status != 0) return status;"]
+        body += [FAILED]
     for a, b in launch.apart:
         body.append(f"if (!px_apart(&view_{a}, &kind_{a}, &view_{b}, &kind_{b})) return PX_SHARES_MEMORY;")
     maps = list(enumerate(launch.maps))
@@ -345,12 +352,12 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
             f"counters.shape[0] = {launch.counters};",
         ]  # fmt: skip
     body += [line for number, item in maps if not item.expands for line in _encoding(number, item)]
-    body += [f"status = px_launch({launch.program}, kernel, stream, x, y, z, parameters);", "if (status != 0) return status;"]
+    body += [f"status = px_launch({launch.program}, kernel, stream, x, y, z, parameters);", FAILED]
     return [*lines, *("      " + line for line in body), "    }", "  }"]
 
 
 def _encoding(number: int, item: Any) -> list[str]:
-    return [f"status = px_encode(&map_{number}, &px_map_{_key(item)}, &view_{item.array});", "if (status != 0) return status;"]
+    return [f"status = px_encode(&map_{number}, &px_map_{_key(item)}, &view_{item.array});", FAILED]
 
 
 def _key(item: Any) -> str:
@@ -380,7 +387,7 @@ def _scalar(argument: Scalar) -> str:
 
 
 def _grid(launch: PlannedLaunch) -> list[str]:
-    checked = "    if (status != 0) return status;"
+    checked = "    " + FAILED
     if launch.grid is None:
         x, y, z = launch.cluster
         fitted = f"    status = px_fitting({launch.program}, kernel, device, &x);"

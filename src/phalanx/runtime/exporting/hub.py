@@ -44,7 +44,7 @@ _module = tvm_ffi.load_module(str(Path(__file__).parent / "{name}.so"))
 
 __all__ = {json.dumps(functions)}
 ''',
-        build / name / "__init__.py": f'''"""The same for older versions of the package `kernels`, which look for a folder of the kernel's name."""
+        build / name / "__init__.py": f'''"""The same for older versions of the package `kernels`, which look for it here."""
 
 import importlib.util
 import sys
@@ -68,7 +68,7 @@ __all__ = {json.dumps(functions)}
 
 
 def _cuda() -> str:
-    """The version of CUDA whose driver the machine code asks for: drivers load what any compiler of their major version made."""
+    """The version of CUDA whose driver is asked for: drivers load what any compiler of their major version made."""
     return f"{nvrtc_version().partition('.')[0]}0"
 
 

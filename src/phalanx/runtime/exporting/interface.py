@@ -70,7 +70,9 @@ def interface_of(made: Launch | FunctionExport) -> Interface:
     """The interface of an exported kernel or function."""
     if isinstance(made, Launch):
         items = tuple(
-            ArrayItem(item.name, item.dtype, item.shape) if isinstance(item, ArrayParameter) else ScalarItem(item.name, item.dtype)
+            ArrayItem(item.name, item.dtype, item.shape)
+            if isinstance(item, ArrayParameter)
+            else ScalarItem(item.name, item.dtype)
             for item in made.parameters.items
         )
         counters = made.parameters.counters

@@ -39,6 +39,12 @@ static int px_is(const XLA_FFI_Buffer *buffer, int rank, int dtype) {
   return buffer->rank == rank && (int)buffer->dtype == dtype;
 }
 
+static XLA_FFI_Error *px_failed(const XLA_FFI_Api *api, int status, const char *text) {
+  return px_error(api, status < 0 ? XLA_FFI_Error_Code_INVALID_ARGUMENT : XLA_FFI_Error_Code_INTERNAL, text);
+}
+
+static CUdeviceptr px_data(const XLA_FFI_Buffer *buffer) { return (CUdeviceptr)(uintptr_t)buffer->data; }
+
 #define PX_WRONG(text) return px_error(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, text)
 #define PX_TRY(call)               \
   do {                             \
@@ -85,7 +91,8 @@ def jax_source(interface: Interface) -> str:
         "  const px_sizes *g = &sizes;",
         "  XLA_FFI_Stream_Get_Args stream = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, NULL, frame->ctx, NULL};",
         "  int status;",
-        *(f"  const XLA_FFI_Buffer *px_{item.name};" for item in (*interface.arrays, *interface.results)),
+        *(f"  const XLA_FFI_Buffer *px_{item.name};" for item in interface.arrays),
+        *(f"  const XLA_FFI_Buffer *px_{result.name};" for result in interface.results),
         *(f"  {item.ctype} px_{item.name};" for item in scalars),
         *["  int64_t whole = 0;\n  double real = 0;"] * bool(scalars),
         "  (void)g;",
@@ -98,25 +105,27 @@ def jax_source(interface: Interface) -> str:
     seen: set[str] = set()
     for number, item in enumerate(interface.arrays):
         lines += _buffer(interface, item, f"frame->args.args[{number}]", seen)
-    for item in scalars:
-        value = "real" if item.dtype in ("f32", "f64") else "whole"
-        lines.append(f'  if (!px_attribute(&frame->attrs, "{item.name}", &whole, &real)) PX_WRONG("{name}: no number {item.name}");')
-        lines.append(f"  px_{item.name} = ({item.ctype}){value};")
+    for scalar in scalars:
+        value = "real" if scalar.dtype in ("f32", "f64") else "whole"
+        found = f'px_attribute(&frame->attrs, "{scalar.name}", &whole, &real)'
+        lines.append(f'  if (!{found}) PX_WRONG("{name}: no number {scalar.name}");')
+        lines.append(f"  px_{scalar.name} = ({scalar.ctype}){value};")
     for number, result in enumerate(interface.results):
         buffer = f"px_{result.name}"
         lines.append(f"  {buffer} = (const XLA_FFI_Buffer *)frame->rets.rets[{number}];")
         shape = ", ".join(size.text for size in result.shape)
         checks = [f"!px_is({buffer}, {len(result.shape)}, {XLA_TYPES[result.dtype]})"]
-        checks += [f"{buffer}->dims[{n}] != ({size.c()})" for n, size in enumerate(result.shape) if is_known(interface, size)]
+        known = [(n, size) for n, size in enumerate(result.shape) if is_known(interface, size)]
+        checks += [f"{buffer}->dims[{n}] != ({size.c()})" for n, size in known]
         lines.append(f'  if ({" || ".join(checks)}) PX_WRONG("{name}: {result.name} is no {result.dtype} ({shape})");')
     lines += ["#ifndef PX_WITHOUT_STREAM", "  PX_TRY(api->XLA_FFI_Stream_Get(&stream));", "#endif"]  # tests run on a CPU
     passed = ["(CUstream)stream.stream", *(f"sizes.{size}" for size in interface.sizes)]
     for each in interface.items:
-        passed += [f"px_{each.name}"] if isinstance(each, ScalarItem) else [f"(CUdeviceptr)(uintptr_t)px_{each.name}->data", "NULL"]
-    passed += [f"(CUdeviceptr)(uintptr_t)px_{each.name}->data" for each in interface.results]
+        passed += [f"px_{each.name}"] if isinstance(each, ScalarItem) else [f"px_data(px_{each.name})", "NULL"]
+    passed += [f"px_data(px_{each.name})" for each in interface.results]
     lines += _workspace(interface, passed) if interface.space else [f"  status = {name}({', '.join(passed)});"]
     lines += [
-        f"  if (status != 0) return px_error(api, status < 0 ? XLA_FFI_Error_Code_INVALID_ARGUMENT : XLA_FFI_Error_Code_INTERNAL, {name}_message(status));",
+        f"  if (status != 0) return px_failed(api, status, {name}_message(status));",
         "  return NULL;",
     ]
     body = "\n".join(lines)
@@ -163,11 +172,11 @@ def _workspace(interface: Interface, passed: list[str]) -> list[str]:
     ]
     if not counted:
         lines.append(f"    status = {name}({', '.join([*passed, '0', '&bytes'])});")
-        lines.append(f"    if (status != 0) return px_error(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, {name}_message(status));")
+        lines.append(f"    if (status != 0) return px_failed(api, status, {name}_message(status));")
     lines += [
         "    space.size = (size_t)bytes;",
         "    PX_TRY(api->XLA_FFI_DeviceMemory_Allocate(&space));",
-        f"    status = (int)cuMemsetD8Async((CUdeviceptr)(uintptr_t)space.data, 0, {interface.zeroed}, (CUstream)stream.stream);"
+        f"    status = (int)cuMemsetD8Async((CUdeviceptr)(uintptr_t)space.data, 0, {interface.zeroed}, stream.stream);"
         if interface.zeroed
         else "    status = 0;",
     ]

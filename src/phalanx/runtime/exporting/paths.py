@@ -21,9 +21,9 @@ from phalanx.runtime.exporting.tracing import Given, Path, run_traced, values_fo
 MOST_PATHS = 96
 """So many ways are run at most; what is left ends in an error code."""
 SIZES = (
-    0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 192, 255, 256, 257,
-    320, 384, 511, 512, 513, 640, 768, 1000, 1023, 1024, 1025, 1536, 2047, 2048, 2049, 3072, 4095, 4096, 4097, 6144, 8192,
-    12288, 16384, 24576, 32768, 65536, 131072, 262144, 1048576, 16777216, 2**31 - 1,
+    0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 192, 255,
+    256, 257, 320, 384, 511, 512, 513, 640, 768, 1000, 1023, 1024, 1025, 1536, 2047, 2048, 2049, 3072, 4095, 4096,
+    4097, 6144, 8192, 12288, 16384, 24576, 32768, 65536, 131072, 262144, 1048576, 16777216, 2**31 - 1,
 )
 """Sizes that are tried where a guard is to be turned around."""
 TRIES = 1000
@@ -58,7 +58,7 @@ Tree = Fork | End | Refused
 def explore(
     call: Callable[[list[Any]], Any], arguments: Sequence[Given], example: dict[str, int], arch: str, kernels: int
 ) -> tuple[Path, Tree]:
-    """The example's way and the tree of a function, which `call` calls with traced arguments in the place of those that are given.
+    """The example's way and the tree of a function, which `call` calls with traced arguments.
 
     `kernels` is how many kernels the export has room for; the example's are always among them.
     """

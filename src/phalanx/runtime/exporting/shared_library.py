@@ -28,10 +28,10 @@ def build_library(
     with tempfile.TemporaryDirectory() as place:
         beside = Path(place)
         (beside / "cuda.h").write_text(DECLARATIONS)
-        empty = "".join(f"void {SYMBOLS.get(each, each)}(void);\nvoid {SYMBOLS.get(each, each)}(void) {{}}\n" for each in FUNCTIONS)
-        (beside / "empty.c").write_text(empty)
-        driver = beside / "libcuda.so.1"
-        _compile([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(beside / "empty.c"), "-o", str(driver)], name)
+        names = [SYMBOLS.get(each, each) for each in FUNCTIONS]
+        empty, driver = beside / "empty.c", beside / "libcuda.so.1"
+        empty.write_text("".join(f"void {each}(void);\nvoid {each}(void) {{}}\n" for each in names))
+        _compile([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(empty), "-o", str(driver)], name)
         given = [f"-I{path}" for path in (place, str(folder), *includes)]
         sources = [str(folder / file) for file in files]
         _compile(

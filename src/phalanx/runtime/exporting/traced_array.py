@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ class TracedArray:
                     raise NotExported("a slice with a step", remedy="pass the array itself")
                 begin, end = 0 if part.start is None else part.start, size if part.stop is None else part.stop
                 if begin < 0 or end < begin or end > size:
-                    raise NotExported("a slice that counts from the end, or goes beyond it", remedy="count from the beginning")
+                    raise NotExported("a slice that counts from the end, or goes beyond it", remedy="count from the start")
                 offset = offset + begin * step
                 shape.append(end - begin)
                 strides.append(step)
@@ -142,7 +143,7 @@ class TracedArray:
             new[open_at] = _left_over(old, others)
         if not new:
             if any(size != 1 for size in old):
-                raise NotExported(f"a shape {wanted} for an array of shape {self.shape}", remedy="keep the number of elements")
+                raise NotExported(f"{wanted} as the shape of {self!r}", remedy="keep the number of elements")
             made: list[Any] = []
         elif len(new) == len(old) == 1:
             made = list(steps)
@@ -156,7 +157,7 @@ class TracedArray:
     def _merged(self, shape: list[Any], steps: list[Any]) -> Any:
         """The stride of some neighbouring axes as one, which they have to be."""
         long = [(size, step) for size, step in zip(shape, steps) if size != 1]
-        for (_, outer), (size, inner) in zip(long, long[1:]):
+        for (_, outer), (size, inner) in pairwise(long):
             if outer != size * inner:
                 raise NotExported(
                     f"axes of {shape} with strides {steps} are joined, which takes a copy",

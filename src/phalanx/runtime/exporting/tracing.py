@@ -127,7 +127,8 @@ def run_traced(
             with warnings.catch_warnings():
                 _refuse_copies()
                 given = [
-                    _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name) for each in arguments
+                    _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name)
+                    for each in arguments
                 ]
                 results = _views(call(given))
         except (Error, Undecided, UserWarning) as error:
@@ -234,7 +235,7 @@ def _argument(kernel: Any, name: str, value: Any) -> Argument:
     # Whether rows end at multiples of 16 bytes is asked of fixed lengths alone: else there would be a kernel for each.
     whole = fixed and aligned and inner and bool(info.whole_rows)
     if info.dtype_name in PER_BYTE and not inner:
-        raise NotExported(f"argument '{name}' has elements that share bytes and do not lie side by side", remedy="transpose it")
+        raise NotExported(f"argument '{name}' has neighbours that share bytes and lie apart", remedy="transpose it")
     return Argument(value, ArrayType(len(info.shape), DTYPES[info.dtype_name], inner, aligned, whole, ()), info)
 
 

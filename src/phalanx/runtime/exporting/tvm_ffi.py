@@ -26,7 +26,7 @@ static int px_raise(const char *kind, const char *text) {
 static int px_tensor(const TVMFFIAny *value, int rank, int code, int bits, const DLTensor **out, const char *wrong) {
   const DLTensor *tensor = NULL;
   if (value->type_index == kTVMFFIDLTensorPtr) tensor = (const DLTensor *)value->v_ptr;
-  else if (value->type_index == kTVMFFITensor) tensor = (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
+  if (value->type_index == kTVMFFITensor) tensor = (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
   if (!tensor) return px_raise("TypeError", wrong);
   if (tensor->ndim != rank || tensor->dtype.code != code || tensor->dtype.bits != bits || tensor->dtype.lanes != 1)
     return px_raise("ValueError", wrong);
@@ -100,8 +100,8 @@ def _function(interface: Interface, *, query: bool) -> str:
         code, bits = DLPACK_TYPES[item.dtype]
         shape = ", ".join(size.text if not isinstance(size, int | str) else str(size) for size in item.shape)
         wrong = f"{name}: {item.name} is no tensor of {item.dtype} with axes ({shape}) on a GPU"
-        lines.append(f'  if (px_tensor(&args[{number}], {len(item.shape)}, {code}, {bits}, &px_{item.name}, "{wrong}")) return -1;')
-        tensor = f"px_{item.name}"
+        tensor, rank = f"px_{item.name}", len(item.shape)
+        lines.append(f'  if (px_tensor(&args[{number}], {rank}, {code}, {bits}, &{tensor}, "{wrong}")) return -1;')
         refused = f'return px_raise("ValueError", "{wrong}");'
         for axis, size in enumerate(item.shape):
             if isinstance(size, str):
@@ -129,7 +129,8 @@ def _function(interface: Interface, *, query: bool) -> str:
     lines.append(f"  stream = (CUstream)TVMFFIEnvGetStream({device}.device_type, {device}.device_id);")
     passed = ["stream", *(f"sizes.{size}" for size in interface.sizes)]
     for item in interface.items:
-        passed += [f"px_{item.name}"] if isinstance(item, ScalarItem) else [f"px_data(px_{item.name})", f"px_{item.name}->strides"]
+        as_array = [f"px_data(px_{item.name})", f"px_{item.name}->strides"]
+        passed += [f"px_{item.name}"] if isinstance(item, ScalarItem) else as_array
     passed += [f"px_data(px_{item.name})" for item in interface.results]
     if interface.space == "workspace":
         passed += ["0" if query else "px_data(px_space)", "&bytes"]
