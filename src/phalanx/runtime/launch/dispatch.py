@@ -11,7 +11,7 @@ from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key, put_back, to_host
-from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.overlaps import watched_by
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
@@ -113,6 +113,10 @@ class BoundLaunch:
     def launch(self, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         """The whole way: types, specialisation, simulator or GPU."""
         if is_outlined():
+            return
+        taker = launch_taker()
+        if taker is not None:
+            taker(self, args, given)
             return
         kernel = self.kernel
         with debugging(kernel):
