@@ -239,6 +239,10 @@ class Group:
         o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)
         return o, self.operand(powers), top, sums
 
+    def may_be_empty(self, tile):
+        """Whether a row may have no key in the first block that it comes to: not where all rows see all keys."""
+        return not self.SURE or tile.reach.left is not None or tile.reach.right is not None
+
     def extent(self, tile):
         """Blocks of the tile, those before the first one of this group's queries, and where blocks need no mask."""
         b = self.buffers
@@ -257,6 +261,7 @@ class Group:
         place = slot if b.places.shape[0] == b.q.shape[0] else self.place
         self.place = b.next(self.place)
         tile.read(place)
+        px.sync()  # all have read it: what they give back from here on waits for nobody
         return place, slot
 
     def attends(self, tile):
@@ -302,7 +307,7 @@ class Group:
             b.turns[(self.c + 1) % b.GROUPS].arrive()
         self.pass_on(b.values, skipped)
         s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
+        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, self.may_be_empty(tile), self.SHIFT)
         state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
         while True:
             if tile.reach.right is not None:
@@ -327,7 +332,7 @@ class Group:
             px.wgmma_wait(1)
             b.keys.release()
             s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
+            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, self.may_be_empty(tile), self.SHIFT)
             px.wgmma_wait(0)
             b.values.release()
             self.pass_on(b.values, skipped)
@@ -354,14 +359,12 @@ class Group:
         if not self.SURE:  # rows without keys: 0, whatever their values are
             result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)
         self.send(result.to(O.dtype), top, total, out, tile, row)
-        if not self.OWN_OUT:
-            px.fence.async_proxy()  # the next Q comes to where the result was stored
-            b.queries.release()
 
     def send(self, result, top, total, out, tile, row):
         """Stores the rows of a whole tile: through shared memory, so that threads have 16 bytes of a row each.
 
-        Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0.
+        Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0. Q's
+        place is free when the rows are in registers again; a fence behind stores to global memory would wait for these.
         """
         b, O, LSE = self.buffers, self.O, self.LSE
         batch, head, at = tile.batch, tile.head, tile.first_query + row
@@ -380,8 +383,14 @@ class Group:
         step = width & -width  # threads share a power of two of columns best
         for left in px.static_range(0, b.WIDE, width):
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
+            pieces: Any = ()
             for column in px.static_range(0, width, step):
-                piece, to = px.load(out[:, column : column + step]), left + column
+                pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005
+            if not self.OWN_OUT:
+                px.fence.async_proxy()  # the next Q comes to where the result was stored
+                b.queries.release()
+            for column in px.static_range(0, width, step):
+                piece, to = pieces[column // step], left + column
                 if self.VARLEN:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:

@@ -10,17 +10,14 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import Results, Softmax, attend, queries_of
-from phalanx.kernels.attention.latent_ring import (
-    CONSUMER_REGISTERS,
-    PRODUCER_REGISTERS,
-    score_and_sum,
-    sum_rest,
-)
+from phalanx.kernels.attention.latent_ring import score_and_sum, sum_rest
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 SMALLEST_BOX = 16
 """Tokens of an entry of a list from which on each is copied as a box, not row by row."""
+GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 104, 224, 176
+"""Of the roles of `sparse_latent`: who gathers holds the rows of two blocks, who only sums has neither scores nor powers."""
 
 
 @px.struct
@@ -186,11 +183,11 @@ def sparse_latent(
     near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
     out = px.shared((BM, DV), O.dtype, reuse=q)
 
-    with px.warps(8, 4, regs=PRODUCER_REGISTERS):
+    with px.warps(8, 4, regs=GATHER_REGISTERS):
         parts = ((k[:, :, 0:HERE], 0, near), (k[:, :, HERE:D], HERE, far))
         source.fill_all(K, mine.first, mine.end, parts, there, PAIR)
 
-    with px.warps(0, 4, regs=CONSUMER_REGISTERS):
+    with px.warps(0, 4, regs=SCORE_REGISTERS):
         rows.load(Q, q)
         sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
         px.store(masses, total)
@@ -198,7 +195,7 @@ def sparse_latent(
         results.store(0, sums, total, out)
         results.store_logs(0, top, total)
 
-    with px.warps(4, 4, regs=CONSUMER_REGISTERS):
+    with px.warps(4, 4, regs=SUM_REGISTERS):
         sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
         done.wait(0)
         results.store(HERE, sums, px.load(masses), out)
