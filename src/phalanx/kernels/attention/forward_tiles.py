@@ -239,10 +239,6 @@ class Group:
         o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)
         return o, self.operand(powers), top, sums
 
-    def may_be_empty(self, tile):
-        """Whether a row may have no key in the first block that it comes to: not where all rows see all keys."""
-        return not self.SURE or tile.reach.left is not None or tile.reach.right is not None
-
     def extent(self, tile):
         """Blocks of the tile, those before the first one of this group's queries, and where blocks need no mask."""
         b = self.buffers
@@ -307,7 +303,7 @@ class Group:
             b.turns[(self.c + 1) % b.GROUPS].arrive()
         self.pass_on(b.values, skipped)
         s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, self.may_be_empty(tile), self.SHIFT)
+        powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
         state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums
         while True:
             if tile.reach.right is not None:
@@ -332,7 +328,7 @@ class Group:
             px.wgmma_wait(1)
             b.keys.release()
             s = self.finished(s, tile, (high - 1) * b.KEYS, True)
-            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, self.may_be_empty(tile), self.SHIFT)
+            powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
             px.wgmma_wait(0)
             b.values.release()
             self.pass_on(b.values, skipped)

@@ -73,17 +73,18 @@ class Source:
     def ahead(self, block, PAIR):
         """What is to be known of a block before its copies can start, read while those of the block before it wait.
 
-        The tokens of its places; the entries that come as boxes; with PAIR, the tokens that this CTA gathers.
+        The tokens of its places; then, if it is something else, what this CTA copies: the entries that come as boxes, or
+        with PAIR the tokens of its half.
         """
-        tokens = self.tokens_of(block, 0, self.BN)
-        mine: Any = tokens
+        known: Any = (self.tokens_of(block, 0, self.BN),)
         if self.BLOCK >= SMALLEST_BOX:
-            mine = ()
+            boxes: Any = ()
             for place in px.static_range(0, self.BN, min(self.BLOCK, self.BN)):
-                mine = mine + (self.index_at((block * self.BN + place) // self.BLOCK),)  # noqa: RUF005
+                boxes = boxes + (self.index_at((block * self.BN + place) // self.BLOCK),)  # noqa: RUF005
+            known = known + (boxes,)  # noqa: RUF005
         elif PAIR:
-            mine = self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2)
-        return tokens, mine
+            known = known + (self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2),)  # noqa: RUF005
+        return known
 
     def fill(self, X, block, known, ring, left, pipe, there, PAIR):
         """Fills the next stage of a ring with the rows, or boxes, of a block, columns from `left` on.
@@ -92,7 +93,7 @@ class Source:
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
-        tokens, mine = known
+        tokens, mine = known[0], known[-1]
         stage = pipe.acquire()
         bar, size = pipe.full[stage], ring.shape[2]
         if there is not None:
