@@ -4,10 +4,11 @@
 
 Calls are drawn from the seed: lengths of 1 to 4,000 that are no multiples of anything, heads of all sizes that share keys,
 masks, caps, biases, packed sequences, amplitudes of 1 to 8, rows with nothing to attend to, numbers that are none; forward,
-backward, 8-bit floats, caches and lists. Errors are relative, by norms. Where cuDNN (through torch) can do the same, ours is
-at most 1.3 times its error; where it can't, at most that of results rounded twice; of 8-bit floats, 1.3 times that of float64
-whose powers are rounded as ours are. Every call is made twice, and must give the same bits (gradients: with `deterministic`).
-Processes share the card, since most of the time is the compiler's; calls that do not begin before `--limit` are not made.
+backward, 8-bit floats, caches and lists. Errors are relative, by norms. Where cuDNN (through torch) can do the same, ours
+is at most 1.3 times its error; where it can't, at most that of results rounded twice; of 8-bit floats, 1.3 times that of
+float64 whose powers are rounded as ours are. Every call is made twice, and must give the same bits (gradients: with
+`deterministic`). Processes share the card, since most of the time is the compiler's; calls that do not begin before
+`--limit` are not made.
 """
 
 from __future__ import annotations
@@ -66,9 +67,10 @@ def reachable(queries: int, keys: int, causal: bool, window: tuple[int, int] | N
 
 
 def powers(
-    q: Any, k: Any, causal: bool = False, window: tuple[int, int] | None = None, softcap: float | None = None, bias: Any = None
-) -> tuple[Any, Any]:
-    """e^(score - the row's largest) of (batch, heads, queries, keys) in float64, 0 where there is no attention; the largest."""
+    q: Any, k: Any, causal: bool = False, window: tuple[int, int] | None = None, softcap: float | None = None,
+    bias: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """e^(score - the row's largest) in float64, (batch, heads, queries, keys), 0 without attention; the largest scores."""
     k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
     s = q.double() @ k.double().transpose(-1, -2) * q.shape[-1] ** -0.5
     if softcap:
@@ -187,7 +189,8 @@ def narrow_case(rng: random.Random) -> Found:
     q, k, v = q.float(), k.float(), v.double()
     want, logs = exact(q, k, v, causal=causal)
     p, _ = powers(q, k, causal=causal)
-    rounded = (p * 2**SHIFT).to(torch.float32).to(eight).double() @ v / (p * 2**SHIFT).sum(-1, keepdim=True).clamp(min=1e-300)
+    p = p * 2**SHIFT
+    rounded = p.float().to(eight).double() @ v / p.sum(-1, keepdim=True).clamp(min=1e-300)
     seen = logs > -float("inf")
     found = judged(error(got[seen], want[seen]), error(rounded[seen], want[seen]), 0.0)
     found["ok"] = found["ok"] and same and bool((got[~seen] == 0).all())
@@ -262,7 +265,8 @@ def backward_case(rng: random.Random) -> Found:
             ours_worst = max(ours_worst, ours)
             if theirs is not None:
                 worst = max(worst, ours / error(theirs[number], want[number]))
-            ok = ok and bool(torch.isfinite(part).all()) and (theirs is not None or min(queries, keys) < ENOUGH or ours < 0.02)
+            small = theirs is not None or min(queries, keys) < ENOUGH or ours < 0.02
+            ok = ok and small and bool(torch.isfinite(part).all())
     again = attention_backward(do, q, k, v, o, lse, deterministic=True, **options)
     same = all(torch.equal(a, b) for a, b in zip(got, again))
     found: Found = {"ok": ok and same and worst <= BESIDE, "error": ours_worst, "same": same}
@@ -299,7 +303,8 @@ def decode_case(rng: random.Random) -> Found:
         for result in (got, by_pages):
             worst = max(worst, error(result[number : number + 1].transpose(1, 2), want))
     found = judged(worst, None, 2 * ROUNDED[torch.bfloat16])
-    return {**found, "ok": found["ok"] and same, "same": same, "what": f"caches {dim} {lengths} heads {kv} x {group} x {tokens}"}
+    what = f"caches {dim} {lengths} heads {kv} x {group} x {tokens}"
+    return {**found, "ok": found["ok"] and same, "same": same, "what": what}
 
 
 def sparse_case(rng: random.Random) -> Found:

@@ -26,8 +26,8 @@ import numpy as np
 
 BF16, F8 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 MASKS: dict[str, dict[str, Any]] = {
-    "full": {}, "causal": {"causal": True}, "window": {"window": (500, 100)}, "packed": {}, "packed, causal": {"causal": True},
-    "cap": {"softcap": 30.0}, "slopes, causal": {"causal": True}, "bias": {},
+    "full": {}, "causal": {"causal": True}, "window": {"window": (500, 100)}, "packed": {},
+    "packed, causal": {"causal": True}, "cap": {"softcap": 30.0}, "slopes, causal": {"causal": True}, "bias": {},
 }  # fmt: skip
 LONG = 4096
 

@@ -2,7 +2,7 @@
 
     python benchmarks/attention_ladder.py --out attention_ladder.json
 
-Heads of 128, 64 of them with 4,096 queries and keys each, full and causal, bf16, random normal inputs; medians of the rounds.
+Heads of 128, 64 of them with 4,096 queries and keys each, full and causal, bf16, random normal inputs; medians of rounds.
 Results are compared with cuDNN's before anything is timed.
 """
 

@@ -16,7 +16,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 
 SMALLEST_BOX = 16
 """Tokens of an entry of a list from which on each is copied as a box, not row by row."""
-GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 104, 224, 176
+GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 88, 224, 192
 """Of the roles of `sparse_latent`: who gathers holds the rows of two blocks, who only sums has neither scores nor powers."""
 
 
@@ -60,8 +60,12 @@ class Source:
 
     def tokens_of(self, block, first, count):
         """The tokens at `count` places of a block from `first` on, -1 where the list has none."""
-        place = block * self.BN + first + px.arange(count)
-        entry = place // self.BLOCK if self.BLOCK > 1 else place
+        place = first + px.arange(count)
+        if self.BLOCK > self.BN:
+            place = block * self.BN + place
+            entry = place // self.BLOCK
+        else:  # entries of a block as a number and something small: neighbours are seen to have the same
+            entry = block * (self.BN // self.BLOCK) + (place // self.BLOCK if self.BLOCK > 1 else place)
         index = self.index_at(entry)
         token = index * self.BLOCK + place % self.BLOCK if self.BLOCK > 1 else index
         return px.where((index >= 0) & (token < self.tokens), token, -1)
