@@ -97,7 +97,8 @@ def drawn(seed: int, count: int) -> list[Case]:
     for _ in range(count):
         dim = rng.choice((64, 64, 96, 128, 128, 128, 192, 256))
         heads = max(4, 2048 // dim)
-        kv_heads = heads // rng.choice((1, 1, 2, 4, heads))
+        group = rng.choice((1, 1, 2, 4, heads))
+        kv_heads = heads // group if heads % group == 0 else heads
         queries = rng.randrange(300, 9000)
         batch = max(1, 16384 // queries)
         causal = rng.random() < 0.5
@@ -109,7 +110,7 @@ def drawn(seed: int, count: int) -> list[Case]:
         elif kind < 0.3:
             lengths = tuple(rng.randrange(50, 4000) for _ in range(rng.randrange(2, 9)))
             batch, queries, keys = 1, sum(lengths), sum(lengths)
-        cases.append(Case(batch, heads, max(1, kv_heads), queries, keys, dim, causal, window, lengths))
+        cases.append(Case(batch, heads, kv_heads, queries, keys, dim, causal, window, lengths))
     return cases
 
 
