@@ -16,7 +16,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 
 SMALLEST_BOX = 16
 """Tokens of an entry of a list from which on each is copied as a box, not row by row."""
-GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 88, 224, 192
+GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 96, 224, 184
 """Of the roles of `sparse_latent`: who gathers holds the rows of two blocks, who only sums has neither scores nor powers."""
 
 
