@@ -29,8 +29,8 @@ SIMPLE = ROOT / "examples" / "simple"
 NAME = "simple"
 ATTENTIONS = ((64, 4096, 128), (16, 16384, 128), (128, 2048, 128), (32, 8192, 128), (128, 4096, 64))
 """Heads (of all sequences), length, dim: the rows without a mask of `benchmarks/attention.py`."""
-TILES = ((192, 80), (128, 128))
-"""Queries and keys of the short attention's tiles: the fastest is taken, as of the peers' settings."""
+TILES = {128: ((192, 80), (128, 128)), 64: ((192, 128), (192, 80))}
+"""Queries and keys of the short attention's tiles, by the size of heads: the fastest is taken, as of the peers' settings."""
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 Run = Callable[[], Any]
 
@@ -210,7 +210,7 @@ def compile_ours(options: argparse.Namespace) -> None:
     if options.only != "matmul":
         dims = sorted({dim for _, _, dim in ATTENTIONS})
         kernel = example("attention").attention
-        wanted += [(kernel[1, 1], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES]
+        wanted += [(kernel[1, 1], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES[d]]
 
     def build(job: tuple[Any, int, dict[str, int]]) -> None:
         bound, rank, constants = job
@@ -262,7 +262,7 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
         torch.cuda.synchronize()
         return lambda: bound(q, k, v, o, **constants)
 
-    tile, short = fastest(TILES, bind, TorchDevice().milliseconds)
+    tile, short = fastest(TILES[dim], bind, TorchDevice().milliseconds)
     print(f"attention {heads} x {length} x {dim}: {NAME} with tiles of {tile[0]} queries and {tile[1]} keys", flush=True)
     contenders: dict[str, Run] = {
         NAME: lambda: (short(), o)[1], "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0],
