@@ -48,10 +48,11 @@ class Rotated:
         if self.chosen:
             second = self._whole_steps(inner, second)
         inner.ops.append(dataclasses.replace(loop, start=second, pipelined=None, body=Block(tuple(self._step({})))))
+        inner.ops += self.consumer.give_back(loop)  # the last product reads values alone
         self._last_product(inner)
         if ran is None:
             return inner.ops
-        return [*code.ops, If(ran, Block(tuple(inner.ops)), Block(), loc=loop.loc)]
+        return [*code.ops, If(ran, Block(tuple(inner.ops)), Block(tuple(self.consumer.give_back(loop))), loc=loop.loc)]
 
     def _first_step(self, code: LoopCode) -> None:
         """The first step without its second product."""
