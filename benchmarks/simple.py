@@ -210,7 +210,7 @@ def compile_ours(options: argparse.Namespace) -> None:
     if options.only != "matmul":
         dims = sorted({dim for _, _, dim in ATTENTIONS})
         kernel = example("attention").attention
-        wanted += [(kernel[1, 1], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES[d]]
+        wanted += [(kernel[px.auto], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES[d]]
 
     def build(job: tuple[Any, int, dict[str, int]]) -> None:
         bound, rank, constants = job
@@ -256,7 +256,7 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
     o, kernel = torch.empty_like(q), example("attention").attention
 
     def bind(tile: tuple[int, int]) -> Run:
-        bound, constants = kernel[px.cdiv(length, tile[0]), heads], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
+        bound, constants = kernel[px.auto], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
         with bounded_waits():
             bound(q, k, v, o, **constants)
         torch.cuda.synchronize()

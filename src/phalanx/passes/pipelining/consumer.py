@@ -56,7 +56,7 @@ class Consumer:
         """Accumulators in flight, by what they will be after the wait."""
         self.first_read: dict[Op, list[Ring]] = {}
         self.last_read: dict[Op, list[Ring]] = {}
-        """Tiles that stay over loops, by the instructions before which they are waited for and behind which they come back."""
+        """Tiles that stay over loops, by the instructions that they are waited for before, and come back behind."""
         for ring in self.kept.rings.values():
             (item,) = ring.loads
             self.staged.add(item.load)

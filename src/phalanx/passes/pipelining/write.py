@@ -123,19 +123,14 @@ class _Writer:
             if loop not in flights and loop not in alone
             and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
-        leaving = self._leaving()
-        for item in leaving:
-            name = fresh_name(f"{item.view.array.name}_out", self.taken)
-            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         groups = self._groups(staged, flights)
         stay = [*kept.rings.values()]
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
         others += sum(BARRIER_BYTES + _rounded(ring.loads[0].nbytes) for ring in stay)
-        try:
-            stages = self._stages(groups, others + sum(item.nbytes for item in leaving))
-        except Error:
-            leaving = []  # results leave as they are written: the rings come first
-            stages = self._stages(groups, others)
+        leaving, stages = self._room(groups, others, WHOLE_BYTES if rotations else MOST_BYTES)
+        for item in leaving:
+            name = fresh_name(f"{item.view.array.name}_out", self.taken)
+            item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         own = [ring for ring in rings if ring.loads[0].loop in alone]
@@ -184,11 +179,27 @@ class _Writer:
                 said = "staged by the copy engine, once for all steps; products read it there"
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {said}", load.loc))
 
-    def _leaving(self) -> list[Leaving]:
+    def _room(
+        self, groups: list[tuple[For, list[Staged]]], others: int, most: int
+    ) -> tuple[list[Leaving], dict[For, int]]:
+        """The stores that leave through shared memory, and the stages of each loop: the rings come first.
+
+        Results leave as a whole, not in parts that wait for each other, where steps are long and two stages suffice them.
+        """
+        problem: Error | None = None
+        for leaving in (*(self._leaving(size) for size in dict.fromkeys((most, MOST_BYTES))), []):
+            try:
+                return leaving, self._stages(groups, others + sum(item.nbytes for item in leaving))
+            except Error as found:
+                problem = found
+        assert problem is not None
+        raise problem
+
+    def _leaving(self, most: int) -> list[Leaving]:
         """The stores that leave through shared memory."""
         whole = self.arch.has((Feature.TCGEN05,))
         found = find_leaving(
-            self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else MOST_BYTES
+            self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else most
         )
         found = [item for item in found if not whole or item.parts == 1]
         return [item for item in found if item.op.loc not in self.refusals.stores]
