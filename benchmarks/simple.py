@@ -2,6 +2,7 @@
 
     python benchmarks/simple.py                              six products and five attentions, in bursts and steady
     python benchmarks/simple.py --only matmul --peers cublas triton --modes burst
+    python benchmarks/simple.py --rounds 2 --settings 3 --seconds 120        bursts of all first; nothing begins after 120 s
 
 Products: C = A @ B.T as `benchmarks/gemm.py` measures it; Triton is its persistent TMA matmul, TileLang `T.Pipelined`, each
 with the fastest of its settings for a shape. Attention: no mask; 4 L^2 D operations a head; Triton and TileLang run the
@@ -15,9 +16,11 @@ import argparse
 import importlib.util
 import inspect
 import io
+import math
 import os
 import statistics
 import sys
+import time
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
@@ -93,37 +96,38 @@ class Simple:
         return run
 
 
-def products(options: argparse.Namespace) -> dict[str, Any]:
+class Products:
     """The GEMM benchmark with the short kernel, and its ratios to the library's."""
-    from phalanx.tools.bench.device import TorchDevice
-    from phalanx.tools.bench.gemm import GemmBench, Options, table
-    from phalanx.tools.bench.peers import triton_matmul
-    from phalanx.tools.bench.results import save
-    from phalanx.tools.bench.shapes import LARGE
 
-    if options.settings:
-        triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
-    shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
-    rounds = (options.rounds,) * 3
-    given = Options(shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
-    bench = GemmBench(given, TorchDevice())
+    title = "products"
 
-    def say(line: str) -> None:  # a run that is cut short leaves what it has
-        print(line, flush=True)
-        save(options.json, {"matmul": {"errors": bench.errors, "notes": bench.notes, "rows": bench.rows}})
+    def __init__(self, options: argparse.Namespace) -> None:
+        from phalanx.tools.bench.device import TorchDevice
+        from phalanx.tools.bench.gemm import GemmBench, Options
+        from phalanx.tools.bench.peers import triton_matmul
+        from phalanx.tools.bench.shapes import LARGE
 
-    bench.say = say
-    if "tilelang" in options.peers:
-        compile_tilelang(shapes, options.settings)
-    results = bench.run()
-    for mode in options.modes:
-        print("\n".join(table(results["rows"], mode)), flush=True)
-        told(f"products, {mode}", ratios(results["rows"], mode))
-    lines = {NAME: lines_of(example("matmul").matmul.fn)}
-    with_peer("triton", options.peers, lambda: lines.update(triton=triton_matmul_lines()))
-    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=tilelang_matmul_lines()))
-    print("lines:", lines, flush=True)
-    return {**results, "lines": lines}
+        if options.settings:
+            triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
+        self.shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
+        rounds = (options.rounds,) * 3
+        given = Options(self.shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
+        self.bench = GemmBench(given, TorchDevice())
+        if "tilelang" in options.peers:
+            compile_tilelang(self.shapes, options.settings)
+        self.bench.begin()
+        self.lines = {NAME: lines_of(example("matmul").matmul.fn)}
+        with_peer("triton", options.peers, lambda: self.lines.update(triton=triton_matmul_lines()))
+        with_peer("tilelang", options.peers, lambda: self.lines.update(tilelang=tilelang_matmul_lines()))
+
+    def measure(self, mode: str, shape: Any) -> None:
+        """All contenders on one shape."""
+        self.bench.measure(mode, shape)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found so far."""
+        return {**self.bench.results, "lines": self.lines}
 
 
 def compile_tilelang(shapes: Any, count: int) -> None:
@@ -222,27 +226,53 @@ def compile_ours(options: argparse.Namespace) -> None:
         list(pool.map(build, wanted))
 
 
-def attentions(options: argparse.Namespace, others: dict[str, Any]) -> dict[str, Any]:
-    """The short attention beside the library's, Triton's and TileLang's; `others` is what was measured before."""
-    from phalanx.tools.bench.results import save
+class Attentions:
+    """The short attention beside the library's, Triton's and TileLang's."""
 
-    shapes = ATTENTIONS if options.rows is None else [ATTENTIONS[n - 1] for n in options.rows if n <= len(ATTENTIONS)]
-    made = with_peer("tilelang", options.peers, lambda: tilelang_attention(shapes, options.settings))
-    rows: list[dict[str, Any]] = []
-    for shape in shapes:
-        rows += one_attention(shape, made, options)
-        save(options.json, {**others, "attention": {"rows": rows}})
-    for mode in options.modes:
-        told(f"attention, {mode}", ratios(rows, mode))
-    lines = {NAME: lines_of(example("attention").attention.fn)}
-    with_peer("triton", options.peers, lambda: lines.update(triton=lines_of(__import__("simple_triton").attention.fn)))
-    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=lines_of(__import__("simple_tilelang").program)))
-    print("lines:", lines, flush=True)
-    return {"rows": rows, "lines": lines}
+    title = "attention"
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        chosen = range(1, len(ATTENTIONS) + 1) if options.rows is None else options.rows
+        self.shapes = [ATTENTIONS[n - 1] for n in chosen if n <= len(ATTENTIONS)]
+        self.made = with_peer("tilelang", options.peers, lambda: tilelang_attention(self.shapes, options.settings))
+        self.rows: list[dict[str, Any]] = []
+        self.ready: dict[Any, tuple[dict[str, Run], dict[str, float]]] = {}
+        self.lines = {NAME: lines_of(example("attention").attention.fn)}
+        triton, tilelang = "simple_triton", "simple_tilelang"
+        with_peer("triton", options.peers, lambda: self.lines.update(triton=lines_of(__import__(triton).attention.fn)))
+        with_peer("tilelang", options.peers, lambda: self.lines.update(tilelang=lines_of(__import__(tilelang).program)))
+
+    def measure(self, mode: str, shape: tuple[int, int, int]) -> None:
+        """All contenders on one shape, printed as they come."""
+        from phalanx.runtime.device.timing import MODES, take_turns
+        from phalanx.tools.bench.device import TorchDevice
+
+        if shape not in self.ready:
+            self.ready[shape] = prepared(shape, self.made, self.options)
+        contenders, errors = self.ready[shape]
+        heads, length, dim = shape
+        flops, rows = 4.0 * heads * length * length * dim, []
+        for name, took in take_turns(
+            contenders, TorchDevice().milliseconds, MODES[mode], rounds=self.options.rounds
+        ).items():
+            ms = statistics.median(took)
+            rows.append({"mode": mode, "shape": list(shape), "contender": name, "ms": took, "tflops": flops / ms / 1e9,
+                         "error": errors[name]})  # fmt: skip
+        shown = ", ".join(f"{row['contender']} {row['tflops']:.0f}" for row in rows)
+        print(f"attention {heads} x {length} x {dim}, {mode}: {shown} TFLOP/s", flush=True)
+        self.rows += rows
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found so far."""
+        return {"rows": self.rows, "lines": self.lines}
 
 
-def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All contenders on one shape; those that are wrong are left out."""
+def prepared(
+    shape: tuple[int, int, int], made: Any, options: argparse.Namespace
+) -> tuple[dict[str, Run], dict[str, float]]:
+    """All contenders on one shape, each with its fastest setting, and their errors; those that are wrong are left out."""
     import torch
 
     import phalanx as px
@@ -275,27 +305,7 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
         if not error < 0.01:
             print(f"{heads} x {length} x {dim}: {name} has the error {error:.4f}: not timed", flush=True)
             del contenders[name]
-    return timed(contenders, shape, errors, options) if contenders else []
-
-
-def timed(
-    contenders: dict[str, Run], shape: tuple[int, int, int], errors: dict[str, float], options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """The times of one shape in each regime, printed as they come."""
-    from phalanx.runtime.device.timing import MODES, take_turns
-    from phalanx.tools.bench.device import TorchDevice
-
-    heads, length, dim = shape
-    flops, rows = 4.0 * heads * length * length * dim, []
-    for mode in options.modes:
-        taken = take_turns(contenders, TorchDevice().milliseconds, MODES[mode], rounds=options.rounds)
-        for name, took in taken.items():
-            ms = statistics.median(took)
-            rows.append({"mode": mode, "shape": list(shape), "contender": name, "ms": took, "tflops": flops / ms / 1e9,
-                         "error": errors[name]})  # fmt: skip
-        shown = ", ".join(f"{row['contender']} {row['tflops']:.0f}" for row in rows if row["mode"] == mode)
-        print(f"attention {heads} x {length} x {dim}, {mode}: {shown} TFLOP/s", flush=True)
-    return rows
+    return contenders, errors
 
 
 def error_of(got: Any, q: Any, k: Any, v: Any) -> float:
@@ -355,15 +365,24 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=["cublas", "triton", "tilelang"])
     folder = os.environ.get("OUT")
     parser.add_argument("--json", type=Path, default=None if folder is None else Path(folder, "simple.json"))
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no shape begins after so many")
     options = parser.parse_args()
-    results = {}
+    end = time.monotonic() + options.seconds
     compile_ours(options)
+    parts: list[Products | Attentions] = []
     if options.only != "attention":
-        results["matmul"] = products(options)
-        save(options.json, results)
+        parts.append(Products(options))
     if options.only != "matmul":
-        results["attention"] = attentions(options, results)
-    save(options.json, results)
+        parts.append(Attentions(options))
+    for mode in options.modes:
+        for part in parts:
+            for shape in part.shapes:
+                if time.monotonic() < end:
+                    part.measure(mode, shape)
+                    save(options.json, {each.title: each.results for each in parts})
+            told(f"{part.title}, {mode}", ratios(part.results["rows"], mode))
+    for part in parts:
+        print(f"lines, {part.title}:", part.results["lines"], flush=True)
 
 
 if __name__ == "__main__":

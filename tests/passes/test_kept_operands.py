@@ -1,4 +1,4 @@
-"""Tiles that products of a whole loop read: who fetches them, when they come back, and that nobody can tell from the results."""
+"""Tiles that products of a whole loop read: who fetches them, when they come back, and that results are the same."""
 
 from __future__ import annotations
 

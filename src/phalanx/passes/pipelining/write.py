@@ -59,6 +59,8 @@ class Written:
     function: Function
     stages: int
     """0 where users gave all of them."""
+    each: int
+    """Bytes that all rings together take for each of these stages."""
     choices: Choices
     staged: bool = True
     """Whether anything runs ahead."""
@@ -168,7 +170,11 @@ class _Writer:
             frozenset(item.op.loc for item in leaving),
             frozenset(flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}),
         )
-        return Written(made, max(chosen, default=0), choices)
+        each = sum(
+            ring.nbytes for ring in rings
+            if ring.loads[0].loop.pipelined is not None and ring.loads[0].loop.pipelined.stages is None
+        )
+        return Written(made, max(chosen, default=0), each, choices)
 
     def _fetch_kept(self, kept: Kept, apart: set[For], slice_: Slice) -> None:
         """Tiles that stay over loops come by the copy engine, where it takes them and the producer can know their place."""
@@ -243,7 +249,7 @@ class _Writer:
         """The kernel as it is written, with a word on why."""
         plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
         plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
-        return Written(plain, 0, Choices(), staged=False)
+        return Written(plain, 0, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:
         """What of a kernel keeps a producer out, if anything does."""
