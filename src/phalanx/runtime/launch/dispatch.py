@@ -13,7 +13,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import call_key, put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
-from phalanx.runtime.launch.overlaps import watched_by
+from phalanx.runtime.launch.overlaps import has_empty, watched_by
 from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -131,7 +131,7 @@ class BoundLaunch:
             specialisation = specialise(kernel, arguments, constants)
             watched = watched_by(specialisation, arguments) if pipelined else None
             overlap = watched is not None and watched.overlap(args)
-            if not pipelined or overlap:
+            if not pipelined or overlap or has_empty(arguments):
                 specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
