@@ -18,7 +18,8 @@ from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax
 CONFIGS = {
     "all in the ring": StreamConfig(2, 2, 1, 6, 4),
     "read again": StreamConfig(2, 2, 1, 4, 1),
-    "two rows at once": StreamConfig(1, 2, 2, 7, 2, group=2),
+    "weights in registers": StreamConfig(1, 2, 2, 7, 6, parts=6),
+    "some of them": StreamConfig(2, 2, 1, 6, 5, parts=2),
     "one CTA": StreamConfig(1, 2, 1, 3, 0, streamed=True, once=False),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
 }
@@ -40,7 +41,7 @@ def test_checked_clean(name: str) -> None:
     flat, y, grid = x.reshape(-1), np.zeros(x.size, np.float32), 2 * config.cluster
     for kernel, args, more in (
         (softmax_stream, [flat, y, columns, 3], {}),
-        (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
+        (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True, "PERIOD": 4}),
         (cross_entropy_stream, [flat, np.arange(3), np.zeros(3, np.float32), -100, columns, 3], {}),
     ):
         px.check(kernel[grid], *args, **config.constants(), **more).raise_if_found()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import phalanx as px
@@ -304,8 +305,8 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        even = columns * rows.dtype.itemsize % VECTOR_BYTES == 0
-        launch_stream(norm_stream, config, args, {"CENTERED": centered, "EVEN": even}, count)
+        vector = VECTOR_BYTES // rows.dtype.itemsize
+        launch_stream(norm_stream, config, args, {"CENTERED": centered, "PERIOD": vector // gcd(columns, vector)}, count)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

@@ -31,7 +31,8 @@ class StreamConfig:
     """How rows pass through a cluster.
 
     - `warps` of a CTA compute, with `step` vectors of 16 bytes of each chunk in each thread; one more fills the ring.
-    - `stages` chunks are in the ring, `kept` of them for each of the `group` rows that a cluster takes at once.
+    - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
+    - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
 
@@ -40,7 +41,7 @@ class StreamConfig:
     step: int
     stages: int
     kept: int
-    group: int = 1
+    parts: int = 0
     per_sm: int = 1
     once: bool = True
     streamed: bool = False
@@ -104,7 +105,7 @@ def launch_stream(
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
     constants = {**config.constants(), **constants}
-    clusters = min(px.cdiv(rows, config.group), clusters_at_once(kernel, config.cluster, args, constants))
+    clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
 
@@ -135,6 +136,9 @@ class Stream:
 
     `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
     role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back.
+
+    Rows PERIOD apart begin at the same place of a vector. They are a class, and a cluster takes the rows of one class
+    after those of another, so that what it keeps for all rows of a class, weights, is seldom made again.
     """
 
     X: Any
@@ -150,67 +154,109 @@ class Stream:
     clusters: Any
     VEC: int
     SPAN: int
-    GROUP: int
+    PERIOD: int
     STREAMED: bool
 
-    def groups(self):
-        """How many groups of rows there are."""
-        return px.cdiv(self.rows, self.GROUP)
+    def classes(self):
+        """The first class of rows of this cluster, and the one behind its last."""
+        if self.PERIOD == 1:
+            ends = 0, 1
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.PERIOD)
+            ends = begin // each, px.minimum(px.cdiv(end, each), self.PERIOD)
+        return ends
 
-    def ends(self, row):
-        """Where a row begins and ends; one past the last has no elements."""
-        begin = px.where(row < self.rows, row * self.columns, 0)
-        return begin, px.where(row < self.rows, begin + self.columns, 0)
+    def share(self):
+        """Which part of all rows, class by class, is this cluster's: as many as another's, or one more."""
+        all_rows = px.cdiv(self.rows, self.PERIOD) * self.PERIOD
+        each, more = all_rows // self.clusters, all_rows % self.clusters
+        begin = px.cluster.id() * each + px.minimum(px.cluster.id(), more)
+        return begin, begin + each + px.where(px.cluster.id() < more, 1, 0)
+
+    def rows_of(self, which):
+        """The first row of this cluster in a class, where they end, and how far they are apart."""
+        if self.PERIOD == 1:
+            found = px.cluster.id(), self.rows, self.clusters
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.PERIOD)
+            first = px.maximum(begin - which * each, 0)
+            last = px.minimum(end - which * each, each)
+            found = which + first * self.PERIOD, px.minimum(which + last * self.PERIOD, self.rows), self.PERIOD
+        return found
 
     def place(self, begin, chunk):
         """Where a chunk of this CTA begins, of the row that begins at `begin`."""
         return begin // self.VEC * self.VEC + (chunk * px.cluster.size() + px.cluster.rank()) * self.SPAN
 
-    def fetch(self, group, chunk, LAST):
-        """Starts the copies of a chunk of all rows of a group, as stages become free."""
-        for g in px.static_range(self.GROUP):
-            begin, end = self.ends(group * self.GROUP + g)
-            at = self.place(begin, chunk)
-            at = px.where(at < end, at, 0)  # a chunk behind the row's end: nobody looks at what it brings
-            self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
-            stage = self.freed.stage
-            with self.full[stage].transaction():
-                hint = "evict_first" if self.STREAMED and LAST else None
-                px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
-            self.freed.advance()
+    def fetch(self, row, chunk, LAST):
+        """Starts the copy of a chunk of a row, as soon as a stage is free."""
+        begin = row * self.columns
+        at = self.place(begin, chunk)
+        at = px.where(at < begin + self.columns, at, 0)  # a chunk behind the row's end: nobody looks at what it brings
+        self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
+        stage = self.freed.stage
+        with self.full[stage].transaction():
+            hint = "evict_first" if self.STREAMED and LAST else None
+            px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
+        self.freed.advance()
 
     def fetch_all(self, AGAIN):
         """The role that fills the ring: each row's chunks, and AGAIN those that the ring did not keep."""
-        for group in range(px.cluster.id(), self.groups(), self.clusters):
-            for chunk in range(self.own - self.held):
-                self.fetch(group, chunk, not AGAIN)
-            for chunk in range(self.own - self.held, self.own):
-                self.fetch(group, chunk, True)
-            if AGAIN:
+        first, last = self.classes()
+        for which in range(first, last):
+            begin, end, step = self.rows_of(which)
+            for row in range(begin, end, step):
                 for chunk in range(self.own - self.held):
-                    self.fetch(group, chunk, True)
+                    self.fetch(row, chunk, not AGAIN)
+                for chunk in range(self.own - self.held, self.own):
+                    self.fetch(row, chunk, True)
+                if AGAIN:
+                    for chunk in range(self.own - self.held):
+                        self.fetch(row, chunk, True)
 
     def next(self):
         """The next chunk, in its own type."""
-        self.full[self.taken.stage].wait(self.taken.parity)
-        x = px.load(self.ring[self.taken.stage])
+        self.await_next()
+        stage = self.taken.stage
         self.taken.advance()
-        return x
+        return px.load(self.ring[stage])
 
-    def await_group(self):
-        """Waits for the next chunk of each row of a group, which are read again."""
-        for _ in px.static_range(self.GROUP):
-            self.full[self.taken.stage].wait(self.taken.parity)
-            self.taken.advance()
+    def await_next(self):
+        """Waits until the next chunk is here."""
+        self.full[self.taken.stage].wait(self.taken.parity)
 
     def give_back(self):
         """Gives the oldest chunk that was taken back to the role that fills the ring."""
         self.empty[self.freed.stage].arrive()
         self.freed.advance()
 
+    def walk(self, row, known, more, STEP, LANES, GIVE):
+        """What is known of a row after its last chunk: what `more(x, inside, *known)` makes of it, chunk after chunk.
+
+        `x` is a chunk as `by_thread` gives it, `inside` says which of its elements are the row's; None: all of them.
+        GIVE: nobody reads the chunks again, and none is kept.
+        """
+        begin = row * self.columns
+        end = begin + self.columns
+        for chunk in range(self.own):
+            at = self.place(begin, chunk)
+            x = by_thread(self.next(), STEP, LANES)
+            if (at < begin) | (at + self.SPAN > end):
+                known = more(x, inside_row(at, begin, end, self.SPAN, STEP, LANES), *known)
+            else:
+                known = more(x, None, *known)
+            if GIVE:
+                self.give_back()
+            else:
+                if chunk < self.own - self.held:
+                    self.give_back()
+        return known
+
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, GROUP, STREAMED):
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD=1):
     """The `Stream` of a role, with its own places in the ring."""
     size = px.cluster.size()
     most = px.cdiv(columns + VEC - 1, SPAN)  # chunks of a row, wherever it begins
@@ -218,7 +264,7 @@ def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, GROUP, 
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed = px.ring(STAGES), px.ring(STAGES)
-    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, GROUP, STREAMED)
+    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, PERIOD, STREAMED)
 
 
 @px.func
