@@ -159,7 +159,7 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
         config = config or stream_for(rows, READ_ONLY)
         if isinstance(config, StreamConfig):
             args = (run_for_stream(rows), flat, losses, ignore_index, columns, count)
-            launch_stream(cross_entropy_stream, config, args, {}, count)
+            launch_stream(cross_entropy_stream, config, args, {}, count, columns)
         else:
             given, length, config = places(rows, config, reads=True)
             args = (given, flat, losses, None, None, ignore_index, length)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
 from typing import Any
 
 import phalanx as px
@@ -23,7 +22,6 @@ from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_war
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
-    VECTOR_BYTES,
     RowConfig,
     by_warp,
     choose_for,
@@ -305,8 +303,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        vector = VECTOR_BYTES // rows.dtype.itemsize
-        launch_stream(norm_stream, config, args, {"CENTERED": centered, "PERIOD": vector // gcd(columns, vector)}, count)
+        launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

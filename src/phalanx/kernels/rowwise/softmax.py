@@ -170,7 +170,8 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if isinstance(config, RingConfig):
         launch_softmax_ring(rows, y, config, log=log)
     elif isinstance(config, StreamConfig):
-        launch_stream(softmax_stream, config, (run_for_stream(rows), y.reshape(-1), columns, count), {"LOG": log}, count)
+        args = (run_for_stream(rows), y.reshape(-1), columns, count)
+        launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
     else:
         if plain or config is not None:
             given, length, config = places(rows, config, held=held)

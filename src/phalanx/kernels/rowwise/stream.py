@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
+from math import gcd
 from typing import Any
 
 import phalanx as px
@@ -100,11 +101,12 @@ def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
 
 
 def launch_stream(
-    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int
+    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
-    constants = {**config.constants(), **constants}
+    vector = VECTOR_BYTES // args[0].dtype.itemsize
+    constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
@@ -137,8 +139,8 @@ class Stream:
     `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
     role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back.
 
-    Rows PERIOD apart begin at the same place of a vector. They are a class, and a cluster takes the rows of one class
-    after those of another, so that what it keeps for all rows of a class, weights, is seldom made again.
+    Rows CLASSES apart are a class, and a cluster takes the rows of one class after those of another: where they all begin
+    at the same place of a vector, what it keeps for them, weights, is seldom made again.
     """
 
     X: Any
@@ -154,36 +156,36 @@ class Stream:
     clusters: Any
     VEC: int
     SPAN: int
-    PERIOD: int
+    CLASSES: int
     STREAMED: bool
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
-        if self.PERIOD == 1:
+        if self.CLASSES == 1:
             ends = 0, 1
         else:
             begin, end = self.share()
-            each = px.cdiv(self.rows, self.PERIOD)
-            ends = begin // each, px.minimum(px.cdiv(end, each), self.PERIOD)
+            each = px.cdiv(self.rows, self.CLASSES)
+            ends = begin // each, px.minimum(px.cdiv(end, each), self.CLASSES)
         return ends
 
     def share(self):
         """Which part of all rows, class by class, is this cluster's: as many as another's, or one more."""
-        all_rows = px.cdiv(self.rows, self.PERIOD) * self.PERIOD
+        all_rows = px.cdiv(self.rows, self.CLASSES) * self.CLASSES
         each, more = all_rows // self.clusters, all_rows % self.clusters
         begin = px.cluster.id() * each + px.minimum(px.cluster.id(), more)
         return begin, begin + each + px.where(px.cluster.id() < more, 1, 0)
 
     def rows_of(self, which):
         """The first row of this cluster in a class, where they end, and how far they are apart."""
-        if self.PERIOD == 1:
+        if self.CLASSES == 1:
             found = px.cluster.id(), self.rows, self.clusters
         else:
             begin, end = self.share()
-            each = px.cdiv(self.rows, self.PERIOD)
+            each = px.cdiv(self.rows, self.CLASSES)
             first = px.maximum(begin - which * each, 0)
             last = px.minimum(end - which * each, each)
-            found = which + first * self.PERIOD, px.minimum(which + last * self.PERIOD, self.rows), self.PERIOD
+            found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
         return found
 
     def place(self, begin, chunk):
@@ -256,15 +258,15 @@ class Stream:
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD=1):
-    """The `Stream` of a role, with its own places in the ring."""
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES=1):
+    """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
-    most = px.cdiv(columns + VEC - 1, SPAN)  # chunks of a row, wherever it begins
+    most = px.cdiv(columns + (VEC - VEC // PERIOD), SPAN)  # chunks of a row, wherever it begins
     own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed = px.ring(STAGES), px.ring(STAGES)
-    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, PERIOD, STREAMED)
+    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, CLASSES, STREAMED)
 
 
 @px.func

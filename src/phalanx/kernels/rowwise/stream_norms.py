@@ -21,7 +21,7 @@ def merged(count, mean, squares, more, other, apart):
 
 @px.func
 def more_moments(x, inside, count, mean, squares):
-    """What each thread knows of a row, how many elements, their mean and their squared distances from it, with a chunk more."""
+    """What each thread knows of a row (how many elements, their mean, their squared distances from it), with a chunk more."""
     lanes, EACH = x.shape[1], x.shape[0] * x.shape[2]
     if inside is None:
         other = along_thread(px.sum, x) * (1.0 / EACH)
@@ -66,25 +66,25 @@ def squares_of(rows, row, STEP, WARPS):
 
 
 @px.func
-def vector_of(rows, V, which, chunk):
-    """The weights or biases beside a chunk of a row of a class, where there are any, in their own type."""
+def vector_of(rows, V, row, chunk, PERIOD):
+    """The weights or biases beside a chunk of a row, where there are any, in their own type."""
     at = rows.place(0, chunk)
     if V is None:
         tile = None
-    elif rows.PERIOD == 1:
+    elif PERIOD == 1:
         tile = px.load(V[at : at + rows.SPAN])
     else:
-        at = at - which * rows.columns % rows.VEC
+        at = at - row * rows.columns % rows.VEC
         tile = px.load(V[at : at + rows.SPAN], shifted=True)
     return tile
 
 
 @px.func
-def vectors_of(rows, V, which, PARTS):
+def vectors_of(rows, V, row, PARTS, PERIOD):
     """Those beside the first PARTS chunks."""
     tiles: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
-        tiles = (*tiles, vector_of(rows, V, which, part))
+        tiles = (*tiles, vector_of(rows, V, row, part, PERIOD))
     return tiles
 
 
@@ -104,7 +104,7 @@ def store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE):
 
 
 @px.func
-def normalise_row(rows, W, B, w, b, Y, eps, row, which, STEP, WARPS, PARTS, CENTERED, ONCE):
+def normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
     """A row, with the weights `w` and biases `b` beside its first PARTS chunks; those of others are loaded."""
     mean = None
     if CENTERED:
@@ -118,25 +118,25 @@ def normalise_row(rows, W, B, w, b, Y, eps, row, which, STEP, WARPS, PARTS, CENT
             bias = None if B is None else px.keep(b[part])
             store_norm(rows, mine, bias, Y, row, part, mean, scale, ONCE)
     for chunk in range(px.maximum(rows.own - rows.held, PARTS), rows.own):
-        mine, bias = vector_of(rows, W, which, chunk), vector_of(rows, B, which, chunk)
+        mine, bias = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
         store_norm(rows, mine, bias, Y, row, chunk, mean, scale, ONCE)
     if PARTS == 0:
         for chunk in range(rows.own - rows.held):
             rows.await_next()
             rows.taken.advance()
-            mine, bias = vector_of(rows, W, which, chunk), vector_of(rows, B, which, chunk)
+            mine, bias = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
             store_norm(rows, mine, bias, Y, row, chunk, mean, scale, ONCE)
 
 
 @px.func
-def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE):
+def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
     """The role that computes, row after row of one class after another."""
     first, last = rows.classes()
     for which in range(first, last):
-        w, b = vectors_of(rows, W, which, PARTS), vectors_of(rows, B, which, PARTS)
+        w, b = vectors_of(rows, W, which, PARTS, PERIOD), vectors_of(rows, B, which, PARTS, PERIOD)
         begin, end, step = rows.rows_of(which)
         for row in range(begin, end, step):
-            normalise_row(rows, W, B, w, b, Y, eps, row, which, STEP, WARPS, PARTS, CENTERED, ONCE)
+            normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD)
 
 
 @stream_kernel
@@ -151,10 +151,11 @@ def norm_stream(
     """
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
+    CLASSES = PERIOD if PARTS > 0 else 1
     ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD)
-        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
+        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD).fetch_all(True)
+        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES).fetch_all(True)

@@ -72,7 +72,8 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
 
 @stream_kernel
 def softmax_stream(
-    X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, LOG=False
+    X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, LOG=False,
+    PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -80,17 +81,18 @@ def softmax_stream(
     ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD)
         exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED).fetch_all(True)
+        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD).fetch_all(True)
 
 
 @px.func
 def judge(rows, X, T, L, ignore, STEP, WARPS):
     """The role that computes the losses, row after row."""
+    following = px.load(T[px.cluster.id()], fill=ignore)
     for row in range(px.cluster.id(), rows.rows, rows.clusters):
-        label = px.load(T[row])
+        label, following = following, px.load(T[row + rows.clusters], fill=ignore)  # ahead: the next row waits for none
         inside = (label >= 0) & (label < rows.columns)
         at = row * rows.columns + px.where(inside, label, 0).to(px.i32)
         chosen = px.load(X[at]).to(px.f32)  # of a row that is on its way anyway
@@ -102,7 +104,8 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
 
 @stream_kernel
 def cross_entropy_stream(
-    X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False
+    X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
+    PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -110,7 +113,7 @@ def cross_entropy_stream(
     ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED, PERIOD)
         judge(mine, X, T, L, ignore, STEP, WARPS)
     with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED).fetch_all(False)
+        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED, PERIOD).fetch_all(False)
