@@ -19,8 +19,9 @@ CONFIGS = {
     "all in the ring": StreamConfig(2, 2, 1, 6, 4),
     "read again": StreamConfig(2, 2, 1, 4, 1),
     "weights in registers": StreamConfig(1, 2, 2, 7, 6, parts=6),
-    "some of them": StreamConfig(2, 2, 1, 6, 5, parts=2),
+    "some of them": StreamConfig(2, 2, 1, 8, 6, parts=2),
     "one CTA": StreamConfig(1, 2, 1, 3, 0, streamed=True, once=False),
+    "one warp": StreamConfig(1, 1, 3, 9, 8, parts=1),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
 }
 

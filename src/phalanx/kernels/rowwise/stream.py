@@ -23,6 +23,8 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.runtime.device.arrays import describe
 
+BATCH = 4
+"""Chunks that are given back together."""
 SOFTMAX, NORM, READ_ONLY = "softmax", "norm", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
 
@@ -50,6 +52,11 @@ class StreamConfig:
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
         return 32 * self.warps * self.step * VECTOR_BYTES // itemsize
+
+    def chunks(self, columns: int, itemsize: int) -> int:
+        """Chunks of a row that one CTA has at most, wherever the row begins."""
+        vector = VECTOR_BYTES // itemsize
+        return px.cdiv(columns + vector - gcd(columns, vector), self.cluster * self.span(itemsize))
 
     def shared_bytes(self) -> int:
         """What the ring takes."""
@@ -105,7 +112,14 @@ def launch_stream(
 ) -> None:
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
-    vector = VECTOR_BYTES // args[0].dtype.itemsize
+    itemsize = args[0].dtype.itemsize
+    if config.parts and config.chunks(columns, itemsize) > config.kept:
+        raise Error(
+            f"weights in registers beside rows of {columns} elements, of which a CTA keeps {config.kept} chunks",
+            location=caller_location(),
+            remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
+        )
+    vector = VECTOR_BYTES // itemsize
     constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
@@ -137,7 +151,8 @@ class Stream:
     """The chunks of the rows of X that this cluster takes, as a role sees them; `columns` elements are a row.
 
     `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
-    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back.
+    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
+    the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
 
     Rows CLASSES apart are a class, and a cluster takes the rows of one class after those of another: where they all begin
     at the same place of a vector, what it keeps for them, weights, is seldom made again.
@@ -149,6 +164,7 @@ class Stream:
     empty: Any
     taken: Any
     freed: Any
+    again: Any
     columns: Any
     rows: Any
     own: Any
@@ -220,40 +236,56 @@ class Stream:
 
     def next(self):
         """The next chunk, in its own type."""
-        self.await_next()
-        stage = self.taken.stage
+        self.full[self.taken.stage].wait(self.taken.parity)
+        x = px.load(self.ring[self.taken.stage])
         self.taken.advance()
-        return px.load(self.ring[stage])
+        return x
+
+    def next_again(self):
+        """The next chunk of those that were kept, in f32."""
+        x = px.load(self.ring[self.again.stage]).to(px.f32)
+        self.again.advance()
+        return x
 
     def await_next(self):
-        """Waits until the next chunk is here."""
+        """Waits for the next chunk, which is read again."""
         self.full[self.taken.stage].wait(self.taken.parity)
+        self.taken.advance()
 
-    def give_back(self):
-        """Gives the oldest chunk that was taken back to the role that fills the ring."""
-        self.empty[self.freed.stage].arrive()
-        self.freed.advance()
+    def give_back(self, count):
+        """Gives the oldest chunks that were taken back to the role that fills the ring."""
+        for _ in range(count):
+            self.empty[self.freed.stage].arrive()
+            self.freed.advance()
 
-    def walk(self, row, known, more, STEP, LANES, GIVE):
-        """What is known of a row after its last chunk: what `more(x, inside, *known)` makes of it, chunk after chunk.
+    def walk(self, row, known, more, STEP, LANES, AGAIN):
+        """What is known of a row after its last chunk: what `more(x, ends, *known)` makes of it, chunk after chunk.
 
-        `x` is a chunk as `by_thread` gives it, `inside` says which of its elements are the row's; None: all of them.
-        GIVE: nobody reads the chunks again, and none is kept.
+        `x` is a chunk as `by_thread` gives it, `ends` are those of the row in it; None: all its elements are the row's.
+        Unless chunks are read AGAIN, none is kept.
         """
+        passed = self.own - self.held if AGAIN else self.own
+        for first in range(0, passed, BATCH):
+            count = px.minimum(passed - first, BATCH)
+            for chunk in range(first, first + count):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+                if AGAIN:
+                    self.again.advance()
+            self.give_back(count)
+        if AGAIN:
+            for chunk in range(passed, self.own):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
+    def look_at(self, row, chunk, known, more, STEP, LANES):
+        """What is known of a row with one chunk more."""
         begin = row * self.columns
-        end = begin + self.columns
-        for chunk in range(self.own):
-            at = self.place(begin, chunk)
-            x = by_thread(self.next(), STEP, LANES)
-            if (at < begin) | (at + self.SPAN > end):
-                known = more(x, inside_row(at, begin, end, self.SPAN, STEP, LANES), *known)
-            else:
-                known = more(x, None, *known)
-            if GIVE:
-                self.give_back()
-            else:
-                if chunk < self.own - self.held:
-                    self.give_back()
+        at, end = self.place(begin, chunk), begin + self.columns
+        x = by_thread(self.next(), STEP, LANES)
+        if (at < begin) | (at + self.SPAN > end):
+            known = more(x, (begin - at, end - at), *known)
+        else:
+            known = more(x, None, *known)
         return known
 
 
@@ -265,8 +297,10 @@ def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAME
     own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
-    taken, freed = px.ring(STAGES), px.ring(STAGES)
-    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, CLASSES, STREAMED)
+    taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
+    return Stream(
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, CLASSES, STREAMED
+    )
 
 
 @px.func
@@ -288,7 +322,26 @@ def of_warp(reduce, x, WARPS):
 
 
 @px.func
-def inside_row(at, begin, end, SPAN, STEP, LANES):
-    """Which elements of a chunk are the row's, as `by_thread` gives a chunk."""
-    place = px.arange(SPAN).reshape(STEP, LANES, SPAN // (STEP * LANES))
-    return (place >= begin - at) & (place < end - at)
+def from_all(known, WARPS):
+    """What every warp of the cluster knows, (WARPS, 1) each, from all of them. A single warp that has a row knows it all."""
+    if WARPS > 1 or px.cluster.size() > 1:
+        known = px.cluster.gather(known)
+    return known
+
+
+@px.func
+def inside_row(x, ends):
+    """Which elements of a chunk, as `by_thread` gives it, are the row's: those between its two ends."""
+    place = px.arange(x.shape[0] * x.shape[1] * x.shape[2]).reshape(*x.shape)
+    return (place >= ends[0]) & (place < ends[1])
+
+
+@px.func
+def counts_inside(x, ends):
+    """How many of them each thread has."""
+    STEP, LANES, EACH = x.shape
+    count = px.zeros((LANES,), px.i32)
+    for step in px.static_range(STEP):
+        first = (px.arange(LANES) + step * LANES) * EACH
+        count = count + px.maximum(px.minimum(first + EACH, ends[1]) - px.maximum(first, ends[0]), 0)
+    return count.to(px.f32)

@@ -7,7 +7,16 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.stream import along_thread, of_warp, stream, stream_kernel
+from phalanx.kernels.rowwise.stream import (
+    BATCH,
+    along_thread,
+    counts_inside,
+    from_all,
+    inside_row,
+    of_warp,
+    stream,
+    stream_kernel,
+)
 
 
 @px.func
@@ -20,15 +29,15 @@ def merged(count, mean, squares, more, other, apart):
 
 
 @px.func
-def more_moments(x, inside, count, mean, squares):
-    """What each thread knows of a row (how many elements, their mean, their squared distances from it), with a chunk more."""
+def more_moments(x, ends, count, mean, squares):
+    """What each thread knows of a row (how many elements, their mean, squared distances from it), with a chunk more."""
     lanes, EACH = x.shape[1], x.shape[0] * x.shape[2]
-    if inside is None:
+    if ends is None:
         other = along_thread(px.sum, x) * (1.0 / EACH)
         apart = x - other.reshape(1, lanes, 1)
         more = px.full((lanes,), float(EACH), px.f32)
     else:
-        more = along_thread(px.sum, px.where(inside, 1.0, 0.0))
+        inside, more = inside_row(x, ends), counts_inside(x, ends)
         other = along_thread(px.sum, px.where(inside, x, 0.0)) * px.reciprocal(px.maximum(more, 1.0))
         apart = px.where(inside, x - other.reshape(1, lanes, 1), 0.0)
     return merged(count, mean, squares, more, other, along_thread(px.sum, apart * apart))
@@ -39,30 +48,30 @@ def moments(rows, row, STEP, WARPS):
     """The mean of a row and the sum of (x - mean)^2, in every thread of the cluster."""
     LANES = 32 * WARPS
     known = px.zeros((LANES,), px.f32), px.zeros((LANES,), px.f32), px.zeros((LANES,), px.f32)
-    count, mean, squares = rows.walk(row, known, more_moments, STEP, LANES, False)
+    count, mean, squares = rows.walk(row, known, more_moments, STEP, LANES, True)
     every = of_warp(px.sum, count, WARPS)
     middle = of_warp(px.sum, count * mean, WARPS) / px.maximum(every, 1.0)
     apart = mean.reshape(WARPS, 32) - middle
     squares = squares.reshape(WARPS, 32) + count.reshape(WARPS, 32) * apart * apart
-    counts, means, squares = px.cluster.gather((every, middle, px.sum(squares, axis=1, keepdims=True)))
+    counts, means, squares = from_all((every, middle, px.sum(squares, axis=1, keepdims=True)), WARPS)
     mean = px.sum(counts * means) / rows.columns
     apart = means - mean
     return mean, px.sum(squares + counts * apart * apart)
 
 
 @px.func
-def more_squares(x, inside, squares):
+def more_squares(x, ends, squares):
     """The sum of x^2 in each thread, with a chunk more."""
-    if inside is not None:
-        x = px.where(inside, x, 0.0)
+    if ends is not None:
+        x = px.where(inside_row(x, ends), x, 0.0)
     return (squares + along_thread(px.sum, x * x),)
 
 
 @px.func
 def squares_of(rows, row, STEP, WARPS):
     """The sum of x^2 of a row, in every thread of the cluster."""
-    (squares,) = rows.walk(row, (px.zeros((32 * WARPS,), px.f32),), more_squares, STEP, 32 * WARPS, False)
-    return px.sum(px.cluster.gather(of_warp(px.sum, squares, WARPS)))
+    (squares,) = rows.walk(row, (px.zeros((32 * WARPS,), px.f32),), more_squares, STEP, 32 * WARPS, True)
+    return px.sum(from_all(of_warp(px.sum, squares, WARPS), WARPS))
 
 
 @px.func
@@ -90,17 +99,27 @@ def vectors_of(rows, V, row, PARTS, PERIOD):
 
 @px.func
 def store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE):
-    """The result of a chunk, which is given back."""
+    """The result of a chunk."""
     begin = row * rows.columns
     at = rows.place(begin, chunk)
-    y = px.load(rows.ring[rows.freed.stage]).to(px.f32)
+    y = rows.next_again()
     y = y * scale if mean is None else (y - mean) * scale
     if w is not None:
         y = y * w.to(px.f32)
     if b is not None:
         y = y + b.to(px.f32)
     px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
-    rows.give_back()
+
+
+@px.func
+def store_and_load(rows, W, B, Y, row, first, last, mean, scale, ONCE, PERIOD):
+    """The result of some chunks, whose weights and biases are loaded for them; they are given back."""
+    for some in range(first, last, BATCH):
+        count = px.minimum(last - some, BATCH)
+        for chunk in range(some, some + count):
+            w, b = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
+            store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE)
+        rows.give_back(count)
 
 
 @px.func
@@ -112,20 +131,19 @@ def normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, O
     else:
         squares = squares_of(rows, row, STEP, WARPS)
     scale = px.rsqrt(squares / rows.columns + eps)
-    for part in px.static_range(PARTS):
-        if part < rows.own:
-            mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
-            bias = None if B is None else px.keep(b[part])
-            store_norm(rows, mine, bias, Y, row, part, mean, scale, ONCE)
-    for chunk in range(px.maximum(rows.own - rows.held, PARTS), rows.own):
-        mine, bias = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
-        store_norm(rows, mine, bias, Y, row, chunk, mean, scale, ONCE)
+    passed = rows.own - rows.held
+    for some in px.static_range(0, PARTS, BATCH):
+        for part in px.static_range(some, min(some + BATCH, PARTS)):
+            if part < rows.own:
+                mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
+                bias = None if B is None else px.keep(b[part])
+                store_norm(rows, mine, bias, Y, row, part, mean, scale, ONCE)
+        rows.give_back(px.minimum(rows.own, min(some + BATCH, PARTS)) - px.minimum(rows.own, some))
+    store_and_load(rows, W, B, Y, row, px.maximum(passed, PARTS), rows.own, mean, scale, ONCE, PERIOD)
     if PARTS == 0:
-        for chunk in range(rows.own - rows.held):
+        for chunk in range(passed):
             rows.await_next()
-            rows.taken.advance()
-            mine, bias = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
-            store_norm(rows, mine, bias, Y, row, chunk, mean, scale, ONCE)
+            store_and_load(rows, W, B, Y, row, chunk, chunk + 1, mean, scale, ONCE, PERIOD)
 
 
 @px.func

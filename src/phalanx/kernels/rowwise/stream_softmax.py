@@ -7,17 +7,17 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import along_thread, of_warp, stream, stream_kernel
+from phalanx.kernels.rowwise.stream import BATCH, along_thread, from_all, inside_row, of_warp, stream, stream_kernel
 
 
 @px.func
-def more_mass(x, inside, peak, mass, FUSED=False):
+def more_mass(x, ends, peak, mass, FUSED=False):
     """What each thread knows of a row, its maximum and the sum of e^(x - maximum), with a chunk more.
 
     FUSED: in one instruction less for each element, exact enough for logits of 16 bits.
     """
-    if inside is not None:
-        x = px.where(inside, x, -float("inf"))
+    if ends is not None:
+        x = px.where(inside_row(x, ends), x, -float("inf"))
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
@@ -28,46 +28,48 @@ def more_mass(x, inside, peak, mass, FUSED=False):
 
 
 @px.func
-def more_mass_fused(x, inside, peak, mass):
+def more_mass_fused(x, ends, peak, mass):
     """`more_mass` for logits of 16 bits."""
-    return more_mass(x, inside, peak, mass, True)
+    return more_mass(x, ends, peak, mass, True)
 
 
 @px.func
-def masses(rows, row, STEP, WARPS, GIVE):
-    """The maximum and the sum of e^(x - maximum) of a row, in every thread of the cluster. GIVE: see `Stream.walk`."""
+def masses(rows, row, STEP, WARPS, AGAIN):
+    """The maximum and the sum of e^(x - maximum) of a row, in every thread of the cluster. AGAIN: see `Stream.walk`."""
     LANES = 32 * WARPS
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
     known = px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)
-    peak, mass = rows.walk(row, known, more, STEP, LANES, GIVE)
+    peak, mass = rows.walk(row, known, more, STEP, LANES, AGAIN)
     top = of_warp(px.max, peak, WARPS)
     mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
-    peaks, parts = px.cluster.gather((top, px.sum(mass, axis=1, keepdims=True)))
+    peaks, parts = from_all((top, px.sum(mass, axis=1, keepdims=True)), WARPS)
     largest = px.max(peaks)
     return largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))
 
 
 @px.func
-def store_softmax(rows, Y, row, chunk, base, factor, LOG, ONCE):
-    """The result of a chunk, which is given back."""
+def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE):
+    """The result of some chunks, which are given back."""
     begin = row * rows.columns
-    at = rows.place(begin, chunk)
-    y = softmax_tile(px.load(rows.ring[rows.freed.stage]).to(px.f32), base, factor, LOG)
-    px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
-    rows.give_back()
+    for some in range(first, last, BATCH):
+        count = px.minimum(last - some, BATCH)
+        for chunk in range(some, some + count):
+            at = rows.place(begin, chunk)
+            y = softmax_tile(rows.next_again(), base, factor, LOG)
+            px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
+        rows.give_back(count)
 
 
 @px.func
 def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
     """The role that computes, row after row."""
     for row in range(px.cluster.id(), rows.rows, rows.clusters):
-        base, factor = softmax_terms(*masses(rows, row, STEP, WARPS, False), LOG)
-        for chunk in range(rows.own - rows.held, rows.own):
-            store_softmax(rows, Y, row, chunk, base, factor, LOG, ONCE)
-        for chunk in range(rows.own - rows.held):
+        base, factor = softmax_terms(*masses(rows, row, STEP, WARPS, True), LOG)
+        passed = rows.own - rows.held
+        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE)
+        for chunk in range(passed):
             rows.await_next()
-            rows.taken.advance()
-            store_softmax(rows, Y, row, chunk, base, factor, LOG, ONCE)
+            store_softmax(rows, Y, row, chunk, chunk + 1, base, factor, LOG, ONCE)
 
 
 @stream_kernel
@@ -96,7 +98,7 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
         inside = (label >= 0) & (label < rows.columns)
         at = row * rows.columns + px.where(inside, label, 0).to(px.i32)
         chosen = px.load(X[at]).to(px.f32)  # of a row that is on its way anyway
-        largest, total = masses(rows, row, STEP, WARPS, True)
+        largest, total = masses(rows, row, STEP, WARPS, False)
         loss = px.where(inside, largest + px.log2(total) * LN2 - chosen, float("nan"))
         if px.cluster.rank() == 0:
             px.store(L[row], px.where(label == ignore, 0.0, loss))
