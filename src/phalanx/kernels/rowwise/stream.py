@@ -23,8 +23,8 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.runtime.device.arrays import describe
 
-BATCH = 4
-"""Chunks that are given back together."""
+MOST_BATCH = 4
+"""Chunks that are given back together, where the ring has twice as many."""
 SOFTMAX, NORM, READ_ONLY = "softmax", "norm", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
 
@@ -172,6 +172,7 @@ class Stream:
     clusters: Any
     VEC: int
     SPAN: int
+    BATCH: int
     CLASSES: int
     STREAMED: bool
 
@@ -241,16 +242,14 @@ class Stream:
         self.taken.advance()
         return x
 
-    def next_again(self):
-        """The next chunk of those that were kept, in f32."""
+    def next_again(self, COMES):
+        """The next chunk for the result, in f32: one that was kept, or one that COMES again."""
+        if COMES:
+            self.full[self.taken.stage].wait(self.taken.parity)
+            self.taken.advance()
         x = px.load(self.ring[self.again.stage]).to(px.f32)
         self.again.advance()
         return x
-
-    def await_next(self):
-        """Waits for the next chunk, which is read again."""
-        self.full[self.taken.stage].wait(self.taken.parity)
-        self.taken.advance()
 
     def give_back(self, count):
         """Gives the oldest chunks that were taken back to the role that fills the ring."""
@@ -265,8 +264,8 @@ class Stream:
         Unless chunks are read AGAIN, none is kept.
         """
         passed = self.own - self.held if AGAIN else self.own
-        for first in range(0, passed, BATCH):
-            count = px.minimum(passed - first, BATCH)
+        for first in range(0, passed, self.BATCH):
+            count = px.minimum(passed - first, self.BATCH)
             for chunk in range(first, first + count):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
                 if AGAIN:
@@ -298,8 +297,9 @@ def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAME
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
+    BATCH = max(1, min(MOST_BATCH, STAGES // 2))
     return Stream(
-        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, CLASSES, STREAMED
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, CLASSES, STREAMED
     )
 
 

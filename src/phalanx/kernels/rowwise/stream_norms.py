@@ -8,7 +8,6 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import (
-    BATCH,
     along_thread,
     counts_inside,
     from_all,
@@ -98,11 +97,10 @@ def vectors_of(rows, V, row, PARTS, PERIOD):
 
 
 @px.func
-def store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE):
-    """The result of a chunk."""
+def store_norm(rows, y, w, b, Y, row, chunk, mean, scale, ONCE):
+    """The result of a chunk, which `y` is in f32."""
     begin = row * rows.columns
     at = rows.place(begin, chunk)
-    y = rows.next_again()
     y = y * scale if mean is None else (y - mean) * scale
     if w is not None:
         y = y * w.to(px.f32)
@@ -112,13 +110,16 @@ def store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE):
 
 
 @px.func
-def store_and_load(rows, W, B, Y, row, first, last, mean, scale, ONCE, PERIOD):
-    """The result of some chunks, whose weights and biases are loaded for them; they are given back."""
-    for some in range(first, last, BATCH):
-        count = px.minimum(last - some, BATCH)
+def load_and_store(rows, W, B, Y, row, first, last, mean, scale, ONCE, PERIOD, COME):
+    """The result of some chunks, whose weights and biases are loaded for them. They are given back.
+
+    COME: they come again, else they were kept.
+    """
+    for some in range(first, last, rows.BATCH):
+        count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
             w, b = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
-            store_norm(rows, w, b, Y, row, chunk, mean, scale, ONCE)
+            store_norm(rows, rows.next_again(COME), w, b, Y, row, chunk, mean, scale, ONCE)
         rows.give_back(count)
 
 
@@ -131,19 +132,18 @@ def normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, O
     else:
         squares = squares_of(rows, row, STEP, WARPS)
     scale = px.rsqrt(squares / rows.columns + eps)
-    passed = rows.own - rows.held
-    for some in px.static_range(0, PARTS, BATCH):
-        for part in px.static_range(some, min(some + BATCH, PARTS)):
+    for some in px.static_range(0, PARTS, rows.BATCH):
+        last = min(some + rows.BATCH, PARTS)
+        for part in px.static_range(some, last):
             if part < rows.own:
                 mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
                 bias = None if B is None else px.keep(b[part])
-                store_norm(rows, mine, bias, Y, row, part, mean, scale, ONCE)
-        rows.give_back(px.minimum(rows.own, min(some + BATCH, PARTS)) - px.minimum(rows.own, some))
-    store_and_load(rows, W, B, Y, row, px.maximum(passed, PARTS), rows.own, mean, scale, ONCE, PERIOD)
+                store_norm(rows, rows.next_again(False), mine, bias, Y, row, part, mean, scale, ONCE)
+        rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
+    passed = rows.own - rows.held
+    load_and_store(rows, W, B, Y, row, px.maximum(passed, PARTS), rows.own, mean, scale, ONCE, PERIOD, False)
     if PARTS == 0:
-        for chunk in range(passed):
-            rows.await_next()
-            store_and_load(rows, W, B, Y, row, chunk, chunk + 1, mean, scale, ONCE, PERIOD)
+        load_and_store(rows, W, B, Y, row, 0, passed, mean, scale, ONCE, PERIOD, True)
 
 
 @px.func

@@ -7,7 +7,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import BATCH, along_thread, from_all, inside_row, of_warp, stream, stream_kernel
+from phalanx.kernels.rowwise.stream import along_thread, from_all, inside_row, of_warp, stream, stream_kernel
 
 
 @px.func
@@ -48,14 +48,14 @@ def masses(rows, row, STEP, WARPS, AGAIN):
 
 
 @px.func
-def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE):
-    """The result of some chunks, which are given back."""
+def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, COME):
+    """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     begin = row * rows.columns
-    for some in range(first, last, BATCH):
-        count = px.minimum(last - some, BATCH)
+    for some in range(first, last, rows.BATCH):
+        count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
             at = rows.place(begin, chunk)
-            y = softmax_tile(rows.next_again(), base, factor, LOG)
+            y = softmax_tile(rows.next_again(COME), base, factor, LOG)
             px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
         rows.give_back(count)
 
@@ -66,10 +66,8 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
     for row in range(px.cluster.id(), rows.rows, rows.clusters):
         base, factor = softmax_terms(*masses(rows, row, STEP, WARPS, True), LOG)
         passed = rows.own - rows.held
-        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE)
-        for chunk in range(passed):
-            rows.await_next()
-            store_softmax(rows, Y, row, chunk, chunk + 1, base, factor, LOG, ONCE)
+        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE, False)
+        store_softmax(rows, Y, row, 0, passed, base, factor, LOG, ONCE, True)
 
 
 @stream_kernel
