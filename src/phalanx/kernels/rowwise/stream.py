@@ -205,15 +205,18 @@ class Stream:
             found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
         return found
 
-    def place(self, begin, chunk):
-        """Where a chunk of this CTA begins, of the row that begins at `begin`."""
-        return begin // self.VEC * self.VEC + (chunk * px.cluster.size() + px.cluster.rank()) * self.SPAN
+    def first(self, row):
+        """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
+        return row * self.columns // self.VEC * self.VEC + px.cluster.rank() * self.SPAN
+
+    def place(self, first, chunk):
+        """Where a chunk begins, of those of which the first one begins at `first`."""
+        return first + chunk * (px.cluster.size() * self.SPAN)
 
     def fetch(self, row, chunk, LAST):
         """Starts the copy of a chunk of a row, as soon as a stage is free."""
-        begin = row * self.columns
-        at = self.place(begin, chunk)
-        at = px.where(at < begin + self.columns, at, 0)  # a chunk behind the row's end: nobody looks at what it brings
+        at = self.place(self.first(row), chunk)
+        at = px.where(at < row * self.columns + self.columns, at, 0)  # behind the row's end: nobody looks at what it brings
         self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
         stage = self.freed.stage
         with self.full[stage].transaction():
@@ -279,7 +282,7 @@ class Stream:
     def look_at(self, row, chunk, known, more, STEP, LANES):
         """What is known of a row with one chunk more."""
         begin = row * self.columns
-        at, end = self.place(begin, chunk), begin + self.columns
+        at, end = self.place(self.first(row), chunk), begin + self.columns
         x = by_thread(self.next(), STEP, LANES)
         if (at < begin) | (at + self.SPAN > end):
             known = more(x, (begin - at, end - at), *known)

@@ -76,7 +76,7 @@ def squares_of(rows, row, STEP, WARPS):
 @px.func
 def vector_of(rows, V, row, chunk, PERIOD):
     """The weights or biases beside a chunk of a row, where there are any, in their own type."""
-    at = rows.place(0, chunk)
+    at = rows.place(px.cluster.rank() * rows.SPAN, chunk)
     if V is None:
         tile = None
     elif PERIOD == 1:
@@ -97,10 +97,8 @@ def vectors_of(rows, V, row, PARTS, PERIOD):
 
 
 @px.func
-def store_norm(rows, y, w, b, Y, row, chunk, mean, scale, ONCE):
-    """The result of a chunk, which `y` is in f32."""
-    begin = row * rows.columns
-    at = rows.place(begin, chunk)
+def store_norm(rows, y, w, b, Y, begin, at, mean, scale, ONCE):
+    """The result of a chunk, which `y` is in f32, from `at` on, of the row that begins at `begin`."""
     y = y * scale if mean is None else (y - mean) * scale
     if w is not None:
         y = y * w.to(px.f32)
@@ -115,11 +113,12 @@ def load_and_store(rows, W, B, Y, row, first, last, mean, scale, ONCE, PERIOD, C
 
     COME: they come again, else they were kept.
     """
+    begin, places = row * rows.columns, rows.first(row)
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
             w, b = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
-            store_norm(rows, rows.next_again(COME), w, b, Y, row, chunk, mean, scale, ONCE)
+            store_norm(rows, rows.next_again(COME), w, b, Y, begin, rows.place(places, chunk), mean, scale, ONCE)
         rows.give_back(count)
 
 
@@ -132,13 +131,15 @@ def normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, O
     else:
         squares = squares_of(rows, row, STEP, WARPS)
     scale = px.rsqrt(squares / rows.columns + eps)
+    begin, places = row * rows.columns, rows.first(row)
     for some in px.static_range(0, PARTS, rows.BATCH):
         last = min(some + rows.BATCH, PARTS)
         for part in px.static_range(some, last):
             if part < rows.own:
                 mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
                 bias = None if B is None else px.keep(b[part])
-                store_norm(rows, rows.next_again(False), mine, bias, Y, row, part, mean, scale, ONCE)
+                at = rows.place(places, part)
+                store_norm(rows, rows.next_again(False), mine, bias, Y, begin, at, mean, scale, ONCE)
         rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
     passed = rows.own - rows.held
     load_and_store(rows, W, B, Y, row, px.maximum(passed, PARTS), rows.own, mean, scale, ONCE, PERIOD, False)

@@ -50,11 +50,11 @@ def masses(rows, row, STEP, WARPS, AGAIN):
 @px.func
 def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, COME):
     """The result of some chunks, which are given back; COME: they come again, else they were kept."""
-    begin = row * rows.columns
+    begin, places = row * rows.columns, rows.first(row)
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            at = rows.place(begin, chunk)
+            at = rows.place(places, chunk)
             y = softmax_tile(rows.next_again(COME), base, factor, LOG)
             px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
         rows.give_back(count)
