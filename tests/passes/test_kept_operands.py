@@ -45,6 +45,7 @@ def arguments(shift: int = 0) -> list[Any]:
     return [q, k, v, np.array([96, 0, 32, 70], np.int32), np.zeros((4, 64, 32), np.float32)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("grid", [1, 2])
 @pytest.mark.parametrize("case", ["", "under a condition", "twice"])
 def test_the_producer_fetches_them(case: str, grid: int) -> None:
