@@ -49,7 +49,7 @@ lint: env
 	$(BIN)/mypy src
 
 golden: env
-	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs/test_readme.py --regenerate
+	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs -m "not long" --regenerate
 
 docs: $(SITE)/.installed
 	$(SITE)/bin/python -m sphinx -q -W --keep-going -d build/doctrees -c docs/site . build/docs

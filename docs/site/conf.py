@@ -37,6 +37,7 @@ templates_path = ["templates"]
 html_additional_pages = {"index": "redirect.html"}  # the first page is docs/index.html
 html_static_path = ["static"]
 html_css_files = ["phalanx.css"]
+html_favicon = "static/favicon.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}

@@ -12,7 +12,7 @@ import re
 from sphinx.application import Sphinx
 
 PAGES = ("docs/index", "docs/tutorials/index", "docs/checks", "docs/reference")
-CHILD = re.compile(r"^(?:- |\| )\[[^\]]*\]\(([^)#]+)\.md\)", re.MULTILINE)
+CHILD = re.compile(r"^(?:- |\| )\[([^\]]*)\]\(([^)#]+)\.md\)", re.MULTILINE)
 
 
 def toctrees(docname: str, text: str) -> str:
@@ -20,13 +20,19 @@ def toctrees(docname: str, text: str) -> str:
     found = []
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
-        children = [posixpath.normpath(posixpath.join(posixpath.dirname(docname), path)) for path in CHILD.findall(body)]
+        children = [entry(docname, words, path) for words, path in CHILD.findall(body)]
         if not children:
             continue
         caption = [f":caption: {title}"] if docname == PAGES[0] else []
-        lines = ["```{toctree}", ":hidden:", *caption, "", *(f"/{child}" for child in dict.fromkeys(children)), "```"]
+        lines = ["```{toctree}", ":hidden:", *caption, "", *dict.fromkeys(children), "```"]
         found.append("\n".join(lines))
     return "\n\n".join(found)
+
+
+def entry(docname: str, words: str, path: str) -> str:
+    """A page by its own title; the README, whose title is the project's, by the words of the link."""
+    child = posixpath.normpath(posixpath.join(posixpath.dirname(docname), path))
+    return f"{words} </{child}>" if child == "README" else f"/{child}"
 
 
 def add(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -31,9 +31,10 @@ def link(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             continue
         found = NAME.match(node.astext())
         entry = objects.get(found[0]) if found and found.end() in (len(node.astext()), node.astext().find("(")) else None
-        if entry is None or entry.docname == docname:
+        if entry is None:
             continue
-        uri = f"{app.builder.get_relative_uri(docname, entry.docname)}#{entry.node_id}"
+        page = "" if entry.docname == docname else app.builder.get_relative_uri(docname, entry.docname)
+        uri = f"{page}#{entry.node_id}"
         reference = nodes.reference("", "", internal=True, refuri=uri, classes=["px-name"])
         node.replace_self(reference)
         reference += node

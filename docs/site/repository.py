@@ -15,7 +15,6 @@ from sphinx.application import Sphinx
 LINK = re.compile(r"(?<!!)(\[[^\]\n]*(?:\n[^\]\n]+)?\])\(([^)#:\s]+)\)")
 """A link, which may be broken over two lines, without a scheme or an anchor; not a picture."""
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
-CODE = re.compile(r"(`[^`\n]+`)")
 LANGUAGES = {".py": "python", ".cu": "cuda", ".c": "c", ".h": "c", ".json": "json", ".toml": "toml"}
 SCHEME = "repo:"
 
@@ -80,7 +79,8 @@ def listing(app: Sphinx, path: str, folder: Path) -> str:
     for item in files_of(folder):
         link = app.builder.get_relative_uri(page_of(path), page_of(f"{path}/{item.name}"))
         about = re.match(r'"""(.+?)(?:\n|""")', item.read_text())
-        rows.append(f'<li><a href="{link}"><code>{html.escape(item.name)}</code></a> {html.escape(about[1]) if about else ""}</li>')
+        words = html.escape(about[1]) if about else ""
+        rows.append(f'<li><a href="{link}"><code>{html.escape(item.name)}</code></a> {words}</li>')
     return f"<ul>{''.join(rows)}</ul>"
 
 

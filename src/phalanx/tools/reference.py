@@ -20,11 +20,13 @@ from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.tile import TileObject
 from phalanx.language.values import ArrayObject, ViewValue
 
-WRITTEN = "Written by `make golden` from the docstrings; do not edit."
+WRITTEN = "<!-- Written by `make golden` from the docstrings; do not edit. -->"
 HEAD = f"""# Reference
 
-{WRITTEN} First what kernels call; then what is called outside them, the
-library and the commands; last what the compiler makes of a kernel, one instruction a row.
+{WRITTEN}
+
+First what kernels call; then what is called outside them, the library and the commands; last what the compiler makes of a
+kernel, one instruction a row.
 """
 MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValue), ("Arrays", ArrayObject))
 """What kernels write behind a dot, by the kind of value."""
@@ -84,7 +86,7 @@ class Section:
     def lines(self) -> list[str]:
         """The page, after its title."""
         texts = [[f"## `{entry.call}`", "", re.sub(r"::$", ":", entry.text, flags=re.M), ""] for entry in self.entries]
-        return [self.about, "", WRITTEN, "", *(line for text in texts for line in text), *self.body]
+        return [WRITTEN, "", self.about, "", *(line for text in texts for line in text), *self.body]
 
 
 def signature(found: inspect.Signature, skipped: int = 0) -> str:
