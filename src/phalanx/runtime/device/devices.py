@@ -56,12 +56,17 @@ def device(ordinal: int = 0) -> Device:
 
     Anyone may call it, outside kernels. Example: ``kernel[px.device().sms](...)``.
     """
-    from phalanx.runtime.device.driver import DriverError, get_driver, has_gpu
+    from phalanx.runtime.device import driver as cuda
 
-    if not has_gpu():
+    if not cuda.has_gpu():
         return Device("simulated H200", "sm_90a", H200.sms, H200.l2_bytes, SHARED_LIMIT, None)
-    try:
-        info = get_driver().device(ordinal)
-    except DriverError as error:
-        raise error.at(caller_location()) from None
-    return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+    driver = cuda.get_driver()
+    found: Device | None = driver.kept.get(ordinal)
+    if found is None:
+        try:
+            info = driver.device(ordinal)
+        except cuda.DriverError as error:
+            raise error.at(caller_location()) from None
+        found = Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+        driver.kept[ordinal] = found
+    return found

@@ -30,7 +30,7 @@ SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
 L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _ADDRESSES = 512  # descriptors kept per geometry
-_GEOMETRIES = 64  # geometries kept per kernel
+_GEOMETRIES = 256  # geometries kept per kernel
 
 
 @frozen
@@ -213,17 +213,23 @@ class AddressedMaps(dict[int, bytes]):
 
 
 class TensorMapCache:
-    """Encoded descriptors by geometry, then by address, so that a repeated launch encodes nothing."""
+    """Encoded descriptors of a kernel by slot and geometry, then by address: a launch encodes those alone that are new.
 
-    def __init__(self, driver: Any) -> None:
+    So a layer whose input has another height encodes the maps of input and result, and finds that of its weights.
+    """
+
+    def __init__(self, driver: Any, slots: Sequence[TensorMapSlot]) -> None:
         self._driver = driver
-        self._geometries: dict[Geometry, AddressedMaps] = {}
+        self._slots = tuple(slots)
+        self._geometries: dict[tuple[Any, ...], AddressedMaps] = {}
 
-    def of(self, shape: Geometry) -> AddressedMaps:
-        """The descriptors of a geometry: index by address."""
-        found = self._geometries.get(shape)
+    def of(self, number: int, dtype: str, shape: Sequence[int], strides: Sequence[int], name: str = "") -> AddressedMaps:
+        """The descriptors of slot `number` for arrays of this geometry: index by address. Errors are those of `geometry`."""
+        key = (number, dtype, shape, strides)
+        found = self._geometries.get(key)
         if found is None:
+            made = geometry(self._slots[number], dtype, shape, strides, name)
             if len(self._geometries) >= _GEOMETRIES:
                 self._geometries.clear()
-            found = self._geometries[shape] = AddressedMaps(self._driver, shape)
+            found = self._geometries[key] = AddressedMaps(self._driver, made)
         return found

@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -31,6 +30,7 @@ from phalanx.runtime.device.arrays import (
     dense_strides,
     describe,
     describing_once,
+    is_describing_once,
     kind_of,
     refuse_gradients,
 )
@@ -38,8 +38,11 @@ from phalanx.runtime.device.arrays import (
 if TYPE_CHECKING:
     from phalanx.runtime.launch.launcher import Launcher
     from phalanx.runtime.launch.overlaps import Watched
+    from phalanx.runtime.launch.routes import Route
     from phalanx.runtime.launch.specialise import Specialisation
 
+Captured = tuple[Any, ...]
+"""Constants that a kernel captured from a user's code: who asks, the name, and the value it had."""
 GEOMETRIES = 1024
 """What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
 _MEMORIES: WeakSet[Memory] = WeakSet()
@@ -50,17 +53,18 @@ class Memory:
 
     `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
     came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
-    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants. `bound`
-    is the kernel's own table of what `kernel[grid]` gave.
+    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes` those
+    that were launched, by the same and by device. `bound` is the kernel's own table of what `kernel[grid]` gave.
     """
 
-    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "specialisations")
+    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "routes", "specialisations")
 
     def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
         self.limit = limit
         self.kept: dict[Any, Any] = {}
         self.latest: dict[tuple[Any, ...], Replay] = {}
         self.specialisations: dict[Any, Specialisation] = {}
+        self.routes: dict[Any, Route] = {}
         self.bound = {} if bound is None else bound
         _MEMORIES.add(self)
 
@@ -72,7 +76,7 @@ class Memory:
 
     def clear(self) -> None:
         """Forgets everything."""
-        for table in (self.kept, self.latest, self.specialisations):
+        for table in (self.kept, self.latest, self.specialisations, self.routes):
             table.clear()
         for bound in self.bound.values():
             bound.last = None
@@ -126,16 +130,20 @@ class Replay:
 # What a thread launches ------------------------------------------------------------------------------------
 
 
-@dataclass
 class Recording:
-    """What one thread launches on GPUs: the launch, its grid, and its arguments and their descriptions but for None.
+    """What one thread launches on GPUs, and the arrays that the library makes for it meanwhile.
 
-    `refused`: some of it was no plain launch on a GPU, which a list can't say.
+    A launch is a launcher that did this one alone, the constants that its kernel captured, and its arguments and their
+    descriptions but for None. `refused`: some of it was no plain launch on a GPU, which a list can't say.
     """
 
-    thread: int = field(default_factory=threading.get_ident)
-    launches: list[tuple[Replay, tuple[int, int, int], list[Any], list[ArrayInfo | None]]] = field(default_factory=list)
-    refused: bool = False
+    __slots__ = ("launches", "made", "refused", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.launches: list[tuple[Launcher, Captured, list[Any], list[ArrayInfo | None]]] = []
+        self.made: list[Any] = []
+        self.refused = False
 
 
 RECORDINGS: list[Recording] = []
@@ -152,13 +160,28 @@ def recording() -> Iterator[Recording]:
         RECORDINGS.remove(made)
 
 
-def record_launch(
-    replay: Replay, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
-) -> None:
+def is_recorded() -> bool:
+    """Whether somebody collects the launches of this thread."""
+    return bool(RECORDINGS) and any(one.thread == threading.get_ident() for one in RECORDINGS)
+
+
+def record_launch(launcher: Launcher, captured: Captured, values: list[Any], infos: list[ArrayInfo | None]) -> None:
     """Adds a launch to the recordings of this thread."""
     for one in RECORDINGS:
         if one.thread == threading.get_ident():
-            one.launches.append((replay, grid, values, infos))
+            one.launches.append((launcher, captured, values, infos))
+
+
+def record_array(made: Any) -> Any:
+    """The array, noted in the recordings of this thread: a new one, of which launches alone write what is read.
+
+    The library makes its results, and what passes between its kernels, through it: calls that come again make such arrays
+    anew. Example: ``record_array(torch.empty(shape, device=x.device))``.
+    """
+    for one in RECORDINGS:
+        if one.thread == threading.get_ident():
+            one.made.append(made)
+    return made
 
 
 def refuse_recording() -> None:
@@ -184,22 +207,37 @@ def unrecorded() -> Iterator[None]:
 
 
 class CallReplay:
-    """What a call of a library function did: its launches, and the tensor it gives back.
+    """What a call of a library function did: its launches, and what it gives back.
 
-    `make` allocates that tensor, the last source of pointers; without it argument number `returned` comes back.
+    `make` allocates the one tensor that it made, the last source of pointers and its result. Otherwise `makes` allocate
+    what it made, the last sources, and `returned` says which sources come back: one, or a tuple of them.
     """
 
-    __slots__ = ("captured", "launches", "make", "returned")
+    __slots__ = ("captured", "launches", "make", "makes", "returned")
 
     def __init__(
-        self, launches: tuple[Callable[[tuple[int, ...]], None], ...], captured: tuple[Any, ...],
-        make: Callable[[], Any] | None, returned: int,
+        self, launches: tuple[Callable[[tuple[int, ...]], None], ...], captured: Captured,
+        makes: tuple[Callable[[], Any], ...], returned: int | tuple[int | None, ...], arguments: int,
     ) -> None:
-        self.launches, self.captured, self.make, self.returned = launches, captured, make, returned
+        self.launches, self.captured, self.makes, self.returned = launches, captured, makes, returned
+        self.make = makes[0] if len(makes) == 1 and returned == arguments else None
 
     def is_current(self) -> bool:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
+
+    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Any:
+        """The call once more, with arguments that begin at these addresses."""
+        made = [make() for make in self.makes]
+        if made:
+            pointers = (*pointers, *[x.data_ptr() for x in made])
+        for launch in self.launches:
+            launch(pointers)
+        returned = self.returned
+        sources = (*arrays, *made)
+        if type(returned) is int:
+            return sources[returned]
+        return tuple([None if number is None else sources[number] for number in returned])
 
 
 def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -208,8 +246,9 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. The
     function must do nothing to memory but launch kernels, and what it does must depend on the options and on the
     arrays' types, shapes, strides, alignment (mod 16) and devices alone. A call is remembered if every array that was
-    launched begins where an argument or the result does: so not where one was copied first, nor in the simulator. CuPy
-    and NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
+    launched begins where an argument does, or one that `record_array` was told of: so not where one was copied first, nor in
+    the simulator. It gives back an array, or a tuple of arrays and None, each an argument or all of such a new one. CuPy and
+    NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
 
         @remembered("x", "weight")
         def rms_norm(x, weight=None, eps=1e-6): ...
@@ -235,6 +274,10 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     }  # fmt: skip
     signature, passed, starred = [], [], False
     for name, parameter in parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            signature.append(f"**{name}")
+            passed.append(f"**{name}")
+            continue
         by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         if by_name and not starred:
             signature.append("*")
@@ -245,16 +288,17 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             namespace[f"default_{name}"] = parameter.default
             signature.append(f"{name}=default_{name}")
         passed.append(f"{name}={name}" if by_name else name)
-    optional = {name for name in arrays if parameters[name].default is None}
-    tracked = [f"{f'{name} is not None and ' * (name in optional)}{name}.requires_grad" for name in arrays]
+    tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
     pointers = {name: f"pointer_{name}" for name in arrays}
-    fields = [f"{name}, {name}.__class__" for name in options]
+    others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
+    fields = [f"{name}, {name}.__class__" for name in options if name not in others]
+    fields += [f"tuple({name}.items()), tuple(map(type, {name}.values()))" for name in others]
     for name in arrays:
         told = (
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
             f"{name}.get_device())"
         )
-        fields.append(f"None if {name} is None else {told}" if name in optional else told)
+        fields.append(f"None if {name} is None else {told}")
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
     text = "\n".join(
@@ -280,11 +324,9 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        result = ({everything})[found.returned]",
-            f"        pointers = ({', '.join(pointers.values())},)",
-            "    else:",
-            "        result = make()",
-            f"        pointers = ({', '.join(pointers.values())}, result.data_ptr())",
+            f"        return found.repeat(({everything}), ({', '.join(pointers.values())},))",
+            "    result = make()",
+            f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
             "        launch(pointers)",
             "    return result",
@@ -299,6 +341,8 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which passes its arrays through several hands, with each of them read once."""
 
     def call(*args: Any, **options: Any) -> Any:
+        if is_describing_once():
+            return function(*args, **options)
         with describing_once():
             return function(*args, **options)
 
@@ -310,50 +354,76 @@ def _learn(memory: Memory, key: Any, arrays: tuple[Any, ...], call: Callable[[],
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:
         return call()  # which argument a pointer stands for can't be told: this time, not the next
-    with describing_once(), recording() as record:  # once for the call and for what is made of its record
-        result = call()
-        replay = _call_replay(record, arrays, result) if not record.refused and _is_exact(key) else None
+    record = Recording()
+    with describing_once():  # once for the call and for what is made of its record
+        RECORDINGS.append(record)
+        try:
+            result = call()
+        finally:
+            RECORDINGS.remove(record)
+        replay = None if record.refused or not _is_exact(key) else _call_replay(record, arrays, result)
     memory.keep(key, False if replay is None else replay)
     return result
 
 
 def _is_exact(key: tuple[Any, ...]) -> bool:
     """Whether equal keys mean equal options: not so for zeros, of either sign, and for numbers that equal nothing."""
-    return not any(isinstance(option, float) and (option == 0 or option != option) for option in key)
+    return not any([isinstance(option, float) and (option == 0 or option != option) for option in key])
 
 
 def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> CallReplay | None:
-    """How to repeat what was launched; None if that is more than launches on the arguments and on the result."""
-    sources = {x.data_ptr(): number for number, x in enumerate(arrays) if x is not None}
-    returned = next((number for number, x in enumerate(arrays) if x is result and x is not None), -1)
-    make = None
-    if returned < 0:
-        made = describe(result) if kind_of(result) is ArgumentKind.TORCH else None
-        if made is None or made.pointer in sources or made.strides != dense_strides(made.shape):
-            return None
-        sources[made.pointer] = len(arrays)
-        make = functools.partial(sys.modules["torch"].empty, made.shape, dtype=result.dtype, device=result.device)
-    launches = []
-    for replay, grid, values, infos in record.launches:
-        for x, info in zip(values, infos):
-            if info is None:
-                continue
-            source = sources.get(info.pointer)
-            if source is None or kind_of(x) is not ArgumentKind.TORCH:
-                return None
-            if source == len(arrays) and _span(info) > result.numel() * result.element_size():
-                return None  # the result is the beginning of something larger
-        numbers = [None if info is None else sources[info.pointer] for info in infos]
-        launches.append(replay.launcher.repeating(grid, values, infos, numbers))
-    if not launches:
+    """How to repeat what was launched; None if that is more than launches on arguments and on arrays that were made."""
+    if not record.launches:
         return None
-    captured = [
-        (source, name, value)
-        for replay, *_ in record.launches
-        for source, name, value in replay.captured
-        if source.fn.__module__.partition(".")[0] != "phalanx"  # whose constants never change
-    ]
-    return CallReplay(tuple(launches), tuple(captured), make, returned)
+    sources = {x.data_ptr(): number for number, x in enumerate(arrays) if x is not None}
+    made: dict[int, Any] = {x.data_ptr(): x for x in record.made if kind_of(x) is ArgumentKind.TORCH}
+    if len(made) < len(record.made) or 0 in made or not sources.keys().isdisjoint(made):
+        return None
+    sources.update(zip(made, range(len(arrays), len(arrays) + len(made))))
+    room = [_span(info) for info in map(describe, made.values()) if info is not None]
+    returned = []
+    for given in result if type(result) is tuple else (result,):
+        number = next((n for n, x in enumerate(arrays) if x is given), None)
+        if given is not None and number is None:
+            info = describe(given) if kind_of(given) is ArgumentKind.TORCH else None
+            number = -1 if info is None else sources.get(info.pointer, -1)
+            if info is None or number < len(arrays) or not _is_whole(info) or _span(info) != room[number - len(arrays)]:
+                return None
+            made[info.pointer] = given
+        returned.append(number)
+    launches = []
+    for launcher, _, values, infos in record.launches:
+        numbers = [None if info is None else sources.get(info.pointer, -1) for info in infos]
+        for x, info, number in zip(values, infos, numbers):
+            if info is None or number is None:
+                continue
+            if number < 0 or kind_of(x) is not ArgumentKind.TORCH:
+                return None
+            if number >= len(arrays) and _span(info) > room[number - len(arrays)]:
+                return None  # what was made is the beginning of something larger
+        launches.append(launcher.repeating(numbers))
+    captured = tuple(found for _, several, *_ in record.launches for found in several)
+    makes = tuple(map(_maker, made.values()))
+    gives = tuple(returned) if type(result) is tuple else returned[0]
+    return CallReplay(tuple(launches), captured, makes, gives, len(arrays))
+
+
+def _maker(x: Any) -> Callable[[], Any]:
+    """What makes a tensor like this one, whose elements fill its memory."""
+    torch, shape, strides = sys.modules["torch"], tuple(x.shape), x.stride()
+    if strides == dense_strides(shape):
+        return functools.partial(torch.empty, shape, dtype=x.dtype, device=x.device)
+    return functools.partial(torch.empty_strided, shape, strides, dtype=x.dtype, device=x.device)
+
+
+def _is_whole(info: ArrayInfo) -> bool:
+    """Whether an array's elements fill its memory, in any order of its axes."""
+    step = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(info.shape, info.strides) if size != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _span(info: ArrayInfo) -> int:
