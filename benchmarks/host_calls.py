@@ -35,7 +35,7 @@ CLOCKS = [time.perf_counter]
 
 @dataclass(frozen=True)
 class Case:
-    """A function of the library: `make(n)` gives its call on arrays of the n-th shape, and torch's way (None: there is none)."""
+    """A function of the library: `make(n)` gives its call on arrays of the n-th shape, and torch's way, where it has one."""
 
     name: str
     make: Callable[[int], tuple[Run, Run | None]]
@@ -342,6 +342,7 @@ def run_all(torch: Any, device: Any, options: argparse.Namespace, wait: Callable
 def cheap_allocations(torch: Any) -> None:
     """Results of the stand-in for torch share some memory: what an allocator costs is not the question."""
     import numpy as np
+
     from fake_torch import MEMORY, Tensor, aligned
 
     pool, places = aligned((128 << 20,), np.uint8), itertools.cycle(range(0, 64 << 10, 1024))

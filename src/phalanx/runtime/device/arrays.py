@@ -64,7 +64,7 @@ class ArrayInfo:
     """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST. `dense`: elements of 6 bits lie
     four to three bytes, of which a GPU is told as elements, too: it has them in a descriptor alone.
 
-    Never changed once it is made. What follows from its fields is worked out when it is first asked for: a launch asks often.
+    It never changes. What follows from its fields is worked out when it is first asked for: a launch asks often.
     """
 
     __slots__ = ("_aligned", "_facts", "dense", "device", "dtype_name", "kind", "pointer", "shape", "strides")

@@ -174,7 +174,7 @@ class BoundLaunch:
             self.launch_and_keep(route, grid, args, given, [a.info for a in arguments], watched)
 
     def launch_known(self, types: Types, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-        """Launches a kernel that was launched before with arguments of these types, whatever their sizes; or does nothing."""
+        """Launches a kernel that was launched before with arguments of these types, of any sizes; else does nothing."""
         grid = self.plain_grid
         if grid is None or types.device is None or wants_watchdog(self.kernel):
             return False

@@ -330,8 +330,8 @@ class Launcher:
     ) -> None:
         """Check and pack all arguments: the first launch, or one with other shapes, strides or types.
 
-        `checked`: they are of the types that the kernel was compiled for, on its device. Unless `matched`, no later launch is
-        compared with this one.
+        `checked`: they are of the types that the kernel was compiled for, on its device. Unless `matched`, no later launch
+        is compared with this one.
         """
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
         if infos is None:
@@ -356,7 +356,8 @@ class Launcher:
                     number, slot, *((args[number],) if info is None else (info.pointer, *info.strides, *info.shape))
                 )
             raise
-        self._maps_of = maps_of = [[] for _ in self._pointer_words]
+        maps_of: list[list[tuple[int, int, AddressedMaps]]] = [[] for _ in self._pointer_words]
+        self._maps_of = maps_of
         for number, array, expands, start, end, name in self._map_places:
             info = (given if expands else infos)[array]
             assert info is not None  # Signature checks that it is an array's

@@ -53,8 +53,8 @@ class Memory:
 
     `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
     came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
-    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes` those
-    that were launched, by the same and by device. `bound` is the kernel's own table of what `kernel[grid]` gave.
+    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes`
+    those that were launched, by the same and by device. `bound` is the kernel's own table of what `kernel[grid]` gave.
     """
 
     __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "routes", "specialisations")
@@ -235,7 +235,7 @@ class CallReplay:
             launch(pointers)
         returned = self.returned
         sources = (*arrays, *made)
-        if type(returned) is int:
+        if isinstance(returned, int):
             return sources[returned]
         return tuple([None if number is None else sources[number] for number in returned])
 
@@ -381,7 +381,7 @@ def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> Cal
         return None
     sources.update(zip(made, range(len(arrays), len(arrays) + len(made))))
     room = [_span(info) for info in map(describe, made.values()) if info is not None]
-    returned = []
+    returned: list[int | None] = []
     for given in result if type(result) is tuple else (result,):
         number = next((n for n, x in enumerate(arrays) if x is given), None)
         if given is not None and number is None:
@@ -405,7 +405,7 @@ def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> Cal
     captured = tuple(found for _, several, *_ in record.launches for found in several)
     makes = tuple(map(_maker, made.values()))
     gives = tuple(returned) if type(result) is tuple else returned[0]
-    return CallReplay(tuple(launches), captured, makes, gives, len(arrays))
+    return None if gives is None else CallReplay(tuple(launches), captured, makes, gives, len(arrays))
 
 
 def _maker(x: Any) -> Callable[[], Any]:
