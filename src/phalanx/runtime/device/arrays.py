@@ -111,9 +111,10 @@ class ArrayInfo:
     def _is_aligned(self) -> bool:
         if self.pointer % COPY_CHUNK:
             return False
-        for size, stride in zip(self.shape[:-1], self.strides[:-1]):
+        bytes_of = self.bytes_of
+        for size, stride in zip(self.shape[:-1], self.strides):
             if size > 1:
-                nbytes = self.bytes_of(stride)
+                nbytes = bytes_of(stride)
                 if nbytes % COPY_CHUNK or not 0 <= nbytes < MAX_STRIDE:
                     return False
         return True
@@ -138,9 +139,10 @@ class ArrayInfo:
         """All that kernels are specialised for: equal facts are equal types of arguments."""
         found = self._facts
         if found is None:
+            aligned, inner = self.aligned16, self.contiguous_inner
             found = self._facts = (
-                len(self.shape), self.dtype_name, self.contiguous_inner, self.aligned16, self.whole_rows, self.chunk,
-                self.dense,
+                len(self.shape), self.dtype_name, inner, aligned, aligned and inner and self.whole_rows,
+                () if aligned else self.chunk, self.dense,
             )  # fmt: skip
         return found
 

@@ -330,7 +330,7 @@ def wants_watchdog(kernel: Kernel) -> bool:
     """Whether the kernel's waits are bounded: as its decorator says, else as the environment does."""
     if kernel.watchdog is not None:
         return kernel.watchdog
-    return os.environ.get("PHALANX_WATCHDOG", "0") not in ("", "0")
+    return "PHALANX_WATCHDOG" in os.environ and os.environ["PHALANX_WATCHDOG"] not in ("", "0")
 
 
 def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Compiled]:

@@ -375,37 +375,54 @@ def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> Cal
     """How to repeat what was launched; None if that is more than launches on arguments and on arrays that were made."""
     if not record.launches:
         return None
-    sources = {x.data_ptr(): number for number, x in enumerate(arrays) if x is not None}
-    made: dict[int, Any] = {x.data_ptr(): x for x in record.made if kind_of(x) is ArgumentKind.TORCH}
-    if len(made) < len(record.made) or 0 in made or not sources.keys().isdisjoint(made):
-        return None
-    sources.update(zip(made, range(len(arrays), len(arrays) + len(made))))
-    room = [_span(info) for info in map(describe, made.values()) if info is not None]
+    first = len(arrays)  # of what was made, among the sources of pointers
+    sources: dict[int, int] = {}
+    for number, x in enumerate(arrays):
+        if x is not None:
+            sources[x.data_ptr()] = number
+    room: list[int] = []
+    for x in record.made:
+        info = describe(x) if kind_of(x) is ArgumentKind.TORCH else None
+        if info is None or not info.pointer or info.pointer in sources:
+            return None
+        sources[info.pointer] = first + len(room)
+        room.append(_span(info))
+    made = list(record.made)
     returned: list[int | None] = []
     for given in result if type(result) is tuple else (result,):
-        number = next((n for n, x in enumerate(arrays) if x is given), None)
+        number = _place(given, arrays)
         if given is not None and number is None:
             info = describe(given) if kind_of(given) is ArgumentKind.TORCH else None
             number = -1 if info is None else sources.get(info.pointer, -1)
-            if info is None or number < len(arrays) or not _is_whole(info) or _span(info) != room[number - len(arrays)]:
+            if info is None or number < first or _span(info) != room[number - first] or not _is_whole(info):
                 return None
-            made[info.pointer] = given
+            made[number - first] = given
         returned.append(number)
     launches = []
     for launcher, _, values, infos in record.launches:
-        numbers = [None if info is None else sources.get(info.pointer, -1) for info in infos]
-        for x, info, number in zip(values, infos, numbers):
-            if info is None or number is None:
+        numbers: list[int | None] = []
+        for x, info in zip(values, infos):
+            if info is None:
+                numbers.append(None)
                 continue
+            number = sources.get(info.pointer, -1)
             if number < 0 or kind_of(x) is not ArgumentKind.TORCH:
                 return None
-            if number >= len(arrays) and _span(info) > room[number - len(arrays)]:
+            if number >= first and _span(info) > room[number - first]:
                 return None  # what was made is the beginning of something larger
+            numbers.append(number)
         launches.append(launcher.repeating(numbers))
-    captured = tuple(found for _, several, *_ in record.launches for found in several)
-    makes = tuple(map(_maker, made.values()))
+    captured = tuple([found for _, several, _, _ in record.launches for found in several])
     gives = tuple(returned) if type(result) is tuple else returned[0]
-    return None if gives is None else CallReplay(tuple(launches), captured, makes, gives, len(arrays))
+    return None if gives is None else CallReplay(tuple(launches), captured, tuple(map(_maker, made)), gives, first)
+
+
+def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
+    """Which of the arguments something is; None where it is none of them."""
+    for number, given in enumerate(arrays):
+        if given is x:
+            return None if x is None else number
+    return None
 
 
 def _maker(x: Any) -> Callable[[], Any]:
@@ -418,6 +435,8 @@ def _maker(x: Any) -> Callable[[], Any]:
 
 def _is_whole(info: ArrayInfo) -> bool:
     """Whether an array's elements fill its memory, in any order of its axes."""
+    if info.strides == dense_strides(info.shape):
+        return True
     step = 1
     for stride, size in sorted((stride, size) for size, stride in zip(info.shape, info.strides) if size != 1):
         if stride != step:
@@ -428,5 +447,7 @@ def _is_whole(info: ArrayInfo) -> bool:
 
 def _span(info: ArrayInfo) -> int:
     """Bytes from an array's first element to behind its last one."""
-    last = sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    return info.bytes_of(last + 1)
+    last = 1
+    for size, stride in zip(info.shape, info.strides):
+        last += (size - 1) * stride
+    return info.bytes_of(last)
