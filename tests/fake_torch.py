@@ -131,6 +131,12 @@ def make_torch() -> Any:
     def empty(shape: tuple[int, ...], dtype: Any = None, device: int = 0, offset: int = 0) -> Tensor:
         return Tensor(aligned(tuple(shape), MEMORY[dtype.name], offset), dtype, device)
 
+    def empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any = None, device: int = 0) -> Tensor:
+        order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+        made = empty(tuple(shape[axis] for axis in order), dtype, device).array
+        return Tensor(made.transpose(np.argsort(order)), dtype, device)
+
+    module.empty_strided = empty_strided
     module.Tensor, module.empty, module.is_grad_enabled = Tensor, empty, lambda: False
     module.streams = {0: 0, 1: 0}
     module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=module.streams.__getitem__)

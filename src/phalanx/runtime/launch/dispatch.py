@@ -50,9 +50,11 @@ class BoundLaunch:
         self.grid = grid
         self.memory = memory_of(kernel)
         self.last: Any = None  # repeats the last plain launch: no constants given, none captured, no None
-        plain = (grid,) if type(grid) is int else grid
-        is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
-        self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
+        self.plain_grid: tuple[int, int, int] | None = None
+        if type(grid) is int:
+            self.plain_grid = (grid, 1, 1)
+        elif type(grid) is tuple and 1 <= len(grid) <= 3 and all(type(n) is int for n in grid):
+            self.plain_grid = (*grid, 1, 1)[:3]
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         if RECORDINGS:

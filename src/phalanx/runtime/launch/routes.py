@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from phalanx.runtime.launch.replay import Captured
 
 _INTEGER, _FLOAT, _BOOL = ArgumentKind.INTEGER, ArgumentKind.FLOAT, ArgumentKind.BOOL
-_PLAIN = frozenset((int, bool, str, type(None), DType))
-"""Types of constants of which equal ones are the same."""
+_PLAIN = frozenset((int, bool, str, type(None), DType, float))
+"""Types of constants of which equal ones are the same, but for floats."""
 
 
 class Route:
@@ -48,9 +48,13 @@ class Route:
 
 
 def constants_as_given(constants: dict[str, Any]) -> tuple[Any, ...]:
-    """`constants_key`, or where no constant is a float or a tuple something quicker that tells as much apart."""
-    kinds = tuple(map(type, constants.values()))
-    return (tuple(constants.items()), kinds) if _PLAIN.issuperset(kinds) else constants_key(constants)
+    """`constants_key`, or where all constants are plain something quicker that tells as much apart."""
+    kinds: tuple[Any, ...] = tuple(map(type, constants.values()))
+    if not _PLAIN.issuperset(kinds):
+        return constants_key(constants)
+    if float in kinds:  # 0.0 and -0.0 are equal, and a NaN equals nothing
+        kinds = (*kinds, *[value.hex() for value in constants.values() if type(value) is float])
+    return tuple(constants.items()), kinds
 
 
 class Types:
