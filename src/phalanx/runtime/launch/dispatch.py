@@ -170,7 +170,8 @@ class BoundLaunch:
             if watched is None and not by_fit and types is not None:
                 self.memory.routes[types.key, constants_as_given(given), types.device] = route
             if watched is None and is_recorded():
-                record_launch(launcher.launch_once(grid, values, infos), route.captured, values, infos)
+                launcher.launch_anew(grid, values, infos, matched=False)
+                record_launch(launcher, route.captured, grid, values, infos)
                 return
             refuse_recording()  # a repeated call looks at nothing but pointers, which may overlap then
             self.launch_and_keep(route, grid, args, given, [a.info for a in arguments], watched)
@@ -190,7 +191,8 @@ class BoundLaunch:
             self.launch_and_keep(route, grid, args, given, types.infos)
             return True
         values, infos = route.present(args), route.present(types.infos)
-        record_launch(route.launcher.launch_once(grid, values, infos), route.captured, values, infos)
+        route.launcher.launch_anew(grid, values, infos, matched=False)
+        record_launch(route.launcher, route.captured, grid, values, infos)
         return True
 
     def launch_and_keep(

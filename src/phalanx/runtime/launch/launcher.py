@@ -268,39 +268,39 @@ class Launcher:
         if status:
             self.retry(status, self._config_address, self._parameters_address)
 
-    def launch_anew(self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None]) -> None:
+    def launch_anew(
+        self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None], *, matched: bool = True
+    ) -> None:
         """Launch on the arguments' current stream, which the kernel is known to take, with another geometry than the last.
 
         For a dispatcher that found the kernel by the types and the device of the arguments: none of that is looked at again.
+        Unless `matched`, `try_launch` does not repeat it.
         """
         with self._lock:
-            self._bind(args, infos, checked=True)
+            self._bind(args, infos, checked=True, matched=matched)
             self._submit(grid, args, None, 0)
 
-    def launch_once(
-        self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None]
-    ) -> Launcher:
-        """The same with a parameter buffer of its own: what was launched, for `repeating`."""
-        made = self.fresh()
-        made._bind(args, infos, checked=True, matched=False)
-        made._submit(grid, args, None, 0)
-        return made
+    def repeating(
+        self, grid: tuple[int, int, int], scalars: Sequence[Any], infos: Sequence[ArrayInfo | None],
+        sources: Sequence[int | None],
+    ) -> Callable[[tuple[int, ...]], None]:
+        """A launch of torch tensors as a function of pointers alone, with a parameter buffer of its own.
 
-    def repeating(self, sources: Sequence[int | None]) -> Callable[[tuple[int, ...]], None]:
-        """The last launch, of torch tensors, as a function of pointers alone; the launcher serves nothing else from now on.
-
-        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars. Nothing is
-        looked at: who calls it knows that dtypes, shapes, strides, alignments and the device are as they were. It runs on
-        torch's current stream of the device. Any thread may call it.
+        `infos` describe the arrays of one that was made, and `scalars` have the numbers between them; `sources` says for
+        each argument which of the pointers it takes that are passed then, None for scalars. Nothing is looked at: who calls
+        it knows that dtypes, shapes, strides, alignments and the device are as they were. It runs on torch's current stream
+        of the device. Any thread may call it.
         """
-        self._match = _match_nothing
-        self._torch_stream = torch_current_stream()
-        self._places = tuple(
+        made = self.fresh()
+        made._bind(scalars, infos, checked=True, matched=False)
+        made._set_grid(grid)
+        made._torch_stream = torch_current_stream()
+        made._places = tuple(
             (source, word, tuple(maps))
-            for source, word, maps in zip(sources, self._pointer_words, self._maps_of)
+            for source, word, maps in zip(sources, made._pointer_words, made._maps_of)
             if source is not None and word is not None
         )
-        return self._repeat
+        return made._repeat
 
     def _repeat(self, pointers: tuple[int, ...]) -> None:
         with self._lock:

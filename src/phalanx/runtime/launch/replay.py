@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 from phalanx.language.kernel import Kernel
@@ -133,17 +133,29 @@ class Replay:
 class Recording:
     """What one thread launches on GPUs, and the arrays that the library makes for it meanwhile.
 
-    A launch is a launcher that did this one alone, the constants that its kernel captured, and its arguments and their
-    descriptions but for None. `refused`: some of it was no plain launch on a GPU, which a list can't say.
+    `refused`: some of it was no plain launch of torch tensors on a GPU, which a list can't say.
     """
 
     __slots__ = ("launches", "made", "refused", "thread")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        self.launches: list[tuple[Launcher, Captured, list[Any], list[ArrayInfo | None]]] = []
+        self.launches: list[Recorded] = []
         self.made: list[Any] = []
         self.refused = False
+
+
+class Recorded(NamedTuple):
+    """A launch: a launcher of the kernel, the constants that this captured, and its arguments but for None.
+
+    `scalars` has None for arrays, `infos` for all else. No array is kept.
+    """
+
+    launcher: Launcher
+    captured: Captured
+    grid: tuple[int, int, int]
+    scalars: list[Any]
+    infos: list[ArrayInfo | None]
 
 
 RECORDINGS: list[Recording] = []
@@ -169,11 +181,19 @@ def is_recorded() -> bool:
     return False
 
 
-def record_launch(launcher: Launcher, captured: Captured, values: list[Any], infos: list[ArrayInfo | None]) -> None:
+def record_launch(
+    launcher: Launcher, captured: Captured, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
+) -> None:
     """Adds a launch to the recordings of this thread."""
+    scalars: list[Any] = []
+    for x, info in zip(values, infos):
+        scalars.append(x if info is None else None)
+        if info is not None and kind_of(x) is not ArgumentKind.TORCH:
+            refuse_recording()
+    found = Recorded(launcher, captured, grid, scalars, infos)
     for one in RECORDINGS:
         if one.thread == threading.get_ident():
-            one.launches.append((launcher, captured, values, infos))
+            one.launches.append(found)
 
 
 def record_array(made: Any) -> Any:
@@ -213,25 +233,31 @@ def unrecorded() -> Iterator[None]:
 class CallReplay:
     """What a call of a library function did: its launches, and what it gives back.
 
-    `make` allocates the one tensor that it made, the last source of pointers and its result. Otherwise `makes` allocate
-    what it made, the last sources, and `returned` says which sources come back: one, or a tuple of them.
+    Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it.
+    `make` then allocates the one tensor that the call made, the last source of pointers and its result. Otherwise `makes`
+    allocate what it made, the last sources, and `returned` says which sources come back: one, or a tuple of them.
     """
 
-    __slots__ = ("captured", "launches", "make", "makes", "returned")
+    __slots__ = ("captured", "launches", "make", "makes", "returned", "sketch")
 
-    def __init__(
-        self, launches: tuple[Callable[[tuple[int, ...]], None], ...], captured: Captured,
-        makes: tuple[Callable[[], Any], ...], returned: int | tuple[int | None, ...], arguments: int,
-    ) -> None:
-        self.launches, self.captured, self.makes, self.returned = launches, captured, makes, returned
-        self.make = makes[0] if len(makes) == 1 and returned == arguments else None
+    def __init__(self, sketch: Sketch) -> None:
+        self.sketch: Sketch | None = sketch
+        self.captured: Captured = sketch.captured
+        self.launches: tuple[Callable[[tuple[int, ...]], None], ...] = ()
+        self.make: Callable[[], Any] | None = None
+        self.makes: tuple[Callable[[], Any], ...] = ()
+        self.returned: int | tuple[int | None, ...] = -1
 
     def is_current(self) -> bool:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
 
-    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Any:
-        """The call once more, with arguments that begin at these addresses."""
+    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
+        """The call once more, with arguments that begin at these addresses; `call` is the whole way to it."""
+        sketch = self.sketch
+        if sketch is not None and not self._finish(sketch, len(arrays)):
+            sketch.memory.keep(sketch.key, False)
+            return call()
         made = [make() for make in self.makes]
         if made:
             pointers = (*pointers, *[x.data_ptr() for x in made])
@@ -242,6 +268,91 @@ class CallReplay:
         if isinstance(returned, int):
             return sources[returned]
         return tuple([None if number is None else sources[number] for number in returned])
+
+    def _finish(self, sketch: Sketch, arguments: int) -> bool:
+        """Makes launches of pointers of what was launched; False where it was more than that."""
+        found = sketch.sources()
+        if found is None:
+            return False
+        self.returned, numbers = found
+        self.makes = tuple([_maker(made) for made in sketch.made])
+        self.launches = tuple(
+            [
+                one.launcher.repeating(one.grid, one.scalars, one.infos, mine)
+                for one, mine in zip(sketch.launches, numbers, strict=True)
+            ]
+        )
+        self.make = self.makes[0] if len(self.makes) == 1 and self.returned == arguments else None
+        self.sketch = None  # last: another thread may be about to do the same
+        return True
+
+
+class Made(NamedTuple):
+    """A tensor that a call made: its description, and how torch calls its type and its device."""
+
+    info: ArrayInfo
+    dtype: Any
+    device: Any
+
+
+class Sketch:
+    """What a call of a library function launched, made and gave back, without any array.
+
+    `pointers` are the addresses of the arguments, 0 for None. `given` has for each result the number of the argument
+    that it is, or its description, or None for None; `several` says whether they are a tuple. Nothing is worked out: most
+    sizes come once.
+    """
+
+    __slots__ = ("given", "key", "launches", "made", "memory", "pointers", "several")
+
+    def __init__(self, memory: Memory, key: Any, record: Recording, arrays: tuple[Any, ...], result: Any) -> None:
+        self.memory, self.key = memory, key
+        self.launches = record.launches
+        self.pointers = tuple([0 if x is None else x.data_ptr() for x in arrays])
+        self.made = [_made(x) for x in record.made]
+        self.several = type(result) is tuple
+        self.given: list[int | Made | None] = []
+        for x in result if self.several else (result,):
+            place = _place(x, arrays)
+            self.given.append(None if x is None else _made(x) if place is None else place)
+
+    @property
+    def captured(self) -> Captured:
+        """The constants that all kernels captured."""
+        return tuple([found for one in self.launches for found in one.captured])
+
+    def sources(self) -> tuple[int | tuple[int | None, ...], list[list[int | None]]] | None:
+        """Which sources of pointers are given back, and which ones each launch takes; None where there are others.
+
+        The sources are the arguments, then what was made. Of that, a result has the place, in its own shape.
+        """
+        first = len(self.pointers)
+        sources = {pointer: number for number, pointer in enumerate(self.pointers) if pointer}
+        for number, made in enumerate(self.made, first):
+            if not made.info.pointer or made.info.pointer in sources:
+                return None
+            sources[made.info.pointer] = number
+        room = [_span(made.info) for made in self.made]
+        returned: list[int | None] = []
+        for given in self.given:
+            place = given if isinstance(given, int) else None
+            if isinstance(given, Made):
+                place = sources.get(given.info.pointer, -1)
+                if place < first or _span(given.info) != room[place - first] or not _is_whole(given.info):
+                    return None
+                self.made[place - first] = given
+            returned.append(place)
+        numbers: list[list[int | None]] = []
+        for one in self.launches:
+            mine = [None if info is None else sources.get(info.pointer, -1) for info in one.infos]
+            for info, source in zip(one.infos, mine):
+                if info is None or source is None:
+                    continue
+                if source < 0 or (source >= first and _span(info) > room[source - first]):
+                    return None  # what is no source, or more than was made
+            numbers.append(mine)
+        gives = tuple(returned) if self.several else returned[0]
+        return None if gives is None else (gives, numbers)
 
 
 def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -328,7 +439,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        return found.repeat(({everything}), ({', '.join(pointers.values())},))",
+            f"        return found.repeat(({everything}), ({', '.join(pointers.values())},), lambda: {call})",
             "    result = make()",
             f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
@@ -359,14 +470,14 @@ def _learn(memory: Memory, key: Any, arrays: tuple[Any, ...], call: Callable[[],
     if len(set(own)) < len(own) or 0 in own:
         return call()  # which argument a pointer stands for can't be told: this time, not the next
     record = Recording()
-    with describing_once():  # once for the call and for what is made of its record
+    with describing_once():  # once for the call and for what is kept of it
         RECORDINGS.append(record)
         try:
             result = call()
         finally:
             RECORDINGS.remove(record)
-        replay = None if record.refused or not _is_exact(key) else _call_replay(record, arrays, result)
-    memory.keep(key, False if replay is None else replay)
+        kept = record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)
+        memory.keep(key, CallReplay(Sketch(memory, key, record, arrays, result)) if kept else False)
     return result
 
 
@@ -375,50 +486,16 @@ def _is_exact(key: tuple[Any, ...]) -> bool:
     return not any([isinstance(option, float) and (option == 0 or option != option) for option in key])
 
 
-def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> CallReplay | None:
-    """How to repeat what was launched; None if that is more than launches on arguments and on arrays that were made."""
-    if not record.launches:
-        return None
-    first = len(arrays)  # of what was made, among the sources of pointers
-    sources: dict[int, int] = {}
-    for number, x in enumerate(arrays):
-        if x is not None:
-            sources[x.data_ptr()] = number
-    room: list[int] = []
-    for x in record.made:
-        info = describe(x) if kind_of(x) is ArgumentKind.TORCH else None
-        if info is None or not info.pointer or info.pointer in sources:
-            return None
-        sources[info.pointer] = first + len(room)
-        room.append(_span(info))
-    made = list(record.made)
-    returned: list[int | None] = []
-    for given in result if type(result) is tuple else (result,):
-        place = _place(given, arrays)
-        if given is not None and place is None:
-            info = describe(given) if kind_of(given) is ArgumentKind.TORCH else None
-            place = -1 if info is None else sources.get(info.pointer, -1)
-            if info is None or place < first or _span(info) != room[place - first] or not _is_whole(info):
-                return None
-            made[place - first] = given
-        returned.append(place)
-    launches = []
-    for launcher, _, values, infos in record.launches:
-        numbers: list[int | None] = []
-        for x, info in zip(values, infos):
-            if info is None:
-                numbers.append(None)
-                continue
-            source = sources.get(info.pointer, -1)
-            if source < 0 or kind_of(x) is not ArgumentKind.TORCH:
-                return None
-            if source >= first and _span(info) > room[source - first]:
-                return None  # what was made is the beginning of something larger
-            numbers.append(source)
-        launches.append(launcher.repeating(numbers))
-    captured = tuple([found for _, several, _, _ in record.launches for found in several])
-    gives = tuple(returned) if type(result) is tuple else returned[0]
-    return None if gives is None else CallReplay(tuple(launches), captured, tuple(map(_maker, made)), gives, first)
+def _are_tensors(made: list[Any], result: Any) -> bool:
+    """Whether all that a call made and gives back are torch tensors, but for None."""
+    given = (*made, *result) if type(result) is tuple else (*made, result)
+    return all([x is None or kind_of(x) is ArgumentKind.TORCH for x in given])
+
+
+def _made(x: Any) -> Made:
+    info = describe(x)
+    assert info is not None
+    return Made(info, x.dtype, x.device)
 
 
 def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
@@ -429,12 +506,12 @@ def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
     return None
 
 
-def _maker(x: Any) -> Callable[[], Any]:
-    """What makes a tensor like this one, whose elements fill its memory."""
-    torch, shape, strides = sys.modules["torch"], tuple(x.shape), x.stride()
-    if strides == dense_strides(shape):
-        return functools.partial(torch.empty, shape, dtype=x.dtype, device=x.device)
-    return functools.partial(torch.empty_strided, shape, strides, dtype=x.dtype, device=x.device)
+def _maker(made: Made) -> Callable[[], Any]:
+    """What makes a tensor like one whose elements fill its memory."""
+    torch, info = sys.modules["torch"], made.info.in_bytes  # torch counts bytes where elements share them
+    if info.strides == dense_strides(info.shape):
+        return functools.partial(torch.empty, info.shape, dtype=made.dtype, device=made.device)
+    return functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
 
 
 def _is_whole(info: ArrayInfo) -> bool:
