@@ -11,6 +11,7 @@ import phalanx as px
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.runtime.device.arrays import ITEM_BYTES
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 L2_BYTES = 32 << 20
 """How much of L2 the keys and values of a band may take."""
@@ -46,6 +47,7 @@ def busiest(blocks: np.ndarray, ctas: int) -> float:
     return max(busy) / (float(blocks.sum()) / ctas)
 
 
+@chosen_at_example
 def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """How many query heads go side by side where the longest tiles go first.
 

@@ -19,6 +19,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
+from phalanx.runtime.exporting.choices import not_chosen_in_exports
 
 TIMES = {1: (1.0,), 2: (0.7, 1.0), 3: (0.6, 0.8, 1.0)}
 """How long a tile takes that 1, 2 or 3 warpgroups attend to, beside one of all warpgroups there are."""
@@ -72,6 +73,7 @@ def longest(given: np.ndarray, ctas: int) -> float:
     return float(places.reshape(turns, ctas).sum(0).max())
 
 
+@not_chosen_in_exports
 def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
     """How the queries of each head are cut into tiles, so that the last CTA ends as early as may be.
 

@@ -13,6 +13,7 @@ from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
@@ -29,6 +30,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     return best_tiles(problem, device or default_device())[0]
 
 
+@chosen_at_example
 @lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration that `choose` gives, and the microseconds that the model gives it."""
@@ -41,6 +43,7 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     return table.configs[chosen], float(took[chosen])
 
 
+@chosen_at_example
 @lru_cache(maxsize=1024)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.

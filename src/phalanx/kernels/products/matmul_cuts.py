@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
@@ -72,19 +73,22 @@ class MatmulConfig:
     parts: int = 2
     groups: int = 2
     swapped: bool = False
+    streamed: str | None = None
+    split: int = 1
 
-    def constants(self) -> dict[str, int]:
+    def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
         cm, cn = self.cluster
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
-            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped,
+            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
+            "SPLIT": self.split,
         }
 
     def tiles(self, problem: Problem) -> int:
         """How many tiles, each of a whole cluster, the product has."""
         m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
-        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch
+        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch * self.split
 
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
@@ -119,6 +123,14 @@ class Problem:
         """The transposed product."""
         return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
 
+    def in_parts(self) -> Problem:
+        """The product whose result are sums over parts of K: they are f32, and what follows comes later."""
+        return replace(self, out_itemsize=SCALE_BYTES, fused=False)
+
+    def splits(self) -> bool:
+        """Whether the sums over parts of K may be added up by a second launch."""
+        return self.batch == 1 and self.staged and not self.matrix and not self.block and self.n % 4 == 0
+
     def kind(self) -> Problem:
         """The same without its sizes."""
         return Problem(
@@ -138,7 +150,8 @@ def complete(
     problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
-    bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
+    bk = STAGE_ROW_BYTES // problem.itemsize
+    stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - RESERVED_BYTES
     width, high = bn, bm // groups
     fused = problem.fused or problem.vectors
@@ -162,9 +175,20 @@ def part_width(bn: int, parts: int) -> int:
     return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
 
 
-def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
-    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
-    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
+def whole_panels(columns: int, ctas: int) -> int:
+    """Columns that come of an operand that is not contiguous along K, as `matmul_tiles.whole_panels` says."""
+    return ceil(columns / (ctas * PANEL)) * ctas * PANEL
+
+
+def loaded_columns(problem: Problem, bn: int, cluster: tuple[int, int], swapped: bool) -> int:
+    """Columns of a stage of a tile: as many as are multiplied, or whole panels, of which the last ones are not."""
+    by_k = problem.by_k[0 if swapped else 1]
+    return bn if by_k else whole_panels(bn, cluster[0])
+
+
+def cuts_panels(problem: Problem, rows: int) -> bool:
+    """Whether a CTA's share of rows that are not contiguous along K would not be whole panels: so much is multiplied."""
+    return not problem.by_k[0] and rows % PANEL != 0
 
 
 def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
@@ -183,7 +207,7 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            if cuts_panels(seen, bm // cn, bn // cm) or bn % (8 * cm):
+            if cuts_panels(seen, bm // cn) or bn % (8 * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
@@ -206,6 +230,8 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
             remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
         )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
+    if config.split > 1 and problem.splits():
+        problem = problem.in_parts()
     step = STAGE_ROW_BYTES // problem.itemsize
     multiple = 8
     seen = problem.turned() if config.swapped else problem
@@ -229,10 +255,15 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif bm % (8 * cn) or bn % (8 * cm):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
-    elif cuts_panels(seen, bm // cn, bn // cm):
-        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    elif config.split != 1 and not (problem.splits() and 1 < config.split <= ceil(problem.k / config.bk)):
+        broken = (
+            f"split={config.split}: K is split into steps of bk, of products without a batch and a bias with rows, whose "
+            "result has a multiple of 4 columns and rows that begin at multiples of 16 bytes"
+        )
+    elif cuts_panels(seen, bm // cn):
+        broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:
-        stage = (bm + bn) * config.bk * problem.itemsize
+        stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * config.bk * problem.itemsize
         room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"

@@ -18,6 +18,8 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.orders import grouped
 
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle."""
 FETCHING_REGS, MULTIPLYING_REGS = (None, None, 40, 32), (None, None, 232, 160)
 """Registers of a thread, by the warpgroups that multiply; with one of them all have enough as they are."""
 
@@ -41,6 +43,12 @@ def block(X, z, i, j, HEIGHT, WIDTH):
     else:
         view = X[z, i : i + HEIGHT, j : j + WIDTH]
     return view
+
+
+@px.func
+def whole_panels(BN, CM):
+    """Columns that come of an operand that is contiguous along N: the next so many that CM CTAs share in whole panels."""
+    return px.cdiv(BN, CM * PANEL) * CM * PANEL
 
 
 @px.func
@@ -89,7 +97,7 @@ class Tiles:
     """The tiles that a cluster takes, one after another, and the ring that their operands come through.
 
     `x` and `y` are the CTA's place in the cluster, `row` and `column` the masks of those that share rows and columns with
-    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch. The ring is no
+    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch, or part of K. The ring is no
     `px.pipe`: a stage is released one product after it was taken, so that a pipe would count at run time how many stages
     it holds, and find its next stage from that count in each step.
     """
@@ -121,9 +129,18 @@ class Tiles:
     A_BATCH: bool
     B_BATCH: bool
     BATCH: bool
+    SPLIT: int
+    STREAMED: Any
+
+    def part(self, z):
+        """The steps along K that a tile takes: all of them, or those of part `z`."""
+        first, end = 0, self.steps
+        if self.SPLIT > 1:
+            first, end = z * self.steps // self.SPLIT, (z + 1) * self.steps // self.SPLIT
+        return first, end
 
     def place(self, tile):
-        """Matrix of the batch (None without one), row and column of a tile of the output."""
+        """Matrix of the batch, or part of K (None without them), row and column of a tile of the output."""
         if self.BATCH:
             z = tile // (self.rows * self.columns)
             i, j = grouped(tile - z * (self.rows * self.columns), self.rows, self.columns, self.GROUP)
@@ -135,11 +152,13 @@ class Tiles:
     def fetch_all(self, A, B):
         """The role that fills the ring, for all tiles."""
         CM, CN, BK = self.CM, self.CN, self.BK
-        high, wide = self.BM // CN, self.BN // CM  # this CTA's share of A's rows and B's columns
+        high = self.BM // CN  # this CTA's share of A's rows, and of B's columns
+        wide = (self.BN if self.B_BY_K else whole_panels(self.BN, CM)) // CM
         for tile in range(self.first, self.count, self.step):
             z, i, j = self.place(tile)
             m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
-            for k in range(0, self.steps * BK, BK):
+            begin, end = self.part(z)
+            for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
                 self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
@@ -156,12 +175,13 @@ class Tiles:
         if self.A_BY_K:
             px.tma.load(
                 block(A, z if self.A_BATCH else None, m, k, high, BK), self.a[s][y * high : y * high + high], self.full[s],
-                multicast=self.row if self.CN > 1 else None,
+                multicast=self.row if self.CN > 1 else None, cache="evict_first" if self.STREAMED == "rows" else None,
             )
         else:
             px.tma.load(
                 block(A, z if self.A_BATCH else None, k, m, BK, high), self.a[s][:, y * high : y * high + high],
                 self.full[s], multicast=self.row if self.CN > 1 else None,
+                cache="evict_first" if self.STREAMED == "rows" else None,
             )
 
     def fetch_columns(self, B, z, n, k, s, wide):
@@ -171,11 +191,13 @@ class Tiles:
             px.tma.load(
                 block(B, z if self.B_BATCH else None, n, k, wide, BK), self.b[s][x * wide : x * wide + wide], self.full[s],
                 multicast=self.column if self.CM > 1 else None,
+                cache="evict_first" if self.STREAMED == "columns" else None,
             )
         else:
             px.tma.load(
                 block(B, z if self.B_BATCH else None, k, n, BK, wide), self.b[s][:, x * wide : x * wide + wide],
                 self.full[s], multicast=self.column if self.CM > 1 else None,
+                cache="evict_first" if self.STREAMED == "columns" else None,
             )
 
     def multiply(self, epilogue, top, z, m, n):
@@ -183,14 +205,15 @@ class Tiles:
         height = epilogue.height
         acc = px.empty((height, self.BN), px.f32)
         last = 0
-        for k in range(self.steps):
+        begin, end = self.part(z)
+        for k in range(begin, end):
             s = self.ring.stage
             self.full[s].wait(self.ring.parity)
             left = self.a[s][top : top + height] if self.A_BY_K else self.a[s][:, top : top + height].T
-            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s], acc, accumulate=k > 0)
+            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > begin)
             px.wgmma_commit()
             px.wgmma_wait(1)
-            if k > 0:
+            if k > begin:
                 self.release(last)
             last = s
             self.ring.advance()
@@ -311,18 +334,19 @@ class Epilogue:
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, SPLIT=1, STREAMED=None,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
-    TMA_STORE and a bias that is no matrix.
+    TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
+    With SPLIT, C is a BATCH of as many matrices, each the sums over a part of K; `add_parts` adds them up.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
     height, width = BM // GROUPS, part_width(BN, PARTS)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
-    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
+    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN, CM)), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None
     if TMA_STORE:
         out = px.shared((GROUPS, width, height) if SWAPPED else (GROUPS, height, width), C.dtype)
@@ -341,7 +365,7 @@ def matmul_tiles(
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     work = Tiles(
         x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, tiles, step,
-        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH,
+        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, SPLIT, STREAMED,
     )  # fmt: skip
     wait_for_prior_launch()
 

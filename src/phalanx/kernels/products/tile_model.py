@@ -19,7 +19,7 @@ import numpy as np
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops import wgmma
-from phalanx.kernels.products.matmul_cuts import STAGE_ROW_BYTES, MatmulConfig, Problem, possible
+from phalanx.kernels.products.matmul_cuts import STAGE_ROW_BYTES, MatmulConfig, Problem, possible, whole_panels
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
@@ -30,9 +30,8 @@ class TileTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
-    one; up to `alone_high` and `alone_wide` of it some CTAs have nothing to do. `m_share` and `n_share` are the rows of A
-    and columns of B that a CTA fetches in a step, `row_share` and `column_share` the same of the product that it multiplies;
-    `tensor` the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue.
+    one; up to `alone_high` and `alone_wide` of it some CTAs have nothing to do. `row_share` and `column_share` are the rows
+    and columns that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `tensor` the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -45,8 +44,7 @@ class TileTable:
     slots: Any
     row_share: Any
     column_share: Any
-    m_share: Any
-    n_share: Any
+    panel_share: Any
     tensor: Any
     step: Any
     ending: Any
@@ -65,10 +63,10 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     ending = costs.epilogue + bm * bn / costs.epilogue_rate + costs.extra_part * np.maximum(0, parts - 2)
-    rows, columns = bm / cn, bn / cm
+    panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
     return TileTable(
-        found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, rows, columns,
-        np.where(swapped, columns, rows), np.where(swapped, rows, columns), tensor, step, ending,
+        found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
+        panels / cm, tensor, step, ending,
     )
 
 
@@ -92,10 +90,13 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
         STAGE_ROW_BYTES * (costs.across_factor if not along else costs.unaligned_factor if odd else 1.0)
         for along in problem.by_k
     )
-    body = _beside(table.tensor, (table.m_share * a_row + table.n_share * b_row) / rate)
+    by_k_of_columns = np.where(table.swapped, problem.by_k[0], problem.by_k[1])
+    column_share = np.where(by_k_of_columns, table.column_share, table.panel_share)
+    row, column = np.where(table.swapped, b_row, a_row), np.where(table.swapped, a_row, b_row)
+    body = _beside(table.tensor, (table.row_share * row + column_share * column) / rate)
     steps = -(-k * itemsize // STAGE_ROW_BYTES)
     missing = np.maximum(
-        np.minimum(table.row_share, rows * table.high - down), np.minimum(table.column_share, columns * table.wide - across)
+        np.minimum(table.row_share, rows * table.high - down), np.minimum(column_share, columns * table.wide - across)
     )
     held_up = costs.ragged_factor * steps * np.maximum(0.0, missing * (STAGE_ROW_BYTES / costs.zero_fill) - body)
     waves = np.ceil(tiles / table.slots)

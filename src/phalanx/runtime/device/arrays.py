@@ -6,6 +6,7 @@ looked at once, by the modules of its bases, and remembered.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 import threading
@@ -177,6 +178,7 @@ class ArgumentKind(Enum):
     OTHER = 9
     DEVICE_ARRAY = 10
     PACKED = 11
+    JAX = 12
 
 
 # Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
@@ -213,6 +215,8 @@ def _classify(kind: type) -> ArgumentKind:
         return ArgumentKind.PACKED
     if kind.__name__ == "DeviceArray" and kind.__module__ == "phalanx.runtime.device.device_array":
         return ArgumentKind.DEVICE_ARRAY
+    if kind.__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(kind, "__dlpack__"):
+        return ArgumentKind.JAX
     if hasattr(kind, "__cuda_array_interface__"):
         return ArgumentKind.CUDA_INTERFACE
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
@@ -407,7 +411,18 @@ def _describe_dlpack(x: Any) -> ArrayInfo:
     )
 
 
+def _describe_jax(x: Any) -> ArrayInfo:
+    if not hasattr(x, "block_until_ready"):
+        raise Error(
+            "a value that JAX traces has no elements: a kernel can't be launched within jax.jit",
+            remedy='px.export(..., interfaces="jax") makes a function for jax.jit; or call the kernel outside',
+        )
+    x.block_until_ready()  # JAX computes in the background, on streams of its own
+    return _describe_dlpack(x)
+
+
 _READERS = {
+    ArgumentKind.JAX: _describe_jax,
     ArgumentKind.TORCH: _describe_torch,
     ArgumentKind.NUMPY: _describe_numpy,
     ArgumentKind.CUPY: _describe_cupy,
@@ -543,8 +558,18 @@ def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
     if info is None:
         raise not_an_argument(x)
     if info.kind == "host":
-        return np.from_dlpack(x)
+        return _at_pointer(info) if kind is ArgumentKind.JAX else np.from_dlpack(x)
     return _copy_from_device(info)
+
+
+def _at_pointer(info: ArrayInfo) -> np.ndarray:
+    """The memory of an array of the host, to be read and written: JAX's own view is read-only, and lacks some types."""
+    dtype = numpy_dtype(info.dtype_name)
+    if 0 in info.shape:
+        return np.empty(info.shape, dtype)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
+    raw = np.ctypeslib.as_array((ctypes.c_ubyte * (span * dtype.itemsize)).from_address(info.pointer)).view(dtype)
+    return np.lib.stride_tricks.as_strided(raw, info.shape, [stride * dtype.itemsize for stride in info.strides])
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

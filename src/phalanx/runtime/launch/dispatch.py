@@ -11,9 +11,9 @@ from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
-from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
-from phalanx.runtime.launch.overlaps import Watched, watched_by
+from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
 from phalanx.runtime.launch.replay import (
     RECORDINGS,
     Replay,
@@ -124,6 +124,10 @@ class BoundLaunch:
         """The whole way: types, specialisation, simulator or GPU."""
         if is_outlined():
             return
+        taker = launch_taker()
+        if taker is not None:
+            taker(self, args, given)
+            return
         kernel = self.kernel
         with debugging(kernel):
             types = types_of(args)
@@ -140,7 +144,7 @@ class BoundLaunch:
             specialisation = specialise(kernel, arguments, constants)
             watched = watched_by(specialisation, arguments) if pipelined else None
             overlap = watched is not None and watched.overlap(args)
-            if not pipelined or overlap:
+            if not pipelined or overlap or has_empty(arguments):
                 specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
@@ -167,7 +171,7 @@ class BoundLaunch:
                 return
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             route = Route(specialisation, launcher, none_at)
-            if watched is None and not by_fit and types is not None:
+            if watched is None and not by_fit and types is not None and types.device is not None:
                 self.memory.routes[types.key, constants_as_given(given), types.device] = route
             if watched is None and is_recorded():
                 launcher.launch_anew(grid, values, infos, matched=False)

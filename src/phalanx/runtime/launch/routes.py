@@ -60,7 +60,8 @@ def constants_as_given(constants: dict[str, Any]) -> tuple[Any, ...]:
 class Types:
     """The arguments of a launch: what a kernel is specialised for, and the descriptions of the arrays.
 
-    `device` is None where these are not all numbers, None, and arrays of one GPU whose axes kernels can count along.
+    `device` is None where these are not all numbers, None, and arrays of one GPU that have elements, and no axis that is too
+    long.
     """
 
     __slots__ = ("device", "infos", "key")
@@ -89,7 +90,7 @@ def types_of(args: Sequence[Any]) -> Types | None:
                 if info is None:
                     return None
                 agree = agree and info.kind == "cuda" and (device is None or device == info.device)
-                agree = agree and max(info.shape, default=0) <= MAX_AXIS
+                agree = agree and 0 not in info.shape and max(info.shape, default=0) <= MAX_AXIS
                 device = info.device
                 key.append(info.facts)
                 infos.append(info)
