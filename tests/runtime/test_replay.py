@@ -392,6 +392,7 @@ def described(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for kind, read in list(arrays._READERS.items()):
         monkeypatch.setitem(arrays._READERS, kind, counting(read))
+    monkeypatch.setattr(arrays, "_READER_OF", arrays._ReaderOf())
     return seen
 
 
