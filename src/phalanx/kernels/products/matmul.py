@@ -13,8 +13,6 @@ from phalanx.frozen import frozen
 from phalanx.ir.types import DType
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, is_among, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
-from phalanx.kernels.products.add_parts import add_parts
-from phalanx.kernels.products.add_parts import grid as add_parts_grid
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig, choose_blackwell, require_fits_blackwell
@@ -125,8 +123,7 @@ class Plan:
     """All that a product's arguments decide, but for their addresses.
 
     Without a kernel (`bound`) there is nothing to multiply, or (`loop`) the product is one of each matrix along the
-    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then. Of a product with `parts`
-    the kernel sums up parts of K, which a second launch adds up; the bias and the activation are then of that one.
+    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then.
     """
 
     shape: tuple[int, ...]
@@ -145,7 +142,6 @@ class Plan:
     blocks: BlockScaled | None = None
     blackwell: bool = False
     swapped: bool = False
-    parts: int = 1
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
@@ -166,14 +162,6 @@ class Plan:
         operands = self.a.make(a), self.b.make(b)
         if self.swapped:
             operands, vectors = operands[::-1], vectors[::-1]
-        if self.parts > 1:
-            result = self.c.make(out)
-            sums = empty(a, (self.parts, *result.shape), "f32")
-            self.bound(*operands, sums, None, *vectors, alpha, **self.constants)
-            add_parts[add_parts_grid(*result.shape)](
-                sums, result, bias, SPLIT=self.parts, BIASED=bias is not None, ACTIVATION=self.activation
-            )
-            return
         self.bound(*operands, self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
@@ -271,22 +259,21 @@ def _plan(
     if split is not None:
         return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings = _kernel(problem, target, config)
-    swapped, parts = settings.get("SWAPPED", False), settings.get("SPLIT", 1)
+    swapped = settings.get("SWAPPED", False)
     left_one, right_one = (1, 0) if swapped else (0, 1)
     by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
     constants = {
         "A_BY_K": by_k[left_one], "B_BY_K": by_k[right_one], "A_BATCH": batched[left_one], "B_BATCH": batched[right_one],
-        "BATCH": count > 1 or parts > 1, "TMA_STORE": staged,
-        "BIAS_KIND": None if parts > 1 else _bias_kind(added, per_matrix and count > 1),
+        "BATCH": count > 1, "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
         "SCALE_ROWS": scales[left_one] == "vector", "SCALE_COLUMNS": scales[right_one] == "vector",
-        "ACTIVATION": None if parts > 1 else activation,
+        "ACTIVATION": activation,
     }  # fmt: skip
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
-        swapped=swapped, parts=parts, activation=activation,
+        swapped=swapped,
     )
 
 

@@ -46,8 +46,8 @@ PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 SWAPPED_WIDTHS = tuple(range(16, 257, 8))
 """Rows of a swapped tile, which are the columns of the tensor cores."""
-CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
-CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
+CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
 PANEL = 64
@@ -60,7 +60,9 @@ class MatmulConfig:
 
     `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
-    of the result and `bn` its rows, of which there may be any multiple of 8.
+    of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
+    keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
+    pieces of 64, none of which is fetched from outside the array.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -74,7 +76,7 @@ class MatmulConfig:
     groups: int = 2
     swapped: bool = False
     streamed: str | None = None
-    split: int = 1
+    trimmed: tuple[bool, bool] = (False, False)
 
     def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
@@ -82,13 +84,13 @@ class MatmulConfig:
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
-            "SPLIT": self.split,
+            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1],
         }
 
     def tiles(self, problem: Problem) -> int:
         """How many tiles, each of a whole cluster, the product has."""
         m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
-        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch * self.split
+        return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch
 
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
@@ -122,14 +124,6 @@ class Problem:
     def turned(self) -> Problem:
         """The transposed product."""
         return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
-
-    def in_parts(self) -> Problem:
-        """The product whose result are sums over parts of K: they are f32, and what follows comes later."""
-        return replace(self, out_itemsize=SCALE_BYTES, fused=False)
-
-    def splits(self) -> bool:
-        """Whether the sums over parts of K may be added up by a second launch."""
-        return self.batch == 1 and self.staged and not self.matrix and not self.block and self.n % 4 == 0
 
     def kind(self) -> Problem:
         """The same without its sizes."""
@@ -230,8 +224,6 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
             remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
         )
     bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
-    if config.split > 1 and problem.splits():
-        problem = problem.in_parts()
     step = STAGE_ROW_BYTES // problem.itemsize
     multiple = 8
     seen = problem.turned() if config.swapped else problem
@@ -255,11 +247,8 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif bm % (8 * cn) or bn % (8 * cm):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
-    elif config.split != 1 and not (problem.splits() and 1 < config.split <= ceil(problem.k / config.bk)):
-        broken = (
-            f"split={config.split}: K is split into steps of bk, of products without a batch and a bias with rows, whose "
-            "result has a multiple of 4 columns and rows that begin at multiples of 16 bytes"
-        )
+    elif config.streamed not in (None, "rows", "columns"):
+        broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
     elif cuts_panels(seen, bm // cn):
         broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:

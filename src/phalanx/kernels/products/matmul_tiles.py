@@ -52,6 +52,16 @@ def whole_panels(BN, CM):
 
 
 @px.func
+def within(start, extent):
+    """Where a copy begins: at `start`, or at the array's last panel that is whole if all of it would lie outside.
+
+    What it brings is multiplied into results that nobody stores. Zeros would do as well, but to fill them in takes the
+    copy engine longer than to bring what a neighbour has asked for, and the whole wave waits for its last tile.
+    """
+    return start if start < extent else max(extent // PANEL - 1, 0) * PANEL
+
+
+@px.func
 def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
     """The product of the scales that are one number for the whole result, or None."""
     factor = alpha
@@ -97,7 +107,7 @@ class Tiles:
     """The tiles that a cluster takes, one after another, and the ring that their operands come through.
 
     `x` and `y` are the CTA's place in the cluster, `row` and `column` the masks of those that share rows and columns with
-    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch, or part of K. The ring is no
+    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch. The ring is no
     `px.pipe`: a stage is released one product after it was taken, so that a pipe would count at run time how many stages
     it holds, and find its next stage from that count in each step.
     """
@@ -129,18 +139,12 @@ class Tiles:
     A_BATCH: bool
     B_BATCH: bool
     BATCH: bool
-    SPLIT: int
     STREAMED: Any
-
-    def part(self, z):
-        """The steps along K that a tile takes: all of them, or those of part `z`."""
-        first, end = 0, self.steps
-        if self.SPLIT > 1:
-            first, end = z * self.steps // self.SPLIT, (z + 1) * self.steps // self.SPLIT
-        return first, end
+    TRIM_ROWS: bool
+    TRIM_COLUMNS: bool
 
     def place(self, tile):
-        """Matrix of the batch, or part of K (None without them), row and column of a tile of the output."""
+        """Matrix of the batch (None without one), row and column of a tile of the output."""
         if self.BATCH:
             z = tile // (self.rows * self.columns)
             i, j = grouped(tile - z * (self.rows * self.columns), self.rows, self.columns, self.GROUP)
@@ -157,8 +161,7 @@ class Tiles:
         for tile in range(self.first, self.count, self.step):
             z, i, j = self.place(tile)
             m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
-            begin, end = self.part(z)
-            for k in range(begin * BK, end * BK, BK):
+            for k in range(0, self.steps * BK, BK):
                 s = self.ring.stage
                 self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
@@ -171,49 +174,58 @@ class Tiles:
 
     def fetch_rows(self, A, z, m, k, s, high):
         """This CTA's share of A for one step, for all CTAs of its row."""
-        BK, y = self.BK, self.y
-        if self.A_BY_K:
-            px.tma.load(
-                block(A, z if self.A_BATCH else None, m, k, high, BK), self.a[s][y * high : y * high + high], self.full[s],
-                multicast=self.row if self.CN > 1 else None, cache="evict_first" if self.STREAMED == "rows" else None,
-            )
-        else:
-            px.tma.load(
-                block(A, z if self.A_BATCH else None, k, m, BK, high), self.a[s][:, y * high : y * high + high],
-                self.full[s], multicast=self.row if self.CN > 1 else None,
-                cache="evict_first" if self.STREAMED == "rows" else None,
-            )
+        BK, first = self.BK, self.y * high
+        extent = A.shape[(1 if self.A_BATCH else 0) + (0 if self.A_BY_K else 1)]
+        for start in px.static_range(0, high, PANEL if self.TRIM_ROWS else high):
+            size, here, there = min(high - start, PANEL) if self.TRIM_ROWS else high, m + start, first + start
+            if self.TRIM_ROWS:
+                here = within(here, extent)
+            if self.A_BY_K:
+                px.tma.load(
+                    block(A, z if self.A_BATCH else None, here, k, size, BK), self.a[s][there : there + size], self.full[s],
+                    multicast=self.row if self.CN > 1 else None, cache="evict_first" if self.STREAMED == "rows" else None,
+                )
+            else:
+                px.tma.load(
+                    block(A, z if self.A_BATCH else None, k, here, BK, size), self.a[s][:, there : there + size],
+                    self.full[s], multicast=self.row if self.CN > 1 else None,
+                    cache="evict_first" if self.STREAMED == "rows" else None,
+                )
 
     def fetch_columns(self, B, z, n, k, s, wide):
         """This CTA's share of B for one step, for all CTAs of its column."""
-        BK, x = self.BK, self.x
-        if self.B_BY_K:
-            px.tma.load(
-                block(B, z if self.B_BATCH else None, n, k, wide, BK), self.b[s][x * wide : x * wide + wide], self.full[s],
-                multicast=self.column if self.CM > 1 else None,
-                cache="evict_first" if self.STREAMED == "columns" else None,
-            )
-        else:
-            px.tma.load(
-                block(B, z if self.B_BATCH else None, k, n, BK, wide), self.b[s][:, x * wide : x * wide + wide],
-                self.full[s], multicast=self.column if self.CM > 1 else None,
-                cache="evict_first" if self.STREAMED == "columns" else None,
-            )
+        BK, first = self.BK, self.x * wide
+        extent = B.shape[(1 if self.B_BATCH else 0) + (0 if self.B_BY_K else 1)]
+        for start in px.static_range(0, wide, PANEL if self.TRIM_COLUMNS else wide):
+            size, here, there = min(wide - start, PANEL) if self.TRIM_COLUMNS else wide, n + start, first + start
+            if self.TRIM_COLUMNS:
+                here = within(here, extent)
+            if self.B_BY_K:
+                px.tma.load(
+                    block(B, z if self.B_BATCH else None, here, k, size, BK), self.b[s][there : there + size], self.full[s],
+                    multicast=self.column if self.CM > 1 else None,
+                    cache="evict_first" if self.STREAMED == "columns" else None,
+                )
+            else:
+                px.tma.load(
+                    block(B, z if self.B_BATCH else None, k, here, BK, size), self.b[s][:, there : there + size],
+                    self.full[s], multicast=self.column if self.CM > 1 else None,
+                    cache="evict_first" if self.STREAMED == "columns" else None,
+                )
 
     def multiply(self, epilogue, top, z, m, n):
         """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias."""
         height = epilogue.height
         acc = px.empty((height, self.BN), px.f32)
         last = 0
-        begin, end = self.part(z)
-        for k in range(begin, end):
+        for k in range(self.steps):
             s = self.ring.stage
             self.full[s].wait(self.ring.parity)
             left = self.a[s][top : top + height] if self.A_BY_K else self.a[s][:, top : top + height].T
-            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > begin)
+            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > 0)
             px.wgmma_commit()
             px.wgmma_wait(1)
-            if k > begin:
+            if k > 0:
                 self.release(last)
             last = s
             self.ring.advance()
@@ -334,13 +346,14 @@ class Epilogue:
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, SPLIT=1, STREAMED=None,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, TRIM_ROWS=False,
+    TRIM_COLUMNS=False,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
     TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
-    With SPLIT, C is a BATCH of as many matrices, each the sums over a part of K; `add_parts` adds them up.
+    TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
@@ -365,7 +378,8 @@ def matmul_tiles(
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     work = Tiles(
         x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, tiles, step,
-        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, SPLIT, STREAMED,
+        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, STREAMED,
+        TRIM_ROWS, TRIM_COLUMNS,
     )  # fmt: skip
     wait_for_prior_launch()
 
