@@ -11,13 +11,18 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "export.md"
 
 def test_the_page(tmp_path: Path) -> None:
     text = PAGE.read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    file = tmp_path / "page.py"
-    file.write_text(block)
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(block, str(file), "exec"), names)
-    header = (names["folder"] / "scale.h").read_text()
-    (shown,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
-    assert all(line in header for line in shown.strip().splitlines())
-    files = {"scale.c", "scale_code.c", "scale.json", "scale.py", "CMakeLists.txt", "scale_sm_100a.cubin"}
-    assert files <= set(names["made"].files)
+    headers, written = [], []
+    for number, block in enumerate(blocks):
+        file = tmp_path / f"page_{number}.py"
+        file.write_text(block)
+        exec(compile(block, str(file), "exec"), names)
+        made = names["made"]
+        headers.append((made.folder / f"{made.name}.h").read_text())
+        written.append(set(made.files))
+    shown = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    for header, lines in zip(headers, shown, strict=True):
+        assert all(line in header for line in lines.strip().splitlines())
+    assert {"scale.c", "scale_code.c", "scale.json", "scale.py", "CMakeLists.txt", "scale_sm_100a.cubin"} <= written[0]
+    assert {"softmax.c", "softmax_code.c", "softmax.json", "softmax_sm_90a.cubin"} <= written[1]
