@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -59,31 +60,32 @@ int main(void) {{
 
 def headers() -> Path | None:
     """Where cuda.h is: in a CUDA toolkit, or in a package that brings it along."""
+    found = importlib.util.find_spec("triton")
     folders = [Path("/usr/local/cuda/include"), Path("/usr/include")]
-    try:
-        import triton
-
-        folders.append(Path(triton.__file__).parent / "backends" / "nvidia" / "include")
-    except ImportError:
-        pass
+    if found is not None and found.origin is not None:
+        folders.append(Path(found.origin).parent / "backends" / "nvidia" / "include")
     return next((folder for folder in folders if (folder / "cuda.h").exists()), None)
 
 
 def run_program(folder: Path, made: Any, cases: list[dict[str, Any]]) -> str:
     """Compiles the exported function with a program that makes the calls, and runs it.
 
-    A case has `sizes`, `arrays` (torch tensors, with their strides), and `outs`: the path and the bytes of each result.
+    A case has `sizes`, `arrays` (torch tensors, with their strides), the `numbers` behind them, and `outs`: the path and the
+    bytes of each result.
     """
+    import torch
+
     texts = []
     for number, case in enumerate(cases):
         lines, passed = [], ["stream", *map(str, case["sizes"])]
         for n, x in enumerate(case["arrays"]):
             path = folder / f"in_{number}_{n}.bin"
             flat = x.as_strided((sum((s - 1) * d for s, d in zip(x.shape, x.stride())) + 1,), (1,))
-            path.write_bytes(bytes(flat.cpu().untyped_storage())[: flat.numel() * flat.element_size()])
+            path.write_bytes(flat.cpu().view(torch.uint8).numpy().tobytes())
             lines.append(f'CUdeviceptr a{n} = filled("{path}", {path.stat().st_size});')
             lines.append(f"const int64_t s{n}[] = {{{', '.join(map(str, x.stride()))}}};")
             passed += [f"a{n}", f"s{n}"]
+        passed += map(repr, case.get("numbers", []))
         for n, (_, nbytes) in enumerate(case["outs"]):
             lines.append(f"CUdeviceptr o{n} = filled(NULL, {nbytes});")
             passed.append(f"o{n}")

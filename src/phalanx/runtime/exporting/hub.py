@@ -17,6 +17,8 @@ from pathlib import Path
 from phalanx.cuda.nvrtc import nvrtc_version
 from phalanx.runtime.exporting.interface import Interface
 
+LICENSE = "other"
+"""Whose kernel it is, and under which terms, its owner says: the field has to be there."""
 SINCE = "0.17.0"
 """The first version of the package `kernels` whose folders these are."""
 
@@ -86,7 +88,7 @@ def _metadata(interface: Interface, kernel: str) -> dict[str, object]:
         "id": f"_{interface.name}_cuda_{kernel}",
         "name": interface.name.replace("_", "-"),
         "version": 1,
-        "license": "Apache-2.0",
+        "license": LICENSE,
         "kernels-minver": SINCE,
         "python-depends": ["tvm-ffi"],
         "backend": {"type": "cuda", "archs": _archs(interface)},
@@ -99,7 +101,7 @@ def _build_toml(interface: Interface) -> str:
 [general]
 name = "{interface.name.replace("_", "-")}"
 version = 1
-license = "Apache-2.0"
+license = "{LICENSE}"
 backends = ["cuda"]
 
 [general.cuda]
