@@ -94,8 +94,18 @@ def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any) -> tuple[An
     if needs[1]:
         if right.ndim == 2 and left.ndim > 2:  # one product over all rows, instead of a sum of many
             left, d = left.reshape(-1, left.shape[-1]), d.reshape(-1, d.shape[-1])
-        db = _summed_to(torch.ops.phalanx.matmul(left.transpose(-1, -2), d), right.shape).reshape(b.shape)
+        db = _summed_to(_in_layout_of(right, left, d), right.shape).reshape(b.shape)
     return da, db, dbias
+
+
+def _in_layout_of(right: Any, left: Any, d: Any) -> Any:
+    """The gradient of the right operand; where that is a transposed view, as a weight's is, so is the gradient.
+
+    Otherwise torch would transpose every gradient of a weight once more, to have it lie as the weight does.
+    """
+    if right.stride(-1) != 1 and right.stride(-2) == 1:
+        return torch.ops.phalanx.matmul(d.transpose(-1, -2), left).transpose(-1, -2)
+    return torch.ops.phalanx.matmul(left.transpose(-1, -2), d)
 
 
 def _bias_gradient(d: Any, a: Any, b: Any, bias: Any) -> Any:
