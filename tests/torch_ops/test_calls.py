@@ -184,8 +184,26 @@ def test_f32_products_are_refused_with_a_remedy() -> None:
     a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(), numbers(24, 16, dtype=torch.float32)
     with pytest.raises(px.Error) as caught:
         px.torch.matmul(a, b)
-    assert "a has the element type f32" in str(caught.value) and "bf16" in str(caught.value)
-    assert "px.torch.matmul(a, b)" in str(caught.value), "the user's line"
+    shown = str(caught.value)
+    assert "a has the element type f32, of which tensor cores read 10 bits of the fraction (tf32)" in shown
+    assert "= help: pass tf32=True to have it so, or convert it to bf16 or f16" in shown
+    assert "px.torch.matmul(a, b)" in shown, "the user's line"
+
+
+@pytest.mark.parametrize("recorded", (False, True))
+def test_f32_products_as_torch_allows_them(recorded: bool) -> None:
+    """`torch.set_float32_matmul_precision` is a request for tf32; so is the argument."""
+    a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(recorded), numbers(16, 24, dtype=torch.float32).T
+    asked = px.torch.matmul(a, b, tf32=True)
+    former = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        allowed = px.torch.matmul(a, b)
+    finally:
+        torch.set_float32_matmul_precision(former)
+    assert asked.dtype == torch.float32 and torch.equal(asked, allowed)
+    exact = a.detach().double() @ b.double()
+    assert 1e-5 < (asked - exact).abs().max() < 2e-2, "fewer bits than f32's, more than bf16's"
 
 
 @pytest.mark.parametrize(
