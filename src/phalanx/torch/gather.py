@@ -13,7 +13,7 @@ from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_plain, is_recorded
 
 
-@operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second=True)
+@operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second="embedding and gather_rows")
 def _gather_backward(d: Any, idx: Any, rows: int) -> Any:
     return gather_backward(d, idx, rows)
 

@@ -20,7 +20,7 @@ NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 # --- activations and sums -----------------------------------------------------------------------------------------------
 
 
-@operator("activation_backward(Tensor d, Tensor x, str activation) -> Tensor", second=True)
+@operator("activation_backward(Tensor d, Tensor x, str activation) -> Tensor", second="matmul with an activation")
 def _activation_backward(d: Any, x: Any, activation: str) -> Any:
     return activation_backward(d, x, activation)
 
@@ -42,7 +42,7 @@ def _activated(x: Any, activation: str) -> Any:
     return activated(x, activation)
 
 
-@operator("column_sums(Tensor x, ScalarType dtype) -> Tensor", second=True)
+@operator("column_sums(Tensor x, ScalarType dtype) -> Tensor", second="matmul with a bias")
 def _column_sums(x: Any, dtype: Any) -> Any:
     return column_sums(x, NAMES[dtype])
 
@@ -238,8 +238,9 @@ def matmul(
     return out
 
 
+@torch.compiler.assume_constant_result
 def allows_tf32() -> bool:
-    """Whether torch's own products of f32 may read fewer bits: so may ours, then."""
+    """Whether torch's own products of f32 may read fewer bits: so may ours, then. A graph has it as it was when traced."""
     return torch.get_float32_matmul_precision() != "highest"
 
 
