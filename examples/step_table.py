@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 WORK = (
     # What a kernel does, by its name: the first pattern that is found says it.
     ("attention, backward", r"backward_(keys|queries)|prepare_rows|finish_queries|(flash|fmha|sdpa).*(bprop|bwd|backward)"),
@@ -42,6 +40,7 @@ def owner_of(kernel: str) -> str:
 
 def kernels_of(step: Callable[[], Any], steps: int = 3) -> list[tuple[str, float, int]]:
     """The kernels of a step, (name, milliseconds, launches), by torch's profiler, the longest first."""
+    import torch
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:

@@ -12,16 +12,18 @@ Inductor's on both sides; residual sums are part of our products on our side, an
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import Any
 
 import gpt
 import numpy as np
 import step_table
 import torch
+
+from phalanx.tools.bench.results import save
 
 SIZES = {"tiny": gpt.TINY, "small": gpt.SMALL, "card": gpt.CARD}
 SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}
@@ -125,20 +127,18 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--timed", type=int, default=20 if ON_GPU else 0, help="steps for the tokens a second")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--table", action="store_true", help="time per kind of work, on a GPU")
-    parser.add_argument("--out", help="a file for the losses, speeds and kernels, as JSON")
+    parser.add_argument("--out", type=Path, help="a file for the losses, speeds and kernels, as JSON")
     given = parser.parse_args(arguments)
     other = {field.name: getattr(given, field.name, None) for field in fields(gpt.Sizes)}
     sizes = replace(SIZES[given.size], **{name: value for name, value in other.items() if value is not None})
-    found: dict[str, Any] = {"sizes": asdict(sizes), "rows": given.rows, "torch": torch.__version__}
+    found: dict[str, Any] = {"sizes": asdict(sizes), "rows": given.rows, "torch_version": torch.__version__}
     for side in given.sides:
         found[side] = run_side(side, sizes, given)
         if ON_GPU:
             torch._dynamo.reset()
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        if given.out:
-            with open(given.out, "w") as file:
-                json.dump(found, file, indent=1)
+        save(given.out, found)
     if given.table:
         print(step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in given.sides}))
     if len(given.sides) == 2:
