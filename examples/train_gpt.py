@@ -68,9 +68,9 @@ class Side:
         self.optimiser.zero_grad(set_to_none=True)
         return loss.detach()
 
-    def train(self, steps: int) -> list[float]:
-        """The losses of so many steps."""
-        losses = [self.step(self.batch(), number) for number in range(steps)]
+    def train(self, steps: int, first: int = 0) -> list[float]:
+        """The losses of so many steps, of which `first` came before."""
+        losses = [self.step(self.batch(), number) for number in range(first, first + steps)]
         return [float(loss) for loss in losses]
 
     def speed(self, steps: int) -> float:
