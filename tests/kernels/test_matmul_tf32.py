@@ -1,4 +1,4 @@
-"""Products of f32 on request, as tf32: in the simulator of both generations and as CUDA text; refused without the request."""
+"""Products of f32 on request, as tf32, in the simulator of both generations and as CUDA text; else they are refused."""
 
 from __future__ import annotations
 
