@@ -46,7 +46,8 @@ class Side:
         torch.manual_seed(0)
         self.side, self.rows, self.rate = side, rows, rate
         self.device = torch.device("cuda" if ON_GPU else "cpu")
-        self.model = gpt.GPT(sizes, SIDES[side]).to(self.device)
+        with self.device:
+            self.model = gpt.GPT(sizes, SIDES[side])
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), fused=ON_GPU or None)
         graph = side == "ours" or not sizes.experts  # torch's own loop over experts reads their sizes on the host
         self.run = torch.compile(self.model, fullgraph=graph) if compiled else self.model
