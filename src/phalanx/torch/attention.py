@@ -30,7 +30,7 @@ def _window(left: int | None, right: int | None) -> tuple[int, int] | None:
 @operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
     f"{MASKS}, bool dbias=False, {PACKED}, bool deterministic=False) -> (Tensor, Tensor, Tensor, Tensor)",
-    second=True,
+    second="attention",
 )
 def _attention_backward(
     do: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool = False, scale: Any = None, left: Any = None,

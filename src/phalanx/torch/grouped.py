@@ -22,32 +22,34 @@ from phalanx.torch.products import NAMES
 # --- what their gradients are made of -----------------------------------------------------------------------------------
 
 
-@operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second=True)
+@operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second="grouped_matmul and moe_matmul")
 def _rows_backward(d: Any, w: Any, group_sizes: Any) -> Any:
     return grouped_row_gradients(d, w, group_sizes)
 
 
 @operator(
-    "grouped_weights_backward(Tensor d, Tensor x, Tensor group_sizes, Tensor? idx) -> Tensor", second=True
+    "grouped_weights_backward(Tensor d, Tensor x, Tensor group_sizes, Tensor? idx) -> Tensor",
+    second="grouped_matmul and its kin",
 )
 def _weights_backward(d: Any, x: Any, group_sizes: Any, idx: Any) -> Any:
     rows = x if idx is None else kernels.gather_rows(x, idx)
     return grouped_weight_gradients(d, rows, group_sizes, group_sizes.shape[0])
 
 
-@operator("grouped_biases_backward(Tensor d, Tensor group_sizes, ScalarType dtype) -> Tensor", second=True)
+@operator("grouped_biases_backward(Tensor d, Tensor group_sizes, ScalarType dtype) -> Tensor", second="grouped_matmul")
 def _biases_backward(d: Any, group_sizes: Any, dtype: Any) -> Any:
     return grouped_bias_gradients(d, group_sizes, group_sizes.shape[0], NAMES[dtype])
 
 
 @operator(
-    "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor", second=True
+    "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor",
+    second="moe_gather_matmul",
 )
 def _moe_rows_backward(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> Any:
     return moe_row_gradients(d, w, group_sizes, idx, rows).to(d.dtype)
 
 
-@operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second=True)
+@operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second="moe_matmul_scatter")
 def _scaled_rows(x: Any, weight: Any, dot_with: Any) -> Any:
     scaled, dots = scaled_rows(x, weight, dot_with)
     return scaled, nothing(x) if dots is None else dots

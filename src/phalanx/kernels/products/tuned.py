@@ -49,7 +49,7 @@ def product_with(
     matmul = sys.modules["phalanx.kernels.products.matmul"].matmul
     config = SplitConfig(**settings) if splits_k else MatmulConfig(**settings)
     kind = dtype if out is None else None
-    return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config)
+    return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config, tf32=True)
 
 
 def measured(
