@@ -143,7 +143,7 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 def complete(
     problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
-    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
+    """The configuration with these tiles: as few parts as the epilogue's room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - RESERVED_BYTES
@@ -154,11 +154,12 @@ def complete(
         most = min(most, MOST_TURNED)
     tight = room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or high * bn > most
     if tight or (not swapped and bn > max(WIDTHS)):
-        fitting = (
+        fitting = [
             width for width in WIDTHS
             if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES and high * width <= most
-        )
-        width = min(bn, next(fitting, WIDTHS[-1] if swapped else bn))
+        ] or [WIDTHS[-1] if swapped else bn]
+        enough = (width for width in fitting if room - epilogue_bytes(problem, bm, width) >= ENOUGH_STAGES * stage)
+        width = min(bn, next(enough, fitting[0]))
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
