@@ -104,7 +104,7 @@ ROWS = RowLimits(
     stream_longest_share=0.93,
     # As many as compile without a spill, which `tests/kernels/test_stream.py` checks.
     stream_weights={(1, 1): 16, (1, 2): 16, (2, 1): 16, (2, 2): 12},
-    stream_wide_weights={(1, 1): 16, (1, 2): 16, (2, 1): 14, (2, 2): 12},
+    stream_wide_weights={(1, 1): 16, (1, 2): 16, (2, 1): 12, (2, 2): 12},
     stream_exchange=1.2,
     stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
 )

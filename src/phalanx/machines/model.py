@@ -182,7 +182,7 @@ class RowLimits:
     stream_longest_share: float
     """The same in the largest cluster: more than that is read again."""
     stream_weights: Mapping[tuple[int, int], int]
-    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them a thread keeps."""
+    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
     stream_wide_weights: Mapping[tuple[int, int], int]
     """The same for elements of 4 bytes."""
     stream_exchange: float

@@ -108,11 +108,10 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
 def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
     """The stream whose rings keep whole rows, and its registers so many vectors beside them; None where none has room.
 
-    The cluster and the chunks by which most rows are done in a time. In the time that a thread takes for a vector of a row, a
-    chunk takes half of it besides, a vector of weights that is loaded for it as long, and the cluster's exchange
-    `LIMITS.stream_exchange`. Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights
-    in registers, at 0.64 with half of them. Anyone may call it; no hardware is involved.
-    Example: ``whole_rows(65536, 2, 2).parts == 4``.
+    The cluster and the chunks by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
+    takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
+    Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
+    half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
     weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
