@@ -110,10 +110,10 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
 def measure_all(given: argparse.Namespace, ends: float) -> list[dict[str, Any]]:
     """The rows of all cases, or of this process's share, which waits for the GPU before each."""
     cases = [
-        (op, seed, number, case)
+        (op, seed, number, drawn(op, seed_of(seed), number + 1)[number])
         for seed in given.seed
+        for number in range(given.count)
         for op in given.op
-        for number, case in enumerate(drawn(op, seed_of(seed), given.count))
     ]
     share, shares = given.share
     rows: list[dict[str, Any]] = []

@@ -136,10 +136,21 @@ ROWS = RowLimits(
     # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
     run_vectors=96,
     weighted_run_vectors=4096,
-    stream_bytes=640 * 1024,
-    stream_long_bytes=1280 * 1024,
-    stream_norm_bytes=3 << 20,
-    stream_read_bytes=224 * 1024,
+    stream_bytes={
+        "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
+    },
+    stream_odd_bytes={
+        "softmax": 512 * 1024 + 1, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024, "read only": 64 * 1024 + 1,
+    },
+    stream_warps=((16 * 1024, 4, 4), (32 * 1024, 8, 2)),
+    stream_ring_bytes=208 * 1024,
+    stream_share=0.8,
+    stream_longest_share=0.93,
+    # As many as compile without a spill, which `tests/kernels/test_stream.py` checks.
+    stream_weights={(1, 1): 16, (1, 2): 16, (2, 1): 16, (2, 2): 12},
+    stream_wide_weights={(1, 1): 16, (1, 2): 16, (2, 1): 12, (2, 2): 12},
+    stream_exchange=1.2,
+    stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
 )
 
 # Chosen by `benchmarks/gather.py`; `gather.json` has the result, the sweep was not kept.

@@ -193,14 +193,26 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
-    stream_bytes: Bytes
-    """Shortest row that passes chunk by chunk."""
-    stream_long_bytes: Bytes
-    """Shortest one that takes the largest cluster, an SM to each CTA; and shortest one with weights that begins anywhere."""
-    stream_norm_bytes: Bytes
-    """Shortest one with weights."""
-    stream_read_bytes: Bytes
-    """Shortest one of which nothing of its size is written."""
+    stream_bytes: Mapping[str, int]
+    """By what is computed: the shortest row that passes chunk by chunk."""
+    stream_odd_bytes: Mapping[str, int]
+    """The same for rows that begin anywhere."""
+    stream_warps: tuple[tuple[int, int, int], ...]
+    """(bytes, warps, CTAs): rows of up to so many bytes pass through CTAs of so many warps, so many of them on an SM."""
+    stream_ring_bytes: Bytes
+    """The rings of an SM."""
+    stream_share: float
+    """Of a ring that a row takes at most: the rest is for the rows after it."""
+    stream_longest_share: float
+    """The same in the largest cluster: more than that is read again."""
+    stream_weights: Mapping[tuple[int, int], int]
+    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
+    stream_wide_weights: Mapping[tuple[int, int], int]
+    """The same for elements of 4 bytes."""
+    stream_exchange: float
+    """What a cluster takes for its exchange, in the time of a chunk's vector."""
+    stream_read_shares: Mapping[int, float]
+    """Of the read bandwidth, by the CTAs to a row."""
 
 
 @frozen

@@ -33,7 +33,7 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
-from phalanx.kernels.rowwise.stream import NORM, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.runtime.device.arrays import dense_strides, describe
 from phalanx.runtime.launch.replay import remembered
@@ -280,7 +280,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = ring_for(rows, weight, bias) or stream_for(rows, NORM)
+        config = ring_for(rows, weight, bias) or stream_for(rows, LAYER_NORM if centered else RMS_NORM)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, StreamConfig):

@@ -11,7 +11,7 @@ has room for more than it keeps: the next chunks are on their way while the clus
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from math import gcd
 from typing import Any
@@ -19,14 +19,17 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 
-MOST_BATCH = 4
-"""Chunks that are given back together, where the ring has twice as many."""
-SOFTMAX, NORM, READ_ONLY = "softmax", "norm", "read only"
+MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
+"""Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
+SOFTMAX, RMS_NORM, LAYER_NORM, READ_ONLY = "softmax", "rms_norm", "layer_norm", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
+VECTORS = {SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
+"""Weights and biases beside the rows."""
 
 
 @frozen
@@ -72,31 +75,76 @@ def _constants(config: StreamConfig) -> dict[str, Any]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-SHORTER = StreamConfig(8, 8, 2, 13, 10, per_sm=2)
-LONGER = StreamConfig(16, 16, 2, 13, 10)
 WEIGHTED = StreamConfig(16, 8, 2, 13, 10, per_sm=2)
-READ = StreamConfig(4, 8, 2, 13, 10, per_sm=2)
+LONGEST = StreamConfig(16, 16, 1, 26, 24)
+READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
+OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
+"""For few rows, of which the last ones would leave most CTAs idle."""
 
 
 @cache
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
 
-    `kind`: `SOFTMAX`, `NORM` (with weights, which each row loads again) or `READ_ONLY` (nothing of a row's size is written).
-    Measured on an H200, of the device copy, against rows in registers: softmax of 400,000 bf16 0.81 against 0.77, of
-    1,000,003 0.79 against 0.39, of 2,000,000 f32 0.66, which no cluster holds; layer_norm of 1,000,000 f32 0.54 against
-    0.49; cross_entropy of 128,256 bf16 0.79 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.67 against 0.86,
-    layer_norm of 262,144 0.67 against 0.76. Anyone may call it; no hardware is involved.
+    `kind`: `SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's size is
+    written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as long
+    as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
+    Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
+    1,000,003 bf16 0.78 against 0.39, of 1,394,256 f32 0.74, which no cluster holds; rms_norm of 919,168 bf16 0.86 against
+    0.59; layer_norm of 65,536 0.87 against 0.78, of 50,257 0.64 against 0.42, of 5,003 0.70 against 0.67; cross_entropy of
+    128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.84 against 0.86,
+    layer_norm of 15,936 f32 0.88 against 0.96. Anyone may call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
-    if kind == READ_ONLY:
-        return READ if row >= LIMITS.stream_read_bytes else None
-    if kind == NORM:
-        return WEIGHTED if row >= (LIMITS.stream_norm_bytes if aligned else LIMITS.stream_long_bytes) else None
-    if row < LIMITS.stream_bytes:
+    if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
         return None
-    return SHORTER if row < LIMITS.stream_long_bytes else LONGER
+    if kind == READ_ONLY:
+        return READ
+    whole = whole_rows(columns, itemsize, VECTORS[kind])
+    return whole or (LONGEST if kind == SOFTMAX else WEIGHTED)
+
+
+def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
+    """The stream whose rings keep whole rows, and its registers so many vectors beside them; None where none has room.
+
+    The cluster and the chunks by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
+    takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
+    Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
+    half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
+    """
+    row = columns * itemsize
+    weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
+    warps, per_sm = next(((few, many) for limit, few, many in LIMITS.stream_warps if row <= limit), (16, 1))
+    best, most = None, 0.0
+    for cluster in (1, 2, 4, 8, MAX_CLUSTER):
+        for step in (1, 2):
+            stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
+            config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
+            own = config.chunks(columns, itemsize)
+            parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
+            share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
+            if own > share * stages or (vectors and 2 * parts < own):
+                continue
+            loaded = (own - parts) * step * vectors
+            rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
+            if rate > most:
+                best, most = replace(config, kept=own, parts=parts), rate
+    return best
+
+
+def choose_read(rows: int, clusters: Any) -> StreamConfig:
+    """The stream for so many rows of which nothing is written, with `clusters(config)` of them at once.
+
+    A CTA to each row takes no exchange, but the last rows may find most CTAs idle: then a few CTAs share each.
+    """
+    best, most = READ, 0.0
+    for config in (READ, *OTHER_READS):
+        count = clusters(config)
+        busy = rows / (px.cdiv(rows, count) * count) * LIMITS.stream_read_shares[config.cluster]
+        if busy > most:
+            best, most = config, busy
+    return best
 
 
 def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
@@ -104,7 +152,11 @@ def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
     info = describe(rows)
     assert info is not None
     config = choose_stream(info.shape[1], rows.dtype.itemsize, kind, info.aligned16)
-    return None if config is None or run_of(rows) is None else config
+    if config is None or run_of(rows) is None:
+        return None
+    if config is READ:
+        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
+    return config
 
 
 def launch_stream(
@@ -300,7 +352,7 @@ def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAME
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
-    BATCH = max(1, min(MOST_BATCH, STAGES // 2))
+    BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
         X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, CLASSES, STREAMED
     )

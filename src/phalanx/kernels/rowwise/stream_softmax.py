@@ -48,14 +48,21 @@ def masses(rows, row, STEP, WARPS, AGAIN):
 
 
 @px.func
-def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, COME):
-    """The result of some chunks, which are given back; COME: they come again, else they were kept."""
+def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, FUSED, COME):
+    """The result of some chunks, which are given back; COME: they come again, else they were kept.
+
+    FUSED: `base` has the logarithm of the factor in it, to base 2: two instructions less for each element.
+    """
     begin, places = row * rows.columns, rows.first(row)
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
             at = rows.place(places, chunk)
-            y = softmax_tile(rows.next_again(COME), base, factor, LOG)
+            y = rows.next_again(COME)
+            if FUSED:
+                y = px.exp2(px.fma(y, LOG2E, base))
+            else:
+                y = softmax_tile(y, base, factor, LOG)
             px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
         rows.give_back(count)
 
@@ -64,10 +71,15 @@ def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, COME):
 def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
     """The role that computes, row after row."""
     for row in range(px.cluster.id(), rows.rows, rows.clusters):
-        base, factor = softmax_terms(*masses(rows, row, STEP, WARPS, True), LOG)
+        largest, total = masses(rows, row, STEP, WARPS, True)
+        FUSED = not LOG and Y.dtype.itemsize < 4
+        if FUSED:
+            base, factor = largest * -LOG2E - px.log2(total), 1.0
+        else:
+            base, factor = softmax_terms(largest, total, LOG)
         passed = rows.own - rows.held
-        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE, False)
-        store_softmax(rows, Y, row, 0, passed, base, factor, LOG, ONCE, True)
+        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE, FUSED, False)
+        store_softmax(rows, Y, row, 0, passed, base, factor, LOG, ONCE, FUSED, True)
 
 
 @stream_kernel
