@@ -108,19 +108,15 @@ def test_as_many_as_are_to_fit_on_an_sm(ring: tuple[int, int, int, int]) -> None
     assert compiled_ring(*ring, 1).shared_bytes <= (232448 if ring[2] == 1 else 115712)
 
 
-SPILLED = "188 bytes: a CTA alone that gathers single rows of a latent cache; pairs and blocks have none"
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "block, pair",
-    [pytest.param(1, False, marks=pytest.mark.xfail(reason=SPILLED, strict=True)), (1, True), (64, False)],
-)
-def test_no_spills_of_latent_caches(block: int, pair: bool) -> None:
+@pytest.mark.parametrize("lse", [False, True])
+@pytest.mark.parametrize("block, pair", [(1, False), (1, True), (2, False), (8, False), (8, True), (64, False)])
+def test_no_spills_of_latent_caches(block: int, pair: bool, lse: bool) -> None:
     cache = px.spec((65536, 576) if block < 16 else (1, 65536, 1, 576), px.bf16)
     made = px.compile(
         sparse_latent[64, 2], px.spec((64 * 128, 576), px.bf16), cache, px.spec((64, 1, 2048), px.i32),
-        px.spec((64 * 128, 512), px.bf16), None, 1.0, 65536, 1, 64, 128, G=128, BLOCK=block, PAIR=pair,
+        px.spec((64 * 128, 512), px.bf16), px.spec((64 * 128,), px.f32) if lse else None, 1.0, 65536, 1, 64, 128, G=128,
+        BLOCK=block, PAIR=pair,
     )  # fmt: skip
     assert made.spills == 0
 

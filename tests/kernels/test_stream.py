@@ -18,8 +18,10 @@ from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax
 CONFIGS = {
     "all in the ring": StreamConfig(2, 2, 1, 6, 4),
     "read again": StreamConfig(2, 2, 1, 4, 1),
-    "two rows at once": StreamConfig(1, 2, 2, 7, 2, group=2),
+    "weights in registers": StreamConfig(1, 2, 2, 7, 6, parts=6),
+    "some of them": StreamConfig(2, 2, 1, 8, 6, parts=2),
     "one CTA": StreamConfig(1, 2, 1, 3, 0, streamed=True, once=False),
+    "one warp": StreamConfig(1, 1, 3, 9, 8, parts=1),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
 }
 
@@ -43,7 +45,7 @@ def test_checked_clean(name: str) -> None:
         (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
         (cross_entropy_stream, [flat, np.arange(3), np.zeros(3, np.float32), -100, columns, 3], {}),
     ):
-        px.check(kernel[grid], *args, **config.constants(), **more).raise_if_found()
+        px.check(kernel[grid], *args, **config.constants(), **more, PERIOD=4).raise_if_found()
 
 
 def test_a_large_mean_costs_no_digits() -> None:

@@ -392,6 +392,7 @@ def described(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for kind, read in list(arrays._READERS.items()):
         monkeypatch.setitem(arrays._READERS, kind, counting(read))
+    monkeypatch.setattr(arrays, "_READER_OF", arrays._ReaderOf())
     return seen
 
 
@@ -457,3 +458,25 @@ def test_memory_goes_with_its_kernel(gpu: Any) -> None:
     del short_lived
     gc.collect()
     assert memory() is None and kernel() is None
+
+
+@px.kernel(warps=4)
+def product(A, B, C):
+    acc = px.zeros((64, 64), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], 64)):
+        acc = px.dot(px.load(A[0:64, k : k + 64]), px.load(B[0:64, k : k + 64]).T, acc)
+    px.store(C[0:64, 0:64], acc)
+
+
+@pytest.mark.parametrize("order", [(0, 128, 0), (128, 0, 128)])
+def test_empty_arrays_select_the_plain_loop_each_time(gpu: Any, order: tuple[int, ...]) -> None:
+    """No tensor map describes them. What was launched for the others is not repeated for them, nor the other way round."""
+    c, kept = gpu.empty((64, 64), gpu.float32), []
+    bound = product[1]
+    for depth in [depth for depth in order for _ in range(2)]:
+        a, b = (gpu.empty((64, 128), gpu.float16)[:, :depth] for _ in range(2))
+        kept += [a, b]  # so that no address comes again
+        before = len(gpu.library.encoded)
+        bound(a, b, c)
+        assert (len(gpu.library.encoded) > before) == (depth > 0), "the copy engine takes part where there is something"
+    assert len(gpu.library.launches) == 2 * len(order)

@@ -20,6 +20,7 @@ ROWS = 64
 """Rows of queries of a CTA."""
 
 
+@remembered("q", "k", "v", "indices")
 def sparse_attention(
     q: Any, k: Any, v: Any, indices: Any, *, block: int = 1, scale: float | None = None, lse: bool = False,
     v_dim: int | None = None,

@@ -47,6 +47,7 @@ from phalanx.runtime.device.arrays import (
     scalar_dtype,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.exporting.numbers import is_traced_real
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
@@ -160,7 +161,7 @@ class Plan:
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
             if is_number:
-                alpha = float(scale) * (1.0 if alpha is None else alpha)
+                alpha = (scale if is_traced_real(scale) else float(scale)) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
         operands = self.a.make(a), self.b.make(b)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import cache
+from math import gcd
 from typing import Any
 
 import phalanx as px
@@ -22,6 +23,8 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.runtime.device.arrays import describe
 
+MOST_BATCH = 4
+"""Chunks that are given back together, where the ring has twice as many."""
 SOFTMAX, NORM, READ_ONLY = "softmax", "norm", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
 
@@ -31,7 +34,8 @@ class StreamConfig:
     """How rows pass through a cluster.
 
     - `warps` of a CTA compute, with `step` vectors of 16 bytes of each chunk in each thread; one more fills the ring.
-    - `stages` chunks are in the ring, `kept` of them for each of the `group` rows that a cluster takes at once.
+    - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
+    - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
 
@@ -40,7 +44,7 @@ class StreamConfig:
     step: int
     stages: int
     kept: int
-    group: int = 1
+    parts: int = 0
     per_sm: int = 1
     once: bool = True
     streamed: bool = False
@@ -48,6 +52,11 @@ class StreamConfig:
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
         return 32 * self.warps * self.step * VECTOR_BYTES // itemsize
+
+    def chunks(self, columns: int, itemsize: int) -> int:
+        """Chunks of a row that one CTA has at most, wherever the row begins."""
+        vector = VECTOR_BYTES // itemsize
+        return px.cdiv(columns + vector - gcd(columns, vector), self.cluster * self.span(itemsize))
 
     def shared_bytes(self) -> int:
         """What the ring takes."""
@@ -99,12 +108,20 @@ def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
 
 
 def launch_stream(
-    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int
+    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
-    constants = {**config.constants(), **constants}
-    clusters = min(px.cdiv(rows, config.group), clusters_at_once(kernel, config.cluster, args, constants))
+    itemsize = args[0].dtype.itemsize
+    if config.parts and config.chunks(columns, itemsize) > config.kept:
+        raise Error(
+            f"weights in registers beside rows of {columns} elements, of which a CTA keeps {config.kept} chunks",
+            location=caller_location(),
+            remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
+        )
+    vector = VECTOR_BYTES // itemsize
+    constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
+    clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
 
@@ -134,7 +151,11 @@ class Stream:
     """The chunks of the rows of X that this cluster takes, as a role sees them; `columns` elements are a row.
 
     `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
-    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back.
+    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
+    the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
+
+    Rows CLASSES apart are a class, and a cluster takes the rows of one class after those of another: where they all begin
+    at the same place of a vector, what it keeps for them, weights, is seldom made again.
     """
 
     X: Any
@@ -143,6 +164,7 @@ class Stream:
     empty: Any
     taken: Any
     freed: Any
+    again: Any
     columns: Any
     rows: Any
     own: Any
@@ -150,45 +172,71 @@ class Stream:
     clusters: Any
     VEC: int
     SPAN: int
-    GROUP: int
+    BATCH: int
+    CLASSES: int
     STREAMED: bool
 
-    def groups(self):
-        """How many groups of rows there are."""
-        return px.cdiv(self.rows, self.GROUP)
+    def classes(self):
+        """The first class of rows of this cluster, and the one behind its last."""
+        if self.CLASSES == 1:
+            ends = 0, 1
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.CLASSES)
+            ends = begin // each, px.minimum(px.cdiv(end, each), self.CLASSES)
+        return ends
 
-    def ends(self, row):
-        """Where a row begins and ends; one past the last has no elements."""
-        begin = px.where(row < self.rows, row * self.columns, 0)
-        return begin, px.where(row < self.rows, begin + self.columns, 0)
+    def share(self):
+        """Which part of all rows, class by class, is this cluster's: as many as another's, or one more."""
+        all_rows = px.cdiv(self.rows, self.CLASSES) * self.CLASSES
+        each, more = all_rows // self.clusters, all_rows % self.clusters
+        begin = px.cluster.id() * each + px.minimum(px.cluster.id(), more)
+        return begin, begin + each + px.where(px.cluster.id() < more, 1, 0)
 
-    def place(self, begin, chunk):
-        """Where a chunk of this CTA begins, of the row that begins at `begin`."""
-        return begin // self.VEC * self.VEC + (chunk * px.cluster.size() + px.cluster.rank()) * self.SPAN
+    def rows_of(self, which):
+        """The first row of this cluster in a class, where they end, and how far they are apart."""
+        if self.CLASSES == 1:
+            found = px.cluster.id(), self.rows, self.clusters
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.CLASSES)
+            first = px.maximum(begin - which * each, 0)
+            last = px.minimum(end - which * each, each)
+            found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
+        return found
 
-    def fetch(self, group, chunk, LAST):
-        """Starts the copies of a chunk of all rows of a group, as stages become free."""
-        for g in px.static_range(self.GROUP):
-            begin, end = self.ends(group * self.GROUP + g)
-            at = self.place(begin, chunk)
-            at = px.where(at < end, at, 0)  # a chunk behind the row's end: nobody looks at what it brings
-            self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
-            stage = self.freed.stage
-            with self.full[stage].transaction():
-                hint = "evict_first" if self.STREAMED and LAST else None
-                px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
-            self.freed.advance()
+    def first(self, row):
+        """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
+        return row * self.columns // self.VEC * self.VEC + px.cluster.rank() * self.SPAN
+
+    def place(self, first, chunk):
+        """Where a chunk begins, of those of which the first one begins at `first`."""
+        return first + chunk * (px.cluster.size() * self.SPAN)
+
+    def fetch(self, row, chunk, LAST):
+        """Starts the copy of a chunk of a row, as soon as a stage is free."""
+        at = self.place(self.first(row), chunk)
+        at = px.where(at < row * self.columns + self.columns, at, 0)  # behind the row's end: nobody looks at what it brings
+        self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
+        stage = self.freed.stage
+        with self.full[stage].transaction():
+            hint = "evict_first" if self.STREAMED and LAST else None
+            px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
+        self.freed.advance()
 
     def fetch_all(self, AGAIN):
         """The role that fills the ring: each row's chunks, and AGAIN those that the ring did not keep."""
-        for group in range(px.cluster.id(), self.groups(), self.clusters):
-            for chunk in range(self.own - self.held):
-                self.fetch(group, chunk, not AGAIN)
-            for chunk in range(self.own - self.held, self.own):
-                self.fetch(group, chunk, True)
-            if AGAIN:
+        first, last = self.classes()
+        for which in range(first, last):
+            begin, end, step = self.rows_of(which)
+            for row in range(begin, end, step):
                 for chunk in range(self.own - self.held):
-                    self.fetch(group, chunk, True)
+                    self.fetch(row, chunk, not AGAIN)
+                for chunk in range(self.own - self.held, self.own):
+                    self.fetch(row, chunk, True)
+                if AGAIN:
+                    for chunk in range(self.own - self.held):
+                        self.fetch(row, chunk, True)
 
     def next(self):
         """The next chunk, in its own type."""
@@ -197,28 +245,65 @@ class Stream:
         self.taken.advance()
         return x
 
-    def await_group(self):
-        """Waits for the next chunk of each row of a group, which are read again."""
-        for _ in px.static_range(self.GROUP):
+    def next_again(self, COMES):
+        """The next chunk for the result, in f32: one that was kept, or one that COMES again."""
+        if COMES:
             self.full[self.taken.stage].wait(self.taken.parity)
             self.taken.advance()
+        x = px.load(self.ring[self.again.stage]).to(px.f32)
+        self.again.advance()
+        return x
 
-    def give_back(self):
-        """Gives the oldest chunk that was taken back to the role that fills the ring."""
-        self.empty[self.freed.stage].arrive()
-        self.freed.advance()
+    def give_back(self, count):
+        """Gives the oldest chunks that were taken back to the role that fills the ring."""
+        for _ in range(count):
+            self.empty[self.freed.stage].arrive()
+            self.freed.advance()
+
+    def walk(self, row, known, more, STEP, LANES, AGAIN):
+        """What is known of a row after its last chunk: what `more(x, ends, *known)` makes of it, chunk after chunk.
+
+        `x` is a chunk as `by_thread` gives it, `ends` are those of the row in it; None: all its elements are the row's.
+        Unless chunks are read AGAIN, none is kept.
+        """
+        passed = self.own - self.held if AGAIN else self.own
+        for first in range(0, passed, self.BATCH):
+            count = px.minimum(passed - first, self.BATCH)
+            for chunk in range(first, first + count):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+                if AGAIN:
+                    self.again.advance()
+            self.give_back(count)
+        if AGAIN:
+            for chunk in range(passed, self.own):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
+    def look_at(self, row, chunk, known, more, STEP, LANES):
+        """What is known of a row with one chunk more."""
+        begin = row * self.columns
+        at, end = self.place(self.first(row), chunk), begin + self.columns
+        x = by_thread(self.next(), STEP, LANES)
+        if (at < begin) | (at + self.SPAN > end):
+            known = more(x, (begin - at, end - at), *known)
+        else:
+            known = more(x, None, *known)
+        return known
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, GROUP, STREAMED):
-    """The `Stream` of a role, with its own places in the ring."""
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES=1):
+    """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
-    most = px.cdiv(columns + VEC - 1, SPAN)  # chunks of a row, wherever it begins
+    most = px.cdiv(columns + (VEC - VEC // PERIOD), SPAN)  # chunks of a row, wherever it begins
     own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
-    taken, freed = px.ring(STAGES), px.ring(STAGES)
-    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, GROUP, STREAMED)
+    taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
+    BATCH = max(1, min(MOST_BATCH, STAGES // 2))
+    return Stream(
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, CLASSES, STREAMED
+    )
 
 
 @px.func
@@ -240,7 +325,26 @@ def of_warp(reduce, x, WARPS):
 
 
 @px.func
-def inside_row(at, begin, end, SPAN, STEP, LANES):
-    """Which elements of a chunk are the row's, as `by_thread` gives a chunk."""
-    place = px.arange(SPAN).reshape(STEP, LANES, SPAN // (STEP * LANES))
-    return (place >= begin - at) & (place < end - at)
+def from_all(known, WARPS):
+    """What every warp of the cluster knows, (WARPS, 1) each, from all of them. A single warp that has a row knows it all."""
+    if WARPS > 1 or px.cluster.size() > 1:
+        known = px.cluster.gather(known)
+    return known
+
+
+@px.func
+def inside_row(x, ends):
+    """Which elements of a chunk, as `by_thread` gives it, are the row's: those between its two ends."""
+    place = px.arange(x.shape[0] * x.shape[1] * x.shape[2]).reshape(*x.shape)
+    return (place >= ends[0]) & (place < ends[1])
+
+
+@px.func
+def counts_inside(x, ends):
+    """How many of them each thread has."""
+    STEP, LANES, EACH = x.shape
+    count = px.zeros((LANES,), px.i32)
+    for step in px.static_range(STEP):
+        first = (px.arange(LANES) + step * LANES) * EACH
+        count = count + px.maximum(px.minimum(first + EACH, ends[1]) - px.maximum(first, ends[0]), 0)
+    return count.to(px.f32)
