@@ -242,10 +242,12 @@ def matmul(
     return out
 
 
-@torch.compiler.assume_constant_result
 def allows_tf32() -> bool:
     """Whether torch's own products of f32 may read fewer bits: so may ours, then. A graph has it as it was when traced."""
     return torch.get_float32_matmul_precision() != "highest"
+
+
+allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]  # by torch.compiler's decorator: loads all of it
 
 
 def _torch_dtype(asked: Any) -> torch.dtype | None:
