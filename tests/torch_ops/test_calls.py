@@ -47,8 +47,10 @@ def test_calls_that_are_not_plain() -> None:
         assert not is_plain(x)
         px.torch.softmax(x)
     assert seen.names == ["softmax"]
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not is_plain(x)
+    with torch.autocast("cpu", torch.bfloat16), Seen() as seen:
+        px.torch.matmul(x, x.T)
+        px.torch.rms_norm(x)
+    assert seen.names == ["matmul", "rms_norm"]
     assert not torch.vmap(lambda y: torch.tensor(is_plain(y)).expand(1))(x).any()
     with torch._subclasses.FakeTensorMode() as mode:
         assert not is_plain(mode.from_tensor(x))

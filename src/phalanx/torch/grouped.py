@@ -16,7 +16,7 @@ from phalanx.kernels.products.grouped_backward import (
 )
 from phalanx.torch.calls import as_sizes, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import autocasts, is_plain, is_recorded
 from phalanx.torch.products import NAMES
 
 # --- what their gradients are made of -----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def grouped_matmul(
     Rows behind the last group have the gradient 0. With an activation, what it was given is multiplied again for the
     gradient. Example: ``y = px.torch.grouped_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, bias, out):
+    if is_plain(x, w, group_sizes, bias, out) and not autocasts():
         return kernels.grouped_matmul(
             x, w, group_sizes, bias=bias, activation=activation, out=out, config=config, arch=arch
         )
@@ -150,7 +150,7 @@ def moe_gather_matmul(
 
     Example: ``h = px.torch.moe_gather_matmul(x, order, w1, counts)``.
     """
-    if is_plain(x, idx, w, group_sizes, out):
+    if is_plain(x, idx, w, group_sizes, out) and not autocasts():
         return kernels.moe_gather_matmul(x, idx, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
@@ -183,7 +183,7 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str |
 
     Example: ``y = px.torch.moe_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, out):
+    if is_plain(x, w, group_sizes, out) and not autocasts():
         return kernels.moe_matmul(x, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
@@ -238,7 +238,7 @@ def moe_matmul_scatter(
 
     Example: ``px.torch.moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
-    if is_plain(h, w, group_sizes, idx, weight, out):
+    if is_plain(h, w, group_sizes, idx, weight, out) and not autocasts():
         return kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch, **options)
     refuse_config(options or None)
     sizes = as_sizes(group_sizes, h)

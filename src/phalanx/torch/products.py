@@ -12,8 +12,9 @@ from phalanx.kernels.products.activations_backward import activated, activation_
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.torch.calls import NUMBERS, batched_alike, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import autocasts, is_plain, is_recorded
 
+_Tensor, _F32 = torch.Tensor, torch.float32
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 """Types of gradients as the library calls them."""
 
@@ -218,8 +219,11 @@ def matmul(
     Example: ``y = px.torch.matmul(x, w.T, bias, "gelu")``.
     """
     if tf32 is None:
-        tf32 = getattr(a, "dtype", None) is torch.float32 and allows_tf32()
-    if is_plain(a, b, bias, out, scale_a, scale_b, tensor_scale):
+        tf32 = isinstance(a, _Tensor) and a.dtype is _F32 and allows_tf32()
+    if scale_a is scale_b is tensor_scale is out_dtype is config is arch is None:  # most calls
+        if is_plain(a, b, bias, out) and not autocasts():
+            return kernels.matmul(a, b, bias, activation, out, tf32=tf32)
+    elif is_plain(a, b, bias, out, scale_a, scale_b, tensor_scale) and not autocasts():
         return kernels.matmul(
             a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, tensor_scale=tensor_scale, out_dtype=out_dtype,
             config=config, arch=arch, tf32=tf32,
@@ -238,10 +242,12 @@ def matmul(
     return out
 
 
-@torch.compiler.assume_constant_result
 def allows_tf32() -> bool:
     """Whether torch's own products of f32 may read fewer bits: so may ours, then. A graph has it as it was when traced."""
     return torch.get_float32_matmul_precision() != "highest"
+
+
+allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]  # by torch.compiler's decorator: loads all of it
 
 
 def _torch_dtype(asked: Any) -> torch.dtype | None:
@@ -287,7 +293,7 @@ def split_k_matmul(
 
     Example: ``y = px.torch.split_k_matmul(x, weight.T)``.
     """
-    if is_plain(a, b, bias, out):
+    if is_plain(a, b, bias, out) and not autocasts():
         return kernels.split_k_matmul(a, b, bias, activation, out, config)
     refuse_config(config)
     if out is None or is_recorded(a, b, bias, out):
