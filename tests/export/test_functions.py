@@ -184,6 +184,7 @@ def of_a_copy(x):
         (of_a_table, "m is looked up in a table"),
         (of_another_array, "is an array that is no argument of the function"),
         (of_a_copy, "an array is copied"),
+        (lambda x: px.kernels.attention(*[x.reshape(1, 1, -1, 64)[:, :, 1:]] * 3), "has the element type f32"),
         (lambda x: None, "launches no kernel"),
         (lambda x: 3.0, "returns a float"),
     ],
@@ -199,3 +200,10 @@ def test_what_is_refused(function: Any, text: str, tmp_path: Path) -> None:
 def test_examples_that_are_none(sizes: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(Error, match="for a function whose sizes are m"):
         px.export(of_a_copy, px.spec(("m", 64), px.f32), to=tmp_path, sizes=sizes)
+
+
+def test_an_operand_that_would_be_copied(tmp_path: Path) -> None:
+    with pytest.raises(Error) as caught:
+        px.export(px.kernels.matmul, px.spec(("m", 65), px.bf16), px.spec((65, 64), px.bf16), to=tmp_path, sizes={"m": 64})
+    assert "matmul copies a, of shape (m, 65)" in str(caught.value)
+    assert caught.value.remedy

@@ -8,7 +8,7 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.runtime.exporting.c_source import cmake, code_of
-from phalanx.runtime.exporting.function_manifest import function_manifest
+from phalanx.runtime.exporting.function_manifest import cubin_name, function_manifest
 from phalanx.runtime.exporting.function_source import FunctionExport, function_header, function_source
 from phalanx.runtime.exporting.numbers import Undecided
 from phalanx.runtime.exporting.parameters import C_WORDS
@@ -45,10 +45,14 @@ def function_export(
 
     try:
         path, tree = explore(call, arguments, example, archs[0], MOST_KERNELS)
-    except Undecided as error:
+    except (Undecided, UserWarning) as error:
+        undecided = isinstance(error, Undecided)
         raise Error(
-            f"{name} can't be exported for all sizes: {error}", location=caller_location(),
-            remedy="give that size as a number in px.spec, or pass a config=",
+            f"{name} can't be exported for {'all sizes' if undecided else 'these arrays'}: {error}",
+            location=caller_location(),
+            remedy="give that size as a number in px.spec, or pass a config="
+            if undecided
+            else "pass arrays that need no copy: their rows begin at multiples of 16 bytes",
         ) from None
     for arch in archs[1:]:
         _, other = explore(call, arguments, example, arch, MOST_KERNELS)
@@ -77,11 +81,6 @@ def write_function(made: FunctionExport, loader: str) -> dict[str, str | bytes]:
         for program in each:
             texts[cubin_name(made, number, program.arch)] = program.cubin
     return texts
-
-
-def cubin_name(made: FunctionExport, number: int, arch: str) -> str:
-    """The file with the machine code of a kernel for a target."""
-    return f"{made.name}_{number}_{arch}.cubin" if len(made.programs) > 1 else f"{made.name}_{arch}.cubin"
 
 
 def _bound(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> inspect.BoundArguments:

@@ -46,9 +46,12 @@ def function_manifest(made: FunctionExport) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _program(made: FunctionExport, number: int) -> dict[str, Any]:
-    from phalanx.runtime.exporting.function_export import cubin_name
+def cubin_name(made: FunctionExport, number: int, arch: str) -> str:
+    """The file with the machine code of a kernel for a target."""
+    return f"{made.name}_{number}_{arch}.cubin" if len(made.programs) > 1 else f"{made.name}_{arch}.cubin"
 
+
+def _program(made: FunctionExport, number: int) -> dict[str, Any]:
     model = made.programs[number][0]
     return {
         "entry": model.name,

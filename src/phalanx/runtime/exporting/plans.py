@@ -154,8 +154,6 @@ def _launch(launch: Taken, number: int, made: Compiled, counters_at: int) -> Pla
     items: list[Any] = []
     for n, (value, kind, slot) in enumerate(zip(launch.arguments, launch.types, signature.given, strict=True)):
         if isinstance(slot, ScalarSlot):
-            if isinstance(value, Viewed):
-                raise Error(f"kernel '{launch.specialisation.kernel.name}' takes a number where an array is given")
             arguments.append(Scalar(slot.dtype, value))
             items.append(arguments[-1])
             continue

@@ -125,7 +125,8 @@ def run_traced(
     with tracing(trace), recording(), taking_launches(lambda *launch: launches.append(_taken(*launch)), described(arch)):
         try:
             with warnings.catch_warnings():
-                _refuse_copies()
+                # The library says so before it copies an operand, which is no launch of a kernel.
+                warnings.filterwarnings("error", r"\w+ copies \w+, of shape", UserWarning)
                 given = [
                     _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name)
                     for each in arguments
@@ -135,12 +136,6 @@ def run_traced(
             text = error.message if isinstance(error, Error) else str(error)
             return Path(values, tuple(trace.guards), refusal=text, error=error)
     return Path(values, tuple(trace.guards), tuple(launches), tuple(trace.memories), tuple(map(viewed, results)))
-
-
-def _refuse_copies() -> None:
-    from phalanx.kernels.products.operand_recipes import CopyWarning
-
-    warnings.simplefilter("error", CopyWarning)
 
 
 def _traced(trace: Trace, given: ArrayGiven) -> TracedArray:
@@ -183,7 +178,11 @@ def _taken(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> 
         named, _, pipelined = split_target(kernel, given)
         constants = kernel.bind_constants(named)
         if len(args) != len(kernel.parameters):
-            raise Error(f"kernel '{kernel.name}' takes {len(kernel.parameters)} arguments, not {len(args)}")
+            raise Error(
+                f"kernel '{kernel.name}' takes {len(kernel.parameters)} run-time arguments, not {len(args)}",
+                location=kernel.location,
+                remedy=f"its positional parameters are {', '.join(kernel.parameters)}",
+            )
         arguments = [_argument(kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
         specialisation = specialise(kernel, arguments, constants)
         grid: tuple[Expression, Expression, Expression] | None = None
