@@ -49,9 +49,14 @@ def missing_from(wheel: Path) -> list[str]:
     return [name for path in wanted if (name := path.relative_to(source).as_posix()) not in held]
 
 
+def runs(python: str) -> bool:
+    """Whether there is such a Python: a name on the path may be a stand-in that only says where it would be."""
+    return shutil.which(python) is not None and not subprocess.run([python, "-c", ""], capture_output=True).returncode
+
+
 def attempt(python: str, wheel: Path, folder: Path) -> str:
     """What goes wrong with one Python; "" where nothing does."""
-    home = folder / Path(python).name
+    home = Path(tempfile.mkdtemp(dir=folder))
     subprocess.run([python, "-m", "venv", str(home)], check=True)
     inside = str(home / "bin" / "python")
     subprocess.run([inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel)], check=True)
@@ -74,7 +79,7 @@ def main(pythons: list[str]) -> int:
         print(f"{wheel.name}, {wheel.stat().st_size >> 10} KiB; missing: {', '.join(missing) or 'nothing'}")
         failed, tried = bool(missing), 0
         for python in pythons:
-            if shutil.which(python) is None:
+            if not runs(python):
                 print(f"{python}: not on this machine, not tried")
                 continue
             tried += 1
