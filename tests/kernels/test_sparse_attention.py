@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import phalanx as px
 from decode_cases import BF16, error, listed
-from phalanx.kernels.attention.sparse import sparse_attention
+from phalanx.kernels.attention.sparse import _latent, sparse_attention
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
+from phalanx.kernels.matrices import HALVES, info_of
 
 TOLERANCE = 0.012
 
@@ -136,3 +138,12 @@ def test_mistakes() -> None:
         with pytest.raises(px.Error) as caught:
             sparse_attention(**{"q": q, "k": k, "v": v, "indices": indices, **changes})
         assert text in str(caught.value), text
+
+
+def test_a_gpu_has_no_kernel_for_few_values_of_a_latent_cache() -> None:
+    q, k, _, indices = make(0, 100, 10, kv_heads=1, list_heads=1, size=192)
+    assert sparse_attention(q, k, None, indices, v_dim=128).shape == (1, 2, 4, 128)
+    on_gpu = replace(info_of("k", k, HALVES), kind="cuda")
+    with pytest.raises(px.Error) as caught:
+        _latent(on_gpu, 128)
+    assert "pass v, or 256 columns and more: ptxas serialises the products of fewer" in str(caught.value)
