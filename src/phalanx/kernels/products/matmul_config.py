@@ -15,6 +15,9 @@ from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example
 
+CHOICES = 1 << 14
+"""Choices that are kept: a model in service has dozens of weights, and batches of any size."""
+
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
     """What the model thinks the product takes with one configuration, on a card with these costs."""
@@ -31,9 +34,13 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
 
 
 @chosen_at_example
-@lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it."""
+    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights."""
+    return _best_tiles(problem.in_eights(), device)
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     table = table_for(problem.kind(), device)
     took = predicted_tiles(table, problem, device)
     best = int(np.argmin(took))
@@ -44,7 +51,7 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
 
 
 @chosen_at_example
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=CHOICES)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -64,13 +71,18 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     ):
         if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
-        config, took = best_split(few, many, problem.k, *by_k)
+        config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
         if few <= rule.few:
             return side, config
         tiles = best_tiles(problem, on)[1] + H200.tiles.cold if tiles is None else tiles
         if took + rule.stored * few * many <= rule.allowed * tiles:
             return side, config
     return None
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float]:
+    return best_split(few, many, k, a_rows, b_rows)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:

@@ -131,6 +131,15 @@ class Problem:
         """Whether the sums over parts of K may be added up by a second launch."""
         return self.batch == 1 and self.staged and not self.matrix and not self.block and self.n % 4 == 0
 
+    def in_eights(self) -> Problem:
+        """The same with rows and columns rounded up to multiples of 8, but for those that are lengths of rows in memory.
+
+        Sides of tiles are multiples of 8, so that there are as many: sizes that differ by less than that have one choice.
+        """
+        m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
+        n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
+        return self if m == self.m and n == self.n else replace(self, m=m, n=n)
+
     def kind(self) -> Problem:
         """The same without its sizes."""
         return Problem(
