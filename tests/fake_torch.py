@@ -69,7 +69,7 @@ class Tensor:
         return type(self)(array, self.dtype, self.device)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._with(np.asarray(self.array[index]))
+        return self._with(self.array[index, ...] if type(index) is int else self.array[index])  # an element is a view, too
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array[index] = value

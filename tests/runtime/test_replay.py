@@ -46,7 +46,7 @@ class Tensor:
         return type(self)(array, self.dtype, self.device)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._with(self.array[index])
+        return self._with(self.array[index, ...] if type(index) is int else self.array[index])  # an element is a view, too
 
     def reshape(self, *shape: Any) -> Tensor:
         return self._with(self.array.reshape(*shape))
