@@ -69,7 +69,7 @@ class Tensor:
         return type(self)(array, self.dtype, self.device)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._with(np.asarray(self.array[index]))
+        return self._with(self.array[index, ...] if type(index) is int else self.array[index])  # an element is a view, too
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array[index] = value
@@ -136,7 +136,7 @@ def make_torch() -> Any:
         made = empty(tuple(shape[axis] for axis in order), dtype, device).array
         return Tensor(made.transpose(np.argsort(order)), dtype, device)
 
-    module.empty_strided = empty_strided
+    module.empty_strided, module.empty_like = empty_strided, lambda x: empty(x.shape, x.dtype, x.device)
     module.Tensor, module.empty, module.is_grad_enabled = Tensor, empty, lambda: False
     module.streams = {0: 0, 1: 0}
     module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=module.streams.__getitem__)

@@ -24,6 +24,9 @@ from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example
 
+CHOICES = 1 << 14
+"""Choices that are kept: a model in service has dozens of weights, and batches of any size."""
+
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
     """What the model thinks the product takes with one configuration."""
@@ -55,9 +58,13 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
 
 @chosen_at_example
-@lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it."""
+    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights."""
+    return _best_tiles(problem.in_eights(), device)
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     table, took = predicted_all(problem, device)
     costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
@@ -67,7 +74,7 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
 
 
 @chosen_at_example
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=CHOICES)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -87,13 +94,18 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     ):
         if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
-        config, took = best_split(few, many, problem.k, *by_k)
+        config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
         if few <= rule.few:
             return side, config
         tiles = best_tiles(problem, on)[1] + costs_of(problem).cold if tiles is None else tiles
         if took + rule.stored * few * many <= rule.allowed * tiles:
             return side, config
     return None
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float]:
+    return best_split(few, many, k, a_rows, b_rows)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:

@@ -126,6 +126,7 @@ def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
         px.store(R[0], total)
 
 
+@remembered("logits", "targets")
 def cross_entropy(
     logits: Any,
     targets: Any,

@@ -234,17 +234,19 @@ class CallReplay:
     """What a call of a library function did: its launches, and what it gives back.
 
     Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it.
-    `make` then allocates the one tensor that the call made, the last source of pointers and its result. Otherwise `makes`
-    allocate what it made, the last sources, and `returned` says which sources come back: one, or a tuple of them.
+    `make` then allocates the one tensor that the call made, the last source of pointers and its result, after the argument
+    number `like` where they are alike: torch is quickest then. Otherwise `makes` allocate what it made, the last sources,
+    and `returned` says which sources come back: one, or a tuple of them.
     """
 
-    __slots__ = ("captured", "launches", "make", "makes", "returned", "sketch")
+    __slots__ = ("captured", "launches", "like", "make", "makes", "returned", "sketch")
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch: Sketch | None = sketch
         self.captured: Captured = sketch.captured
         self.launches: tuple[Callable[[tuple[int, ...]], None], ...] = ()
-        self.make: Callable[[], Any] | None = None
+        self.make: Callable[..., Any] | None = None
+        self.like: int | None = None
         self.makes: tuple[Callable[[], Any], ...] = ()
         self.returned: int | tuple[int | None, ...] = -1
 
@@ -282,7 +284,9 @@ class CallReplay:
                 for one, mine in zip(sketch.launches, numbers, strict=True)
             ]
         )
-        self.make = self.makes[0] if len(self.makes) == 1 and self.returned == arguments else None
+        if len(self.makes) == 1 and self.returned == arguments:
+            self.like = sketch.alike()
+            self.make = self.makes[0] if self.like is None else sys.modules["torch"].empty_like
         self.sketch = None  # last: another thread may be about to do the same
         return True
 
@@ -303,18 +307,30 @@ class Sketch:
     sizes come once.
     """
 
-    __slots__ = ("given", "key", "launches", "made", "memory", "pointers", "several")
+    __slots__ = ("given", "infos", "key", "launches", "made", "memory", "pointers", "several")
 
     def __init__(self, memory: Memory, key: Any, record: Recording, arrays: tuple[Any, ...], result: Any) -> None:
         self.memory, self.key = memory, key
         self.launches = record.launches
-        self.pointers = tuple([0 if x is None else x.data_ptr() for x in arrays])
+        self.infos = [describe(x) for x in arrays]
+        self.pointers = tuple([0 if info is None else info.pointer for info in self.infos])
         self.made = [_made(x) for x in record.made]
         self.several = type(result) is tuple
         self.given: list[int | Made | None] = []
         for x in result if self.several else (result,):
             place = _place(x, arrays)
             self.given.append(None if x is None else _made(x) if place is None else place)
+
+    def alike(self) -> int | None:
+        """The argument that has the shape, the order and the type of the first array that was made, if there is one."""
+        made = self.made[0].info
+        if made.strides != dense_strides(made.shape):
+            return None  # torch orders axes of equal strides anew
+        wanted = made.shape, made.strides, made.dtype_name, made.device
+        for number, info in enumerate(self.infos):
+            if info is not None and (info.shape, info.strides, info.dtype_name, info.device) == wanted:
+                return number
+        return None
 
     @property
     def captured(self) -> Captured:
@@ -440,7 +456,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "    make = found.make",
             "    if make is None:",
             f"        return found.repeat(({everything}), ({', '.join(pointers.values())},), lambda: {call})",
-            "    result = make()",
+            f"    result = make() if found.like is None else make(({everything})[found.like])",
             f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
             "        launch(pointers)",
