@@ -132,7 +132,10 @@ def measure_all(given: argparse.Namespace, ends: float) -> list[dict[str, Any]]:
         rows += [{"op": op, "seed": seed, "number": number, **row} for row in found]
         shown = ", ".join(f"{row['mode']} {row.get('ratio', float('nan')):.3f}" for row in found)
         print(f"{op} {seed}/{number}: {case}: {shown}", flush=True)
-        machine.save(given.json, {"rows": rows})
+        if given.lock is None:
+            machine.save(given.json, {"rows": rows})
+        else:
+            given.json.write_text(json.dumps({"rows": rows}))
     return rows
 
 
