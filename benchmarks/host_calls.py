@@ -359,7 +359,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200, help="calls of a round")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--shapes", type=int, default=40, help="new shapes that are timed")
-    parser.add_argument("--torch-shapes", type=int, default=5, help="the same of torch, some of whose functions compile then")
+    parser.add_argument("--torch-shapes", type=int, default=5, help="the same of torch, which compiles some of them")
     parser.add_argument("--warm", type=int, default=5, help="new shapes before them")
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each once, so that its kernels are on disk")
