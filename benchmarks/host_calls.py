@@ -290,7 +290,7 @@ def measure(case: Case, options: argparse.Namespace, wait: Callable[[], None], b
     if beside and theirs is not None:
         theirs()
         runs["torch_us"] = theirs
-        row["torch_new_us"] = statistics.median(new_shapes(case, options.shapes, 600, ours=False))
+        row["torch_new_us"] = statistics.median(new_shapes(case, options.torch_shapes, 600, ours=False))
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(options.rounds):
         for name, run in runs.items():
@@ -359,6 +359,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200, help="calls of a round")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--shapes", type=int, default=40, help="new shapes that are timed")
+    parser.add_argument("--torch-shapes", type=int, default=5, help="the same of torch, which compiles some of them")
     parser.add_argument("--warm", type=int, default=5, help="new shapes before them")
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each once, so that its kernels are on disk")

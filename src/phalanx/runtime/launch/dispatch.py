@@ -191,7 +191,7 @@ class BoundLaunch:
             return False  # an unhashable constant: refused by the whole way, with a message
         if route is None or not is_launchable(grid, route.cluster) or (route.captured and not route.is_current):
             return False
-        if not is_recorded():
+        if not (RECORDINGS and is_recorded()):
             self.launch_and_keep(route, grid, args, given, types.infos)
             return True
         values, infos = route.present(args), route.present(types.infos)

@@ -19,6 +19,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.arrays import (
     ITEM_BYTES,
+    PER_BYTE,
     ArgumentKind,
     ArrayInfo,
     current_stream,
@@ -336,7 +337,8 @@ class Launcher:
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
         if infos is None:
             infos = [describe(x) for x in args]
-        given, infos = infos, [info if info is None else info.in_bytes for info in infos]
+        given = infos
+        infos = [info if info is None or info.dtype_name not in PER_BYTE else info.in_bytes for info in given]
         if not checked:
             self._check(args, infos)
         values: list[Any] = []

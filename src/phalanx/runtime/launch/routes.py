@@ -78,22 +78,23 @@ def types_of(args: Sequence[Any]) -> Types | None:
     agree = True
     try:
         for x in args:
-            kind = kind_of(x)
-            if kind is _INTEGER or kind is _FLOAT or kind is _BOOL:
-                key.append(scalar_dtype(x))
-                infos.append(None)
-            elif x is None:
+            info = None
+            if x is None:
                 key.append(None)
-                infos.append(None)
+            elif (kind := kind_of(x)) is _INTEGER:
+                key.append("i32" if -0x80000000 <= x <= 0x7FFFFFFF else scalar_dtype(x))
+            elif kind is _FLOAT or kind is _BOOL:
+                key.append("f32" if kind is _FLOAT else "bool")
             else:
                 info = describe(x)
                 if info is None:
                     return None
-                agree = agree and info.kind == "cuda" and (device is None or device == info.device)
-                agree = agree and 0 not in info.shape and max(info.shape, default=0) <= MAX_AXIS
+                elsewhere = info.kind != "cuda" or (device is not None and device != info.device)
+                if elsewhere or 0 in info.shape or max(info.shape, default=0) > MAX_AXIS:
+                    agree = False
                 device = info.device
                 key.append(info.facts)
-                infos.append(info)
+            infos.append(info)
     except Error:
         return None  # what is wrong with it is said by who reads the arguments one by one
     return Types(tuple(key), infos, device if agree else None)
