@@ -83,8 +83,7 @@ CHOICES = {
 }
 """By the sizes of heads of keys and of values, for what needs no further registers."""
 BIASED = {
-    (64, 64): replace(TWO, keys=128, stages=4), (96, 96): replace(TWO, keys=96, stages=4),
-    (128, 128): replace(TWO, keys=96, stages=3),
+    (64, 64): replace(TWO, keys=128, stages=4), (96, 96): replace(TWO, keys=96, stages=4), (128, 128): replace(TWO, keys=96),
     (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
