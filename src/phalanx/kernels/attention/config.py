@@ -10,9 +10,9 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   the result leaves room for at least 80 keys, up to heads of 128; two beyond.
 - *Keys a block*: as many as then fit, in steps of 16: the work that a block costs whatever its size is spread over more
   keys. Bias tiles need a register for each score besides, so that they have fewer.
-- *Stages*: two of K and of V at least, each in use for a whole step, and as many more as there is room for, up to four.
-  They let warpgroups be apart: one is between two tiles while the others multiply. In bursts on an H200 a third one is
-  worth 1% to heads of 128; a third and a fourth one 2% to heads of 64, and 5% where they are causal.
+- *Stages*: two of K and of V, each in use for a whole step; with three warpgroups as many more as there is room for, up
+  to four. They let warpgroups be apart: one is between two tiles while the others multiply. In bursts on an H200 a third
+  one is worth 1% to heads of 128; a third and a fourth one 2% to heads of 64, and 5% where they are causal.
 - *Places for Q*: two, so that the next tile's is there when this one ends; the result leaves through the first. Where
   results are not as wide as queries, or shared memory is short, one place, and another for the result, or for parts
   of it.
@@ -83,8 +83,7 @@ CHOICES = {
 }
 """By the sizes of heads of keys and of values, for what needs no further registers."""
 BIASED = {
-    (64, 64): replace(TWO, keys=128, stages=4), (96, 96): replace(TWO, keys=96, stages=4),
-    (128, 128): replace(TWO, keys=96, stages=3),
+    (64, 64): replace(TWO, keys=128), (96, 96): replace(TWO, keys=96), (128, 128): replace(TWO, keys=96),
     (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
