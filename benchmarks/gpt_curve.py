@@ -42,6 +42,8 @@ def summary(found: dict[str, Any]) -> str:
         )
     speed = found["ours"]["tokens_per_second"] / found["torch"]["tokens_per_second"]
     lines.append(f"ours beside torch's: loss {100 * (ends['ours'] / ends['torch'] - 1):+.2f}%, {speed:.3f} times the speed")
+    if any("kernels" not in found[side] for side in SIDES):  # trained without --table
+        return "\n".join(lines) + "\n"
     lines += ["", step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in SIDES})]
     for side in SIDES:
         lines += ["", f"{side}: the longest kernels of a step (ms, launches)"]
