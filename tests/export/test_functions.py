@@ -244,3 +244,12 @@ def test_the_c_function_goes_the_librarys_way_for_any_sizes(product: tuple[Path,
         for view, slot, text in zip(taken.arguments, slots, launch["parameters"]):
             shape = [part.at(values) for part in (*view.strides, *view.shape)]
             assert list(struct.unpack(slot.format, bytes.fromhex(text)))[1:] == shape
+
+
+def test_a_size_that_is_a_constant_of_a_kernel_is_settled(tmp_path: Path) -> None:
+    def scaled(x):
+        doubled[1](x, x, 2.0, BM=x.shape[0])
+
+    made = exported(tmp_path, scaled, px.spec(("m", 64), px.f32), sizes={"m": 32})
+    found = ran(tmp_path, made, [call_text(made, {"m": m}, [0x10000]) for m in (32, 16)])
+    assert statuses(found) == [0, -2]

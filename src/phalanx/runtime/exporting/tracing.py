@@ -172,8 +172,9 @@ def _views(result: Any) -> list[TracedArray]:
 
 
 def _taken(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> Taken:
-    """A launch in the place of which something is written down."""
+    """A launch in the place of which something is written down. A size that is a constant of the kernel is settled by it."""
     kernel = bound.kernel
+    given = {name: int(value) if isinstance(value, Number) else value for name, value in given.items()}
     with debugging(kernel):
         named, _, pipelined = split_target(kernel, given)
         constants = kernel.bind_constants(named)
