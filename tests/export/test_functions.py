@@ -15,6 +15,8 @@ from export.replay import Memory, call_text, exported, ran, simulate_launches, s
 from export.stub import COMPILER, MISSING
 from phalanx.errors import Error
 from phalanx.kernels.products.matmul_config import MatmulConfig
+from phalanx.runtime.exporting.function_source import FunctionExport
+from phalanx.runtime.exporting.tracing import run_traced, values_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 BF16 = ml_dtypes.bfloat16
@@ -25,24 +27,30 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(BF16)
 
 
-def test_matmul_for_any_rows_and_columns(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionExport]:
+    """An exported matmul of K = 64, and its folder."""
+    folder = tmp_path_factory.mktemp("matmul")
     a, b = px.spec(("m", 64), px.bf16), px.spec((64, "n"), px.bf16)
-    made = exported(tmp_path, px.kernels.matmul, a, b, sizes={"m": 256, "n": 256}, config=SMALL)
+    return folder, exported(folder, px.kernels.matmul, a, b, sizes={"m": 256, "n": 256}, config=SMALL)
+
+
+def test_matmul_for_any_rows_and_columns(product: tuple[Path, FunctionExport]) -> None:
+    folder, made = product
     memory, calls, pairs = Memory(), [], []
-    for m, n in ((100, 72), (64, 64), (1, 8)):
+    for m, n in ((70, 72), (1, 8)):
         x, y, out = random(m, 64, seed=m), random(64, n, seed=n), np.zeros((m, n), BF16)
         calls.append(call_text(made, {"m": m, "n": n}, [memory.put(each) for each in (x, y, out)]))
         pairs.append((x, y, out))
-    found = ran(tmp_path, made, calls)
-    assert statuses(found) == [0, 0, 0]
+    found = ran(folder, made, calls)
+    assert statuses(found) == [0, 0]
     simulate_launches(made, found, memory)
     for x, y, out in pairs:
         assert np.array_equal(out, px.kernels.matmul(x, y, config=SMALL))
 
 
-def test_what_an_exported_matmul_refuses(tmp_path: Path) -> None:
-    a, b = px.spec(("m", 64), px.bf16), px.spec((64, "n"), px.bf16)
-    made = exported(tmp_path, px.kernels.matmul, a, b, sizes={"m": 256, "n": 256}, config=SMALL)
+def test_what_an_exported_matmul_refuses(product: tuple[Path, FunctionExport]) -> None:
+    folder, made = product
     before = "  const int64_t wide[] = {128, 1}, odd[] = {65, 1}, across[] = {1, 64};\n"
     good = [0x10000, 0x20000, 0x30000]
     calls = [
@@ -58,11 +66,12 @@ def test_what_an_exported_matmul_refuses(tmp_path: Path) -> None:
         call_text(made, {"m": 100, "n": 72}, [0, *good[1:]]),
         call_text(made, {"m": 100, "n": 72}, [*good[:2], 0]),
     ]
-    found = ran(tmp_path, made, calls, before)
+    found = ran(folder, made, calls, before)
     assert statuses(found) == [0, 0, 0, -3, -2, -3, -3, -4, -4, -1, -1]
     assert len([call for call in found if call["call"] == "launch"]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_for_any_batch_and_lengths(causal: bool, tmp_path: Path) -> None:
     q, k = px.spec(("batch", 2, "queries", 64), px.bf16), px.spec(("batch", 1, "keys", 64), px.bf16)
@@ -83,6 +92,7 @@ def test_attention_for_any_batch_and_lengths(causal: bool, tmp_path: Path) -> No
         assert np.array_equal(out, px.kernels.attention(*given, causal=causal))
 
 
+@pytest.mark.long
 def test_the_workspace_is_asked_for_first(tmp_path: Path) -> None:
     q = px.spec(("batch", 2, "length", 64), px.bf16)
     made = exported(tmp_path, px.kernels.attention, q, q, q, sizes={"batch": 2, "length": 512}, causal=True)
@@ -94,7 +104,8 @@ def test_the_workspace_is_asked_for_first(tmp_path: Path) -> None:
     assert len([call for call in found if call["call"] == "launch"]) == 1
 
 
-@pytest.mark.parametrize("name, numbers", [("softmax", {}), ("rms_norm", {}), ("rms_norm", {"eps": 0.25})])
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name, numbers", [("rms_norm", {"eps": 0.25}), ("softmax", {}), ("rms_norm", {})])
 def test_rows(name: str, numbers: dict[str, float], tmp_path: Path) -> None:
     function = getattr(px.kernels, name)
     specs = [px.spec(("rows", 256), px.bf16)] + [px.spec((256,), px.bf16)] * (name == "rms_norm")
@@ -122,6 +133,7 @@ def test_numbers_outside_of_what_was_exported(tmp_path: Path) -> None:
     assert struct.pack("<f", 2.0).hex() in launch["parameters"]
 
 
+@pytest.mark.long
 def test_numbers_that_are_combined(tmp_path: Path) -> None:
     a = px.spec(("m", 64), px.bf16)
     numbers = {"scale_a": 1.5, "scale_b": 3.0}
@@ -186,6 +198,8 @@ def of_a_copy(x):
         (of_a_copy, "an array is copied"),
         (lambda x: px.kernels.attention(*[x.reshape(1, 1, -1, 64)[:, :, 1:]] * 3), "has the element type f32"),
         (lambda x: None, "launches no kernel"),
+        (lambda x: x == 0, "the elements of an array are compared"),
+        (lambda x: x.sum(), "can't be exported as it is: AttributeError"),
         (lambda x: 3.0, "returns a float"),
     ],
 )
@@ -207,3 +221,35 @@ def test_an_operand_that_would_be_copied(tmp_path: Path) -> None:
         px.export(px.kernels.matmul, px.spec(("m", 65), px.bf16), px.spec((65, 64), px.bf16), to=tmp_path, sizes={"m": 64})
     assert "matmul copies a, of shape (m, 65)" in str(caught.value)
     assert caught.value.remedy
+
+
+@pytest.mark.long
+def test_the_c_function_goes_the_librarys_way_for_any_sizes(product: tuple[Path, FunctionExport]) -> None:
+    """Grids and views of many sizes, beside what the library itself launches for them with the same configuration."""
+    folder, made = product
+    rng = np.random.default_rng(0)
+    sizes = [{"m": int(m), "n": 8 * int(n)} for m, n in rng.integers(1, 5000, (200, 2))]
+    calls = [call_text(made, each, [0x10000, 0x20000, 0x30000]) for each in sizes]
+    found = ran(folder, made, calls)
+    assert statuses(found) == [0] * len(sizes)
+    launches = [call for call in found if call["call"] == "launch"]
+    usual = values_for(made.arguments, {"m": 256, "n": 256})
+    for each, launch in zip(sizes, launches, strict=True):
+        values = values_for(made.arguments, each)
+        path = run_traced(lambda given: px.kernels.matmul(*given, config=SMALL), made.arguments, values, usual, "sm_90a")
+        (taken,) = path.launches
+        assert taken.grid is not None
+        assert launch["grid"] == [size.at(values) for size in taken.grid]
+        slots = made.programs[launch["program"]][0].signature.given
+        for view, slot, text in zip(taken.arguments, slots, launch["parameters"]):
+            shape = [part.at(values) for part in (*view.strides, *view.shape)]
+            assert list(struct.unpack(slot.format, bytes.fromhex(text)))[1:] == shape
+
+
+def test_a_size_that_is_a_constant_of_a_kernel_is_settled(tmp_path: Path) -> None:
+    def scaled(x):
+        doubled[1](x, x, 2.0, BM=x.shape[0])
+
+    made = exported(tmp_path, scaled, px.spec(("m", 64), px.f32), sizes={"m": 32})
+    found = ran(tmp_path, made, [call_text(made, {"m": m}, [0x10000]) for m in (32, 16)])
+    assert statuses(found) == [0, -2]

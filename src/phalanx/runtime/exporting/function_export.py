@@ -45,15 +45,10 @@ def function_export(
 
     try:
         path, tree = explore(call, arguments, example, archs[0], MOST_KERNELS)
-    except (Undecided, UserWarning) as error:
-        undecided = isinstance(error, Undecided)
-        raise Error(
-            f"{name} can't be exported for {'all sizes' if undecided else 'these arrays'}: {error}",
-            location=caller_location(),
-            remedy="give that size as a number in px.spec, or pass a config="
-            if undecided
-            else "pass arrays that need no copy: their rows begin at multiples of 16 bytes",
-        ) from None
+    except Error:
+        raise
+    except Exception as error:
+        raise _not_exported(name, error) from error
     for arch in archs[1:]:
         _, other = explore(call, arguments, example, arch, MOST_KERNELS)
         if _kernels(other) != _kernels(tree):
@@ -81,6 +76,18 @@ def write_function(made: FunctionExport, loader: str) -> dict[str, str | bytes]:
         for program in each:
             texts[cubin_name(made, number, program.arch)] = program.cubin
     return texts
+
+
+def _not_exported(name: str, error: Exception) -> Error:
+    """The error for what a function did for the example, as far as it is none of our own."""
+    if isinstance(error, Undecided):
+        why, remedy = f"for all sizes: {error}", "give that size as a number in px.spec, or pass a config="
+    elif isinstance(error, UserWarning):
+        why, remedy = f"for these arrays: {error}", "pass arrays that need no copy: rows begin at multiples of 16 bytes"
+    else:
+        why = f"as it is: {type(error).__name__}: {error}"
+        remedy = "it gets arrays without elements: look at shapes, make views and results, and launch kernels"
+    return Error(f"{name} can't be exported {why}", location=caller_location(), remedy=remedy)
 
 
 def _bound(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> inspect.BoundArguments:

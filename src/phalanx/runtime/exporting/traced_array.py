@@ -184,6 +184,14 @@ class TracedArray:
     def __array__(self, *args: Any, **options: Any) -> np.ndarray:
         raise NotExported("the elements of an array are looked at", remedy="an export has none: look at shapes alone")
 
+    def __eq__(self, other: object) -> bool:
+        raise NotExported("the elements of an array are compared", remedy="an export has none: look at shapes alone")
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise NotExported("the elements of an array are looked at", remedy="an export has none: look at shapes alone")
+
     def __float__(self) -> float:
         raise NotExported("the element of an array is looked at", remedy="pass a number, or let the kernel read the array")
 

@@ -14,7 +14,7 @@ from phalanx.runtime.device.arrays import PER_BYTE, describe
 from phalanx.runtime.device.devices import described
 from phalanx.runtime.device.outlines import taking_launches
 from phalanx.runtime.exporting.expressions import ANYTHING, Expression, symbol
-from phalanx.runtime.exporting.numbers import Guard, Number, Trace, Undecided, expression_of, tracing
+from phalanx.runtime.exporting.numbers import Guard, Number, Trace, expression_of, tracing
 from phalanx.runtime.exporting.reals import Real
 from phalanx.runtime.exporting.traced_array import Memory, NotExported, TracedArray, contiguous
 from phalanx.runtime.launch.auto_grid import leaves_grid
@@ -132,7 +132,7 @@ def run_traced(
                     for each in arguments
                 ]
                 results = _views(call(given))
-        except (Error, Undecided, UserWarning) as error:
+        except Exception as error:  # whatever a user's function does to arrays that have no elements
             text = error.message if isinstance(error, Error) else str(error)
             return Path(values, tuple(trace.guards), refusal=text, error=error)
     return Path(values, tuple(trace.guards), tuple(launches), tuple(trace.memories), tuple(map(viewed, results)))
@@ -172,8 +172,9 @@ def _views(result: Any) -> list[TracedArray]:
 
 
 def _taken(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> Taken:
-    """A launch in the place of which something is written down."""
+    """A launch in the place of which something is written down. A size that is a constant of the kernel is settled by it."""
     kernel = bound.kernel
+    given = {name: int(value) if isinstance(value, Number) else value for name, value in given.items()}
     with debugging(kernel):
         named, _, pipelined = split_target(kernel, given)
         constants = kernel.bind_constants(named)
