@@ -104,7 +104,7 @@ def test_no_page_complains_in_a_browser(site: Path, address: str, browser: Any, 
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(f"{page.url}: {message.text}") if message.type != "log" else None)
     page.on("pageerror", lambda error: complaints.append(f"{page.url}: {error}"))
-    page.on("response", lambda answer: complaints.append(f"{answer.url}: {answer.status}") if not answer.ok else None)
+    page.on("response", lambda answer: complaints.append(f"{answer.url}: {answer.status}") if answer.status >= 400 else None)
     pages = sorted(set(site.rglob("*.html")) - {site / "index.html"})  # which only leads to the first page
     for path in pages:
         page.goto(f"{address}/{path.relative_to(site)}")
