@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "export.md"
+from doc_pages import Page
 
 
-def test_the_page(tmp_path: Path) -> None:
-    text = PAGE.read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    file = tmp_path / "page.py"
-    file.write_text(block)
-    names: dict[str, Any] = {}
-    exec(compile(block, str(file), "exec"), names)
+def test_the_page(page: Page, tmp_path: Path) -> None:
+    names = page.names(tmp_path)
     header = (names["folder"] / "scale.h").read_text()
-    (shown,) = re.findall(r"```c\n(.*?)```", text, re.DOTALL)
+    (shown,) = (block.text for block in page.blocks if block.kind == "c")
     assert all(line in header for line in shown.strip().splitlines())
     files = {"scale.c", "scale_code.c", "scale.json", "scale.py", "CMakeLists.txt", "scale_sm_100a.cubin"}
     assert files <= set(names["made"].files)
