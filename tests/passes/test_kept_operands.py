@@ -82,3 +82,23 @@ def test_they_come_back_before_the_last_product() -> None:
     back = next(n for n, line in enumerate(lines) if line.startswith("mbarrier.arrive Q_empty"))
     products = [n for n, line in enumerate(lines) if " = wgmma " in line]
     assert sum(n > back for n in products) == 1
+
+
+@px.kernel(warps=4)
+def projected(X, Q, W, ENDS, O, *, ROWS=64, KEYS=32, D=32):
+    """The operand that stays is the second product's: it is read behind the last step."""
+    for h in px.persistent(X.shape[0]):
+        w, o = px.load(W[h, 0:KEYS, 0:D]), px.zeros((ROWS, D), px.f32)
+        for j in px.pipelined(range(0, ENDS[h], D), stages=2):
+            s = px.dot(px.load(X[h, 0:ROWS, j : j + D]), px.load(Q[h, 0:KEYS, j : j + D]).T)
+            o = px.dot(px.minimum(s, 2.0).to(px.f16), w, o * 2.0)
+        px.store(O[h, 0:ROWS, 0:D], o)
+
+
+def test_what_the_last_product_reads_comes_back_behind_it() -> None:
+    x, q = numbers(4, 64, 96, dtype=np.float16), numbers(4, 32, 96, dtype=np.float16, seed=1)
+    w, o = numbers(4, 32, 32, dtype=np.float16, seed=2), np.zeros((4, 64, 32), np.float32)
+    ends = np.array([96, 0, 32, 64], np.int32)
+    agrees(projected[1], x, q, w, ends, o)
+    said = notes(projected[1], x, q, w, ends, o)
+    assert FETCHED.replace("of Q", "of W") in said and any("beside the next step's product" in note for note in said)

@@ -7,6 +7,7 @@ back when they are over, which is known a step later where they stay in flight.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from phalanx.ir.core import Block, Op, map_blocks
 from phalanx.ir.ops.control import For
@@ -17,6 +18,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, in_shared
+from phalanx.location import Location
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
@@ -95,13 +97,13 @@ class Consumer:
                 if any(item.loop is op for item in self.leaving.values()):
                     out.append(all_gone(op))
             if op not in self.rotations:  # these give back what they can themselves
-                out += self.give_back(op)
+                out += self.give_back(self.last_read.get(op, ()), op.loc)
         return Block(tuple(out))
 
-    def give_back(self, op: Op) -> list[Op]:
-        """The tiles come back that nothing behind an instruction reads."""
-        code = LoopCode(op.loc)
-        for ring in self.last_read.get(op, ()):
+    def give_back(self, rings: Iterable[Ring], loc: Location) -> list[Op]:
+        """Stages come back."""
+        code = LoopCode(loc)
+        for ring in rings:
             ring.release(code, self.stages[ring])
         return code.ops
 

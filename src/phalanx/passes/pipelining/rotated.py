@@ -49,11 +49,15 @@ class Rotated:
         if self.chosen:
             second = self._whole_steps(inner, second)
         inner.ops.append(dataclasses.replace(loop, start=second, pipelined=None, body=Block(tuple(self._step({})))))
-        inner.ops += self.consumer.give_back(loop)  # the last product reads values alone
+        kept = self.consumer.last_read.get(loop, [])
+        late = [ring for ring in kept if self.form.second in ring.loads[0].products]
+        inner.ops += self.consumer.give_back([ring for ring in kept if ring not in late], loop.loc)
         self._last_product(inner)
+        inner.ops += self.consumer.give_back(late, loop.loc)
         if ran is None:
             return inner.ops
-        return [*code.ops, If(ran, Block(tuple(inner.ops)), Block(tuple(self.consumer.give_back(loop))), loc=loop.loc)]
+        nothing = Block(tuple(self.consumer.give_back(kept, loop.loc)))
+        return [*code.ops, If(ran, Block(tuple(inner.ops)), nothing, loc=loop.loc)]
 
     def _first_step(self, code: LoopCode) -> None:
         """The first step without its second product."""
