@@ -152,7 +152,7 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 def complete(
     problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
-    """The configuration with these tiles: few parts, as the epilogue and four stages leave room for, and as many stages as fit."""
+    """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - RESERVED_BYTES
