@@ -173,6 +173,8 @@ class RowLimits:
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_odd_bytes: Mapping[str, int]
     """The same for rows that begin anywhere."""
+    stream_mixed_bytes: Bytes
+    """The shortest such row beside weights of another type."""
     stream_warps: tuple[tuple[int, int, int], ...]
     """(bytes, warps, CTAs): rows of up to so many bytes pass through CTAs of so many warps, so many of them on an SM."""
     stream_ring_bytes: Bytes

@@ -147,13 +147,19 @@ def choose_read(rows: int, clusters: Any) -> StreamConfig:
     return best
 
 
-def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
-    """The stream for a matrix, where it is one run of memory and a stream pays."""
+def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | None:
+    """The stream for a matrix with these weights and biases (None for each), where it is a run of memory and a stream pays.
+
+    Weights of another type, which would take more registers, are loaded beside each row: that pays for the longest alone.
+    """
     info = describe(rows)
     assert info is not None
     config = choose_stream(info.shape[1], rows.dtype.itemsize, kind, info.aligned16)
     if config is None or run_of(rows) is None:
         return None
+    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    if config.parts and any(name != info.dtype_name for name in others):
+        return WEIGHTED if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
     if config is READ:
         return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
     return config
