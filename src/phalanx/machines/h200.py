@@ -95,6 +95,7 @@ ROWS = RowLimits(
     stream_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },
+    stream_gap={"layer_norm": (128 * 1024, 512 * 1024)},
     stream_odd_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024, "read only": 64 * 1024 + 1,
     },
