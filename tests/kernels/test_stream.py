@@ -21,6 +21,7 @@ from phalanx.kernels.rowwise.stream import (
     StreamConfig,
     choose_read,
     choose_stream,
+    stream_for,
     whole_rows,
 )
 from phalanx.kernels.rowwise.stream_norms import norm_stream
@@ -102,6 +103,16 @@ def test_which_rows_are_streamed() -> None:
     assert choose_stream(262144, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
     assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
     assert choose_stream(32_000, 2, READ_ONLY) is None and choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
+
+
+def test_weights_of_another_type_stay_in_no_registers() -> None:
+    x, w = np.zeros((2, 65_536), np.float16), np.zeros(65_536, np.float16)
+    same = stream_for(x, LAYER_NORM, w, w)
+    assert same is not None and same.parts == 8
+    assert stream_for(x, LAYER_NORM, w.astype(np.float32), None) is None
+    long = np.zeros((2, 700_000), np.float16)
+    wide = stream_for(long, RMS_NORM, np.zeros(700_000, np.float32))
+    assert wide is not None and wide.parts == 0
 
 
 def test_rows_that_no_ring_keeps_are_read_again() -> None:

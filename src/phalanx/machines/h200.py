@@ -139,9 +139,11 @@ ROWS = RowLimits(
     stream_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },
+    stream_gap={"layer_norm": (128 * 1024, 512 * 1024)},
     stream_odd_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024, "read only": 64 * 1024 + 1,
     },
+    stream_mixed_bytes=1280 * 1024,
     stream_warps=((16 * 1024, 4, 4), (32 * 1024, 8, 2)),
     stream_ring_bytes=208 * 1024,
     stream_share=0.8,

@@ -195,21 +195,25 @@ class RowLimits:
     """The same with weights, which begin elsewhere than their row."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
+    stream_gap: Mapping[str, tuple[int, int]]
+    """Rows of more bytes than the one and at most the other that begin at vectors do not, for all that."""
     stream_odd_bytes: Mapping[str, int]
-    """The same for rows that begin anywhere."""
+    """The shortest such row of those that begin anywhere."""
+    stream_mixed_bytes: Bytes
+    """The shortest such row beside weights of another type."""
     stream_warps: tuple[tuple[int, int, int], ...]
     """(bytes, warps, CTAs): rows of up to so many bytes pass through CTAs of so many warps, so many of them on an SM."""
     stream_ring_bytes: Bytes
     """The rings of an SM."""
-    stream_share: float
+    stream_share: Factor
     """Of a ring that a row takes at most: the rest is for the rows after it."""
-    stream_longest_share: float
+    stream_longest_share: Factor
     """The same in the largest cluster: more than that is read again."""
     stream_weights: Mapping[tuple[int, int], int]
     """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
     stream_wide_weights: Mapping[tuple[int, int], int]
     """The same for elements of 4 bytes."""
-    stream_exchange: float
+    stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]
     """Of the read bandwidth, by the CTAs to a row."""

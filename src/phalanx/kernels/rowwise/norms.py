@@ -280,7 +280,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = ring_for(rows, weight, bias) or stream_for(rows, LAYER_NORM if centered else RMS_NORM)
+        config = ring_for(rows, weight, bias) or stream_for(rows, LAYER_NORM if centered else RMS_NORM, weight, bias)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, StreamConfig):

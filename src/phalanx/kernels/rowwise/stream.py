@@ -93,11 +93,15 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
     1,000,003 bf16 0.78 against 0.39, of 1,394,256 f32 0.74, which no cluster holds; rms_norm of 919,168 bf16 0.86 against
     0.59; layer_norm of 65,536 0.87 against 0.78, of 50,257 0.64 against 0.42, of 5,003 0.70 against 0.67; cross_entropy of
     128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.84 against 0.86,
-    layer_norm of 15,936 f32 0.88 against 0.96. Anyone may call it; no hardware is involved.
+    layer_norm of 15,936 f32 0.88 against 0.96, of 250,392 bf16 0.73 where registers have 0.76 of 262,144. Anyone may
+    call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
     if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
+        return None
+    above, upto = LIMITS.stream_gap.get(kind, (0, 0))
+    if aligned and above < row <= upto:
         return None
     if kind == READ_ONLY:
         return READ
@@ -147,13 +151,19 @@ def choose_read(rows: int, clusters: Any) -> StreamConfig:
     return best
 
 
-def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
-    """The stream for a matrix, where it is one run of memory and a stream pays."""
+def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | None:
+    """The stream for a matrix with these weights and biases (None for each), where it is a run of memory and a stream pays.
+
+    Weights of another type, which would take more registers, are loaded beside each row: that pays for the longest alone.
+    """
     info = describe(rows)
     assert info is not None
     config = choose_stream(info.shape[1], rows.dtype.itemsize, kind, info.aligned16)
     if config is None or run_of(rows) is None:
         return None
+    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    if config.parts and any(name != info.dtype_name for name in others):
+        return WEIGHTED if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
     if config is READ:
         return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
     return config
