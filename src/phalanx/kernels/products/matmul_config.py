@@ -23,6 +23,9 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 
+KEPT = 1 << 15
+"""Choices that are remembered: those of a model in service, with any number of rows."""
+
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
     """What the model thinks the product takes with one configuration."""
@@ -50,12 +53,19 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
+    if streamed is None and not any(trimmed):
+        return config
     return replace(config, streamed=streamed, trimmed=trimmed)
 
 
-@lru_cache(maxsize=1024)
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it."""
+    """The configuration that `choose` starts from, and the microseconds that the model gives it."""
+    return _best_tiles(problem.in_eights(), device)
+
+
+@lru_cache(maxsize=KEPT)
+def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+    """The same, once for all sizes that have as many tiles."""
     table, took = predicted_all(problem, device)
     costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
@@ -64,7 +74,6 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     return table.configs[chosen], float(took[chosen])
 
 
-@lru_cache(maxsize=1024)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -76,7 +85,12 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    on = device or default_device()
+    return _split_choice(problem.in_eights(), device or default_device())
+
+
+@lru_cache(maxsize=KEPT)
+def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
+    """The same, once for all sizes that have as many tiles."""
     tiles = None
     for side, rule, few, many, by_k in (
         ("rows", H200.split_rows, problem.m, problem.n, problem.by_k),

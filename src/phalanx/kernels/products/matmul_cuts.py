@@ -125,6 +125,15 @@ class Problem:
         """The transposed product."""
         return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
 
+    def in_eights(self) -> Problem:
+        """The same with rows and columns rounded up to multiples of 8, where they are no length of a row in memory.
+
+        Tiles are multiples of 8, so that there are as many: sizes that differ by less have one choice.
+        """
+        m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
+        n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
+        return self if (m, n) == (self.m, self.n) else replace(self, m=m, n=n)
+
     def kind(self) -> Problem:
         """The same without its sizes."""
         return Problem(
