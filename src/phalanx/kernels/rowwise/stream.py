@@ -112,7 +112,7 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
 def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
     """The stream whose rings keep whole rows, and its registers so many vectors beside them; None where none has room.
 
-    The cluster and the chunks by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
+    The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
     Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
     half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
@@ -121,19 +121,19 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
     weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
     warps, per_sm = next(((few, many) for limit, few, many in LIMITS.stream_warps if row <= limit), (16, 1))
     best, most = None, 0.0
+    step = 1  # vectors of a thread's chunk: two are slower with half the warps, and were never timed with all of them
     for cluster in (1, 2, 4, 8, MAX_CLUSTER):
-        for step in (1, 2):
-            stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
-            config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
-            own = config.chunks(columns, itemsize)
-            parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
-            share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
-            if own > share * stages or (vectors and 2 * parts < own):
-                continue
-            loaded = (own - parts) * step * vectors
-            rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
-            if rate > most:
-                best, most = replace(config, kept=own, parts=parts), rate
+        stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
+        config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
+        own = config.chunks(columns, itemsize)
+        parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
+        share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
+        if own > share * stages or (vectors and 2 * parts < own):
+            continue
+        loaded = (own - parts) * step * vectors
+        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
+        if rate > most:
+            best, most = replace(config, kept=own, parts=parts), rate
     return best
 
 
