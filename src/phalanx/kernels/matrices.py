@@ -19,6 +19,7 @@ from phalanx.runtime.device.arrays import (
 )
 from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.exporting.numbers import is_traced_real
+from phalanx.runtime.launch.replay import record_array
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
@@ -48,7 +49,8 @@ def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
             f"{what} has the element type {info.dtype_name}", location=caller_location(),
             remedy=f"convert it to {'one of ' * (len(dtypes) > 1)}{', '.join(dtypes)}",
         )
-    refuse_gradients((what,), (x,))
+    if kind_of(x) is ArgumentKind.TORCH and x.requires_grad:
+        refuse_gradients((what,), (x,))
     return info
 
 
@@ -73,6 +75,8 @@ def as_rows(x: Any, info: ArrayInfo) -> Any:
         raise Error(
             "an array without axes has no rows", location=caller_location(), remedy="pass one with at least one axis"
         )
+    if len(info.shape) == 2 and info.shape[1] and info.contiguous_inner:
+        return x
     matrix = x.reshape(-1, info.shape[-1]) if info.shape[-1] else x.reshape(0, 0)
     inner = describe(matrix)
     assert inner is not None
@@ -100,7 +104,7 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
             raise refused(
                 f"torch {torch.__version__} has no type for {dtype}", f"use a torch that has torch.{TORCH_NAMES[dtype]}"
             )
-        return torch.empty(shape, dtype=element, device=like.device)
+        return record_array(torch.empty(shape, dtype=element, device=like.device))
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]
         with like.device:

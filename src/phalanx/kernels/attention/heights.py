@@ -74,13 +74,17 @@ def longest(given: np.ndarray, ctas: int) -> float:
 
 
 @not_chosen_in_exports
-@lru_cache(1024)
 def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
     """How the queries of each head are cut into tiles, so that the last CTA ends as early as may be.
 
     Anyone may call it; no hardware is involved. Example: ``choose_heights(heads, config, 132).low``.
     """
-    count, rows, groups = heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups
+    return _chosen(heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups, ctas)
+
+
+@lru_cache(4096)
+def _chosen(count: int, rows: int, groups: int, ctas: int) -> Heights:
+    """The choice for `count` heads of `rows` rows of 64 queries: lengths that differ by less have one."""
     most = count * (rows // groups)
     turns = most // ctas
     tiles = {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}

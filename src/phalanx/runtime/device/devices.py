@@ -64,14 +64,18 @@ def device(ordinal: int = 0) -> Device:
     """
     assumed = assumed_device()
     if assumed is not None:
-        found: Device = assumed
-        return found
-    from phalanx.runtime.device.driver import DriverError, get_driver, has_gpu
+        return assumed  # type: ignore[no-any-return]
+    from phalanx.runtime.device import driver as cuda
 
-    if not has_gpu():
+    if not cuda.has_gpu():
         return described("sm_90a")
-    try:
-        info = get_driver().device(ordinal)
-    except DriverError as error:
-        raise error.at(caller_location()) from None
-    return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+    driver = cuda.get_driver()
+    found: Device | None = driver.kept.get(ordinal)
+    if found is None:
+        try:
+            info = driver.device(ordinal)
+        except cuda.DriverError as error:
+            raise error.at(caller_location()) from None
+        found = Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+        driver.kept[ordinal] = found
+    return found
