@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 import phalanx as px
 from decode_cases import BF16, error, listed
-from phalanx.kernels.attention.sparse import sparse_attention
+from phalanx.kernels.attention.sparse import _latent, sparse_attention
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
+from phalanx.kernels.matrices import HALVES, info_of
 
 TOLERANCE = 0.012
 
@@ -108,19 +110,15 @@ def test_as_many_as_are_to_fit_on_an_sm(ring: tuple[int, int, int, int]) -> None
     assert compiled_ring(*ring, 1).shared_bytes <= (232448 if ring[2] == 1 else 115712)
 
 
-SPILLED = "188 bytes: a CTA alone that gathers single rows of a latent cache; pairs and blocks have none"
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "block, pair",
-    [pytest.param(1, False, marks=pytest.mark.xfail(reason=SPILLED, strict=True)), (1, True), (64, False)],
-)
-def test_no_spills_of_latent_caches(block: int, pair: bool) -> None:
+@pytest.mark.parametrize("lse", [False, True])
+@pytest.mark.parametrize("block, pair", [(1, False), (1, True), (2, False), (8, False), (8, True), (64, False)])
+def test_no_spills_of_latent_caches(block: int, pair: bool, lse: bool) -> None:
     cache = px.spec((65536, 576) if block < 16 else (1, 65536, 1, 576), px.bf16)
     made = px.compile(
         sparse_latent[64, 2], px.spec((64 * 128, 576), px.bf16), cache, px.spec((64, 1, 2048), px.i32),
-        px.spec((64 * 128, 512), px.bf16), None, 1.0, 65536, 1, 64, 128, G=128, BLOCK=block, PAIR=pair,
+        px.spec((64 * 128, 512), px.bf16), px.spec((64 * 128,), px.f32) if lse else None, 1.0, 65536, 1, 64, 128, G=128,
+        BLOCK=block, PAIR=pair,
     )  # fmt: skip
     assert made.spills == 0
 
@@ -140,3 +138,12 @@ def test_mistakes() -> None:
         with pytest.raises(px.Error) as caught:
             sparse_attention(**{"q": q, "k": k, "v": v, "indices": indices, **changes})
         assert text in str(caught.value), text
+
+
+def test_a_gpu_has_no_kernel_for_few_values_of_a_latent_cache() -> None:
+    q, k, _, indices = make(0, 100, 10, kv_heads=1, list_heads=1, size=192)
+    assert sparse_attention(q, k, None, indices, v_dim=128).shape == (1, 2, 4, 128)
+    on_gpu = replace(info_of("k", k, HALVES), kind="cuda")
+    with pytest.raises(px.Error) as caught:
+        _latent(on_gpu, 128)
+    assert "pass v, or 256 columns and more: ptxas serialises the products of fewer" in str(caught.value)

@@ -28,7 +28,6 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
         plan = (None,) * 5 if right is not None else (heights.whole, heights.more, 1, heights.first, heights.second)
         constants = {
             "DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None, "SURE": True,
-            "SCHEDULE": "static" if right is None else "counter",
         }  # fmt: skip
         args = [q, k, v, np.zeros_like(q), *[None] * 7, 0.36, None, None, None, None, right, 1, 2, *plan]
         return Case("attention_tiles", attention_tiles[1], args, constants)

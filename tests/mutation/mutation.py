@@ -192,13 +192,15 @@ def judge(
 ) -> Verdict:
     """Checks a mutant of a kernel, which is `prepared` or as it was read.
 
-    One that is clean has to be shown equivalent: no order of events deadlocks, and all end as the original does
-    (`original` is its outcome).
+    One that is clean under a few schedules has to be shown equivalent: no order of events deadlocks, and all end as the
+    original does (`original` is its outcome). If some do not, the whole of `px.check` has to report it.
     """
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
+    from phalanx.runtime.checking import check_function
     from phalanx.runtime.launch.targets import prepare_for
     from phalanx.sanitizer.exploration import Search, Start
+    from phalanx.sanitizer.report import Report
     from phalanx.sanitizer.runs import copies_of, run_checked, schedules_of
     from phalanx.sim.steps import Steps
 
@@ -220,7 +222,13 @@ def judge(
         f"{found.explored} orders, complete: {found.complete}, {len(found.outcomes)} outcomes, "
         f"{len(found.deadlocks)} deadlocks, {len(found.errors)} errors"
     ) + (", another result" if set(found.outcomes) - {original} else "")
-    return Verdict(mutant, "equivalent" if same else "survived", seen)
+    if same:
+        return Verdict(mutant, "equivalent", seen)
+    report = Report(function.name)
+    check_function(function, grid, copies_of(args), report, schedules)  # as px.check: what is in doubt is held back
+    if report.findings:
+        return Verdict(mutant, report.findings[0].kind, report.findings[0].message)
+    return Verdict(mutant, "survived", seen)
 
 
 def outcome_of(function: Function, grid: Any, args: list[Any]) -> bytes:

@@ -1,4 +1,4 @@
-// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:402
+// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:407
 // 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -60,8 +60,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   stmatrix_x4
 //   unpack
 //   load_vector
-//   store_vector
 //   fence_proxy_async_shared_cta
+//   store_vector
 //   shared_address
 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
@@ -100,35 +100,35 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_tiles.py:420: queries = px.pipe(QUERY_STAGES)
+  // forward_tiles.py:425: queries = px.pipe(QUERY_STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 2);
-    // forward_tiles.py:421: keys = px.pipe(STAGES)
+    // forward_tiles.py:426: keys = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 2);
-    // forward_tiles.py:422: values = px.pipe(STAGES)
+    // forward_tiles.py:427: values = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 2);
-    // forward_tiles.py:402: def attention_tiles(
+    // forward_tiles.py:407: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
   __syncthreads();  // barriers are initialised before their first use
-  // forward_tiles.py:426: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+  // forward_tiles.py:431: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_tiles.py:428: reach = Reach(Q.shape[2], K.shape[2], left, right)
+  // forward_tiles.py:433: reach = Reach(Q.shape[2], K.shape[2], left, right)
   const int K_size2 = K.shape[2];
-  // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+  // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
   const int O_size0 = O.shape[0];
   const int O_size1 = O.shape[1];
   const int O_size3 = O.shape[3];
-  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:430)
+  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:435)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:430)
+  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:435)
   ptx::griddepcontrol_launch_dependents();
-  // forward_tiles.py:432: with px.warps(0, 1, regs=PRODUCER_REGS):
+  // forward_tiles.py:437: with px.warps(0, 1, regs=PRODUCER_REGS):
   if (px_warp_id == 0) {  // warp 0
     const int px_thread = (int)threadIdx.x;
     const bool px_one = ptx::elect_sync();
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // tiles.py:56: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py:120)
     const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
     const int count = ptx::wrap_mul(t, heads);
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:438)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -198,24 +198,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:123)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:433)
+      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:438)
       const int t_8 = ptx::keep_scalar(group);
       const int head = ptx::floor_div<int>(t_5, t_8);
-      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:433)
+      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:438)
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
       __syncwarp();  // all threads are done with tile_counters at line 120 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
-        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
+        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:438)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head, batch, keys_full + 8 * filling_1);
       }
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
       const int t_9 = ptx::wrap_add(filling_1, 1);
       const bool t_10 = t_9 == 2;
-      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:433)
+      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:438)
       ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
       // forward_tiles.py:60: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8) = 2;
@@ -225,59 +225,59 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       if (px_thread == 0) *(places + filling * 8 + 2) = t_5;
       // forward_tiles.py:63: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:438)
       __syncwarp();  // all threads have passed the wait at line 128 before the elected thread goes on
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
       }
-      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:433)
+      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:438)
       const int row_2 = ptx::wrap_add(row_1, 64);
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:433)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:438)
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_5, batch, queries_full + 8 * filling);
-        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:433)
+        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:438)
         ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
       }
       const int t_11 = ptx::wrap_add(filling, 1);
       const bool t_12 = t_11 == 2;
       // forward_tiles.py:56: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:134)
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:438)
       int filling_3 = t_10 ? 0 : t_9;
       int filling_parity_3 = filling_parity_1 ^ ((int)t_10);
       int filling_4 = filling_2;
       int filling_parity_4 = filling_parity_2;
       #pragma unroll 1
       for (int j = 1; j < ptx::wrap_sub(high_1, low_1); ++j) {
-        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:433)
+        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:438)
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
-          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:433)
+          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:438)
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head, batch, keys_full + 8 * filling_3);
         }
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:433)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
         const int t_13 = ptx::wrap_add(filling_3, 1);
         const bool t_14 = t_13 == 2;
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:438)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 139 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
-        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:433)
+        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:438)
         const int behind = ptx::wrap_add(key_1, 32);
-        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
+        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:438)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head, batch, values_full + 8 * filling_4);
         }
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:438)
         const int t_15 = ptx::wrap_add(filling_4, 1);
         const bool t_16 = t_15 == 2;
         filling_3 = t_14 ? 0 : t_13;
@@ -285,19 +285,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         filling_4 = t_16 ? 0 : t_15;
         filling_parity_4 = filling_parity_4 ^ ((int)t_16);
       }
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:433)
-      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:433)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:438)
+      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:438)
       const int key_1 = ptx::wrap_mul(low_1, 32);
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:438)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
       __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
-        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:433)
+        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:438)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head, batch, values_full + 8 * filling_4);
       }
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:433)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:438)
       const int t_13 = ptx::wrap_add(filling_4, 1);
       const bool t_14 = t_13 == 2;
       filling = t_12 ? 0 : t_11;
@@ -308,10 +308,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       filling_parity_2 = filling_parity_4 ^ ((int)t_14);
       place = (place == 1) ? 0 : ptx::wrap_add(place, 1);
     }
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:433)
-    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:433)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:438)
+    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:438)
     ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:433)
+    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:438)
     int t_1[1];
     #pragma unroll
     for (int i = 0; i < 1; ++i) t_1[i] = 0;
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       int* const p = places + filling * 8 + (px_lane & 7);
       *(p) = t_1[0];
     }
-    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:433)
+    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:438)
     __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
@@ -329,9 +329,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
     int taking;
-    // forward_tiles.py:435: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
+    // forward_tiles.py:440: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
     const int c = px_copy;
-    // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:270)
+    // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:271)
     ptx::mbarrier_wait_parity(queries_full, 0);
     // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:259)
     const int t = *(places);
@@ -339,7 +339,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:259)
     const int t_2 = *(places + 2);
     const int t_3 = *(places + 3);
-    // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
+    // forward_tiles.py:260: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py:271)
+    ptx::bar_sync_of<128>(1 + px_copy);
+    // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:449)
     if (t > 0) {
       float o[8];
       unsigned p_1[8];
@@ -361,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:245)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:296)
+      // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:297)
       const int row = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
       // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -371,7 +373,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
       const int t_7 = ptx::maximum<int>(end_1, 0);
       const int high_2 = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
-      // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:296)
+      // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:297)
       const int mine = ptx::maximum<int>((ptx::minimum<int>(high_2, high_1)), ptx::wrap_add(low_1, 1));
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
       const int t_8 = ptx::wrap_add(row, ptx::wrap_sub(K_size2, Q_size2));
@@ -381,21 +383,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int high_3 = (ptx::maximum<int>(end_2, 0)) >> 5;
       // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:249)
       const int whole_high = ptx::maximum<int>(0, high_3);
-      // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:296)
+      // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:297)
       const int t_9 = ptx::minimum<int>(whole_high, ptx::wrap_sub(mine, 1));
       const int whole_high_1 = ptx::maximum<int>(t_9, low_1);
-      // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:296)
+      // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:297)
       const int skipped = ptx::wrap_sub(high_1, mine);
       const int whole_low = ptx::minimum<int>((ptx::maximum<int>(0, low_1)), whole_high_1);
-      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:297)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:298)
       int taking_1 = 0;
       int taking_parity = 0;
       #pragma unroll 1
       for (int t_10 = 0; t_10 < skipped; ++t_10) {
-        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:297)
+        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:298)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:297)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:298)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
         }
@@ -404,12 +406,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         taking_1 = t_12 ? 0 : t_11;
         taking_parity = taking_parity ^ ((int)t_12);
       }
-      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:297)
-      // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:298)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:298)
+      // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:299)
       ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-      // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:298)
+      // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:299)
       float s[16];
-      // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:298)
+      // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:299)
       {
         const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + c * 2048, 0xc000001000010000ull);
         const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_1 * 1024, 0xc000001000010000ull);
@@ -417,26 +419,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n32k16_f32_bf16_bf16(s, px_a, px_b, false);
       }
-      // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:298)
+      // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:299)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:299: px.wgmma_wait(0)  (called at forward_tiles.py:279)
+      // forward_tiles.py:300: px.wgmma_wait(0)  (called at forward_tiles.py:280)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<16>(s);
-      // forward_tiles.py:300: b.keys.release()  (called at forward_tiles.py:279)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+      // forward_tiles.py:301: b.keys.release()  (called at forward_tiles.py:280)
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
       }
       const int t_10 = ptx::wrap_add(taking_1, 1);
       const bool t_11 = t_10 == 2;
-      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:303)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:304)
       int taking_2 = 0;
       int taking_parity_1 = 0;
       #pragma unroll 1
       for (int t_12 = 0; t_12 < skipped; ++t_12) {
-        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:303)
+        // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:304)
         ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
-        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:303)
+        // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:304)
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
@@ -446,10 +447,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         taking_2 = t_14 ? 0 : t_13;
         taking_parity_1 = taking_parity_1 ^ ((int)t_14);
       }
-      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:303)
-      // forward_tiles.py:304: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:279)
+      // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:304)
+      // forward_tiles.py:305: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:280)
       const int t_12 = ptx::wrap_mul(ptx::wrap_sub(mine, 1), 32);
-      // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:304)
+      // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:305)
       const int row_1 = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
       // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
@@ -489,7 +490,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float s_1[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) s_1[i] = ok[i] ? s[i] : __int_as_float(0xff800000);
-      // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:305)
+      // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:306)
       float s_max[2];
       {
         float s_max_parts[4];
@@ -519,14 +520,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float top[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) top[i] = t_18[i] * factor;
-      // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:305)
+      // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:306)
       bool t_19[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_19[i] = top[i] == __int_as_float(0xff800000);
       float base[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) base[i] = t_19[i] ? 0.0f : top[i];
-      // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:305)
+      // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:306)
       float t_20[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_20[i] = base[i];
@@ -575,11 +576,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float sums[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) sums[i] = sums_sum[i];
-      // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:306)
+      // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:307)
       px_bf16 p_3[16];
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_3 + i, p_2[i], p_2[i + 1]);
-      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+      // forward_tiles.py:308: while True:  (called at forward_tiles.py:280)
       int taking_3 = 0;
       int taking_parity_2 = 0;
       int taking_4 = t_11 ? 0 : t_10;
@@ -596,11 +597,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float s_2[16];
       #pragma unroll
       for (int px_r = 0; px_r < 16; ++px_r) s_2[px_r] = s_1[px_r];
-      // forward_tiles.py:306: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py:279)
+      // forward_tiles.py:307: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py:280)
       float o_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) o_1[i] = 0.0f;
-      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+      // forward_tiles.py:308: while True:  (called at forward_tiles.py:280)
       float state_0[8];
       #pragma unroll
       for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = o_1[px_r];
@@ -618,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         px_bf16 state_1_1[16];
         ptx::unpack_words<16>(state_1_1, state_1);
         if (!true) break;
-        // forward_tiles.py:309: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:279)
+        // forward_tiles.py:310: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:280)
         int taking_6 = taking_4;
         int taking_parity_5 = taking_parity_3;
         int taking_7 = taking_5;
@@ -637,6 +638,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float state_3_1[2];
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = state_3[px_r];
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
         const unsigned long long q_first = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
         unsigned long long q_steps[1] = {q_first};
         ptx::hold_descriptors<1>(q_steps);
@@ -670,16 +672,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
           // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:231)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:310)
+          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:311)
           ptx::wgmma_wait_group_1();
           ptx::keep_float<16>(s_4);
-          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:310)
+          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:311)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_6);
           }
           const int t_25 = ptx::wrap_add(taking_6, 1);
           const bool t_26 = t_25 == 2;
-          // forward_tiles.py:234: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py:310)
+          // forward_tiles.py:234: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py:311)
           const int t_27 = ptx::wrap_mul(j, 32);
           // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:234)
           const int row_3 = ptx::wrap_add(row_2, ptx::wrap_mul(c, 64));
@@ -835,18 +837,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float sums_1[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) sums_1[i] = t_42[i] + t_45[i];
-          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:310)
+          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:311)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<16>(s_3);
           ptx::keep_float<8>(state_0_1);
-          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:310)
+          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:311)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_7);
           }
           const int t_46 = ptx::wrap_add(taking_7, 1);
           const bool t_47 = t_46 == 2;
-          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:310)
+          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:311)
           float t_48[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_48[i] = alpha[i];
@@ -866,7 +868,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           px_bf16 p_5[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-          // forward_tiles.py:310: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py:279)
+          // forward_tiles.py:311: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py:280)
           taking_6 = t_26 ? 0 : t_25;
           taking_parity_5 = taking_parity_5 ^ ((int)t_26);
           taking_7 = t_47 ? 0 : t_46;
@@ -879,10 +881,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = sums_1[px_r];
         }
-        // forward_tiles.py:309: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:279)
+        // forward_tiles.py:310: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:280)
         px_bf16 state_1_3[16];
         ptx::unpack_words<16>(state_1_3, state_1_2);
-        // forward_tiles.py:311: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:279)
+        // forward_tiles.py:312: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:280)
         int taking_8 = taking_6;
         int taking_parity_7 = taking_parity_5;
         int taking_9 = taking_7;
@@ -934,10 +936,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
           // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:231)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:312)
+          // forward_tiles.py:232: px.wgmma_wait(1)  (called at forward_tiles.py:313)
           ptx::wgmma_wait_group_1();
           ptx::keep_float<16>(s_5);
-          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:312)
+          // forward_tiles.py:233: b.keys.release()  (called at forward_tiles.py:313)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_8);
           }
@@ -1050,18 +1052,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float sums_1[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) sums_1[i] = t_35[i] + t_38[i];
-          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:312)
+          // forward_tiles.py:237: px.wgmma_wait(0)  (called at forward_tiles.py:313)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<16>(s_4);
           ptx::keep_float<8>(state_0_2);
-          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:312)
+          // forward_tiles.py:238: b.values.release()  (called at forward_tiles.py:313)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
           }
           const int t_39 = ptx::wrap_add(taking_9, 1);
           const bool t_40 = t_39 == 2;
-          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:312)
+          // forward_tiles.py:239: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:313)
           float t_41[2];
           #pragma unroll
           for (int i = 0; i < 2; ++i) t_41[i] = alpha[i];
@@ -1081,7 +1083,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           px_bf16 p_5[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-          // forward_tiles.py:312: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py:279)
+          // forward_tiles.py:313: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py:280)
           taking_8 = t_26 ? 0 : t_25;
           taking_parity_7 = taking_parity_7 ^ ((int)t_26);
           taking_9 = t_40 ? 0 : t_39;
@@ -1094,10 +1096,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = sums_1[px_r];
         }
-        // forward_tiles.py:311: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:279)
+        // forward_tiles.py:312: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:280)
         px_bf16 state_1_5[16];
         ptx::unpack_words<16>(state_1_5, state_1_4);
-        // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:320)
+        // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:321)
         const int t_25 = ptx::wrap_add(taking_3, 1);
         const bool t_26 = t_25 >= 2;
         const int slot_2 = t_26 ? ptx::wrap_sub(t_25, 2) : t_25;
@@ -1110,10 +1112,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:259)
         const int t_30 = *(places + slot_2 * 8 + 2);
         const int t_31 = *(places + slot_2 * 8 + 3);
-        // forward_tiles.py:264: return self.c < tile.groups if self.LEVEL else tile.groups > 0  (called at forward_tiles.py:321)
-        // forward_tiles.py:321: if not self.attends(tile):  (called at forward_tiles.py:279)
+        // forward_tiles.py:260: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py:321)
+        ptx::bar_sync_of<128>(1 + px_copy);
+        // forward_tiles.py:265: return self.c < tile.groups if self.LEVEL else tile.groups > 0  (called at forward_tiles.py:322)
+        // forward_tiles.py:322: if not self.attends(tile):  (called at forward_tiles.py:280)
         if (!(t_28 > 0)) {
-          // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+          // forward_tiles.py:308: while True:  (called at forward_tiles.py:280)
           taking_4 = taking_8;
           taking_parity_3 = taking_parity_7;
           taking_5 = taking_9;
@@ -1140,7 +1144,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           for (int px_r = 0; px_r < 2; ++px_r) before_sums[px_r] = state_3_2[px_r];
           before = place_2;
           before_1 = slot_1;
-          // forward_tiles.py:322: break  (called at forward_tiles.py:279)
+          // forward_tiles.py:323: break  (called at forward_tiles.py:280)
           break;
         }
         // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:99)
@@ -1158,7 +1162,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         const int low_3 = ptx::maximum<int>(t_34, 0);
         // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:245)
         const int high_6 = ptx::maximum<int>(high_5, ptx::wrap_add(low_3, 1));
-        // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:323)
+        // forward_tiles.py:246: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:324)
         const int row_3 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
         // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -1168,7 +1172,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:247)
         const int t_36 = ptx::maximum<int>(end_4, 0);
         const int high_7 = ptx::wrap_add((t_36 >> 5), ((int)((t_36 & 31) != 0)));
-        // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:323)
+        // forward_tiles.py:248: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:324)
         const int mine_1 = ptx::maximum<int>((ptx::minimum<int>(high_7, high_6)), ptx::wrap_add(low_3, 1));
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
         const int t_37 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
@@ -1178,21 +1182,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         const int high_8 = (ptx::maximum<int>(end_5, 0)) >> 5;
         // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:249)
         const int whole_high_3 = ptx::maximum<int>(0, high_8);
-        // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:323)
+        // forward_tiles.py:250: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:324)
         const int t_38 = ptx::minimum<int>(whole_high_3, ptx::wrap_sub(mine_1, 1));
         const int whole_high_4 = ptx::maximum<int>(t_38, low_3);
-        // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:323)
+        // forward_tiles.py:251: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:324)
         const int skipped_1 = ptx::wrap_sub(high_6, mine_1);
         const int whole_low_2 = ptx::minimum<int>((ptx::maximum<int>(0, low_3)), whole_high_4);
-        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:324)
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:325)
         int taking_10 = taking_8;
         int taking_parity_9 = taking_parity_7;
         #pragma unroll 1
         for (int t_39 = 0; t_39 < skipped_1; ++t_39) {
-          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:324)
+          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:325)
           ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
-          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:324)
-          ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:325)
+          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
           }
@@ -1201,12 +1205,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           taking_10 = t_41 ? 0 : t_40;
           taking_parity_9 = taking_parity_9 ^ ((int)t_41);
         }
-        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:324)
-        // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:325)
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:325)
+        // forward_tiles.py:183: stage = b.keys.wait()  (called at forward_tiles.py:326)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
-        // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:325)
+        // forward_tiles.py:184: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:326)
         float s_5[16];
-        // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:325)
+        // forward_tiles.py:185: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:326)
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + slot_2 * 4096 + c * 2048, 0xc000001000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_10 * 1024, 0xc000001000010000ull);
@@ -1214,11 +1218,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, px_a, px_b, false);
         }
-        // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:325)
+        // forward_tiles.py:186: px.wgmma_commit()  (called at forward_tiles.py:326)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:326)
+        // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:327)
         ptx::mbarrier_wait_parity(values_full + 8 * taking_9, taking_parity_8);
-        // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:326)
+        // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:327)
         {
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, state_1_5);
@@ -1227,21 +1231,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
         }
-        // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:326)
+        // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:327)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:327: px.wgmma_wait(1)  (called at forward_tiles.py:279)
+        // forward_tiles.py:328: px.wgmma_wait(1)  (called at forward_tiles.py:280)
         ptx::wgmma_wait_group_1();
         ptx::keep_float<16>(s_5);
-        // forward_tiles.py:328: b.keys.release()  (called at forward_tiles.py:279)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+        // forward_tiles.py:329: b.keys.release()  (called at forward_tiles.py:280)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
         }
         const int t_39 = ptx::wrap_add(taking_10, 1);
         const bool t_40 = t_39 == 2;
-        // forward_tiles.py:329: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:279)
+        // forward_tiles.py:330: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:280)
         const int t_41 = ptx::wrap_mul(ptx::wrap_sub(mine_1, 1), 32);
-        // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:329)
+        // forward_tiles.py:214: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:330)
         const int row_4 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
         // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:224)
         // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
@@ -1281,7 +1284,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float s_6[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) s_6[i] = ok_1[i] ? s_5[i] : __int_as_float(0xff800000);
-        // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:330)
+        // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:331)
         float s_max_1[2];
         {
           float s_max_1_parts[4];
@@ -1311,14 +1314,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float top_1[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) top_1[i] = t_47[i] * factor;
-        // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:330)
+        // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:331)
         bool t_48[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_48[i] = top_1[i] == __int_as_float(0xff800000);
         float base_1[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) base_1[i] = t_48[i] ? 0.0f : top_1[i];
-        // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:330)
+        // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:331)
         float t_49[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_49[i] = base_1[i];
@@ -1367,25 +1370,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float sums_1[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) sums_1[i] = sums_sum_1[i];
-        // forward_tiles.py:331: px.wgmma_wait(0)  (called at forward_tiles.py:279)
+        // forward_tiles.py:332: px.wgmma_wait(0)  (called at forward_tiles.py:280)
         ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
         ptx::wgmma_wait_group_0();
         ptx::keep_float<16>(s_6);
         ptx::keep_float<8>(state_0_2);
-        // forward_tiles.py:332: b.values.release()  (called at forward_tiles.py:279)
+        // forward_tiles.py:333: b.values.release()  (called at forward_tiles.py:280)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
         }
         const int t_54 = ptx::wrap_add(taking_9, 1);
         const bool t_55 = t_54 == 2;
-        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:333)
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:334)
         int taking_11 = t_55 ? 0 : t_54;
         int taking_parity_10 = taking_parity_8 ^ ((int)t_55);
         #pragma unroll 1
         for (int t_56 = 0; t_56 < skipped_1; ++t_56) {
-          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:333)
+          // forward_tiles.py:208: pipe.wait()  (called at forward_tiles.py:334)
           ptx::mbarrier_wait_parity(values_full + 8 * taking_11, taking_parity_10);
-          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:333)
+          // forward_tiles.py:209: pipe.release()  (called at forward_tiles.py:334)
           ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 208 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_11);
@@ -1395,22 +1398,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           taking_11 = t_58 ? 0 : t_57;
           taking_parity_10 = taking_parity_10 ^ ((int)t_58);
         }
-        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:333)
-        // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:334)
+        // forward_tiles.py:207: for _ in range(count):  (called at forward_tiles.py:334)
+        // forward_tiles.py:202: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:335)
         px_bf16 p_5[16];
         #pragma unroll
         for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-        // forward_tiles.py:347: tile.read(px.keep(place))  (called at forward_tiles.py:335)
+        // forward_tiles.py:348: tile.read(px.keep(place))  (called at forward_tiles.py:336)
         const int t_56 = ptx::keep_scalar(place_2);
-        // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:347)
+        // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:348)
         const int t_57 = *(places + t_56 * 8);
         const int batch = *(places + t_56 * 8 + 1);
-        // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:347)
+        // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:348)
         const int head = *(places + t_56 * 8 + 2);
         const int t_58 = *(places + t_56 * 8 + 3);
-        // forward_tiles.py:348: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:335)
+        // forward_tiles.py:349: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:336)
         const int row_5 = ptx::wrap_add(t_58, ptx::wrap_mul(c, 64));
-        // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:350)
+        // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:351)
         float total_sum[2];
         {
           #pragma unroll
@@ -1428,7 +1431,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float total[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
-        // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:350)
+        // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:351)
         bool t_59[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_59[i] = total[i] == 0.0f;
@@ -1438,14 +1441,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float inverse[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) inverse[i] = t_59[i] ? 0.0f : t_60[i];
-        // forward_tiles.py:353: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:335)
+        // forward_tiles.py:354: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:336)
         float t_61[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_61[i] = inverse[i];
         float result[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result[i] = state_0_2[i] * t_61[(i >> 1) & 1];
-        // forward_tiles.py:355: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:335)
+        // forward_tiles.py:356: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:336)
         float t_62[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_62[i] = total[i];
@@ -1455,21 +1458,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float result_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result_1[i] = t_63[(i >> 1) & 1] ? 0.0f : result[i];
-        // forward_tiles.py:356: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:335)
+        // forward_tiles.py:357: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:336)
         px_bf16 result_2[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-        // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+        // forward_tiles.py:367: px.assume(batch >= 0)  (called at forward_tiles.py:357)
         __builtin_assume(batch >= 0);
-        // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+        // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
         __builtin_assume(batch < O_size0);
-        // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+        // forward_tiles.py:369: px.assume(head >= 0)  (called at forward_tiles.py:357)
         __builtin_assume(head >= 0);
-        // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+        // forward_tiles.py:370: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
         __builtin_assume(head < O_size1);
-        // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+        // forward_tiles.py:371: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
         __builtin_assume(O_size3 == 16);
-        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
+        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:377)
         bool t_64[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_64[i] = total[i] == 0.0f;
@@ -1485,7 +1488,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float t_68[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_68[i] = t_64[i] ? __int_as_float(0xff800000) : t_67[i];
-        // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
+        // forward_tiles.py:377: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
         if ((px_lane & 3) == 0) {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
           float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1494,37 +1497,38 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_68[i];
           }
         }
-        // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
+        // forward_tiles.py:381: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 185 before q is written
         {
           const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
           unsigned words[4];
           ptx::pack_words<8>(words, result_2);
           ptx::stmatrix_x4(a, words);
         }
-        // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
+        // forward_tiles.py:384: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 381 before q is read
         px_bf16 piece[8];
         {
           px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
           ptx::load_vector<8>(piece, p);
         }
-        // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
-        {
-          const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
-          const int x3 = (px_lane & 1) * 8;
-          px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
-          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
-        }
-        // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:335)
+        // forward_tiles.py:386: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:357)
         ptx::fence_proxy_async_shared_cta();
-        // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:335)
+        // forward_tiles.py:387: b.queries.release()  (called at forward_tiles.py:357)
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
         }
         const int t_69 = ptx::wrap_add(taking_3, 1);
         const bool t_70 = t_69 == 2;
-        // forward_tiles.py:336: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:279)
+        // forward_tiles.py:393: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
+        {
+          const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
+          const int x3 = (px_lane & 1) * 8;
+          px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
+          if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
+        }
+        // forward_tiles.py:337: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:280)
         taking_3 = t_70 ? 0 : t_69;
         taking_parity_2 = taking_parity_2 ^ ((int)t_70);
         taking_4 = t_40 ? 0 : t_39;
@@ -1551,12 +1555,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = sums_1[px_r];
       }
-      // forward_tiles.py:307: while True:  (called at forward_tiles.py:279)
+      // forward_tiles.py:308: while True:  (called at forward_tiles.py:280)
       px_bf16 p_4[16];
       ptx::unpack_words<16>(p_4, p_1);
-      // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:337)
+      // forward_tiles.py:192: stage = b.values.wait()  (called at forward_tiles.py:338)
       ptx::mbarrier_wait_parity(values_full + 8 * taking_5, taking_parity_4);
-      // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:337)
+      // forward_tiles.py:193: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:338)
       {
         unsigned px_a[8];
         ptx::pack_words<16>(px_a, p_4);
@@ -1565,27 +1569,27 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a, px_b, true);
         ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a + 4, px_b + 32, true);
       }
-      // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:337)
+      // forward_tiles.py:194: px.wgmma_commit()  (called at forward_tiles.py:338)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:338: px.wgmma_wait(0)  (called at forward_tiles.py:279)
+      // forward_tiles.py:339: px.wgmma_wait(0)  (called at forward_tiles.py:280)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<8>(o);
-      // forward_tiles.py:339: b.values.release()  (called at forward_tiles.py:279)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+      // forward_tiles.py:340: b.values.release()  (called at forward_tiles.py:280)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_5);
       }
-      // forward_tiles.py:347: tile.read(px.keep(place))  (called at forward_tiles.py:340)
+      // forward_tiles.py:348: tile.read(px.keep(place))  (called at forward_tiles.py:341)
       const int t_25 = ptx::keep_scalar(before);
-      // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:347)
+      // forward_tiles.py:88: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:348)
       const int t_26 = *(places + t_25 * 8);
       const int batch = *(places + t_25 * 8 + 1);
-      // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:347)
+      // forward_tiles.py:89: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:348)
       const int head = *(places + t_25 * 8 + 2);
       const int t_27 = *(places + t_25 * 8 + 3);
-      // forward_tiles.py:348: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:340)
+      // forward_tiles.py:349: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:341)
       const int row_3 = ptx::wrap_add(t_27, ptx::wrap_mul(c, 64));
-      // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:350)
+      // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:351)
       float total_sum[2];
       {
         #pragma unroll
@@ -1603,7 +1607,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float total[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
-      // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:350)
+      // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:351)
       bool t_28[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_28[i] = total[i] == 0.0f;
@@ -1613,14 +1617,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float inverse[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) inverse[i] = t_28[i] ? 0.0f : t_29[i];
-      // forward_tiles.py:353: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:340)
+      // forward_tiles.py:354: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:341)
       float t_30[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_30[i] = inverse[i];
       float result[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result[i] = o[i] * t_30[(i >> 1) & 1];
-      // forward_tiles.py:355: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:340)
+      // forward_tiles.py:356: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:341)
       float t_31[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_31[i] = total[i];
@@ -1630,21 +1634,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float result_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result_1[i] = t_32[(i >> 1) & 1] ? 0.0f : result[i];
-      // forward_tiles.py:356: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:340)
+      // forward_tiles.py:357: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:341)
       px_bf16 result_2[8];
       #pragma unroll
       for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-      // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:356)
+      // forward_tiles.py:367: px.assume(batch >= 0)  (called at forward_tiles.py:357)
       __builtin_assume(batch >= 0);
-      // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:356)
+      // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
       __builtin_assume(batch < O_size0);
-      // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:356)
+      // forward_tiles.py:369: px.assume(head >= 0)  (called at forward_tiles.py:357)
       __builtin_assume(head >= 0);
-      // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:356)
+      // forward_tiles.py:370: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
       __builtin_assume(head < O_size1);
-      // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:356)
+      // forward_tiles.py:371: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
       __builtin_assume(O_size3 == 16);
-      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
+      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:377)
       bool t_33[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_33[i] = total[i] == 0.0f;
@@ -1660,7 +1664,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float t_37[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_37[i] = t_33[i] ? __int_as_float(0xff800000) : t_36[i];
-      // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:356)
+      // forward_tiles.py:377: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
       if ((px_lane & 3) == 0) {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;
         float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1669,42 +1673,42 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_37[i];
         }
       }
-      // forward_tiles.py:382: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:356)
+      // forward_tiles.py:381: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
       {
         const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
         unsigned words[4];
         ptx::pack_words<8>(words, result_2);
         ptx::stmatrix_x4(a, words);
       }
-      // forward_tiles.py:384: piece, to = px.load(out[:, column : column + step]), left + column  (called at forward_tiles.py:356)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 382 before q is read
+      // forward_tiles.py:384: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 381 before q is read
       px_bf16 piece[8];
       {
         px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
         ptx::load_vector<8>(piece, p);
       }
-      // forward_tiles.py:388: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:356)
+      // forward_tiles.py:386: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:357)
+      ptx::fence_proxy_async_shared_cta();
+      // forward_tiles.py:387: b.queries.release()  (called at forward_tiles.py:357)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
+      if (px_one) {
+        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
+      }
+      const int t_38 = ptx::wrap_add(taking_3, 1);
+      // forward_tiles.py:393: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
       {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
         const int x3 = (px_lane & 1) * 8;
         px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
         if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
       }
-      // forward_tiles.py:358: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:340)
-      ptx::fence_proxy_async_shared_cta();
-      // forward_tiles.py:359: b.queries.release()  (called at forward_tiles.py:340)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
-      if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
-      }
-      const int t_38 = ptx::wrap_add(taking_3, 1);
-      // forward_tiles.py:278: elif tile.groups > 0:  (called at forward_tiles.py:444)
+      // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:449)
       taking = (t_38 == 2) ? 0 : t_38;
     } else {
       taking = 0;
     }
-    // forward_tiles.py:280: b.queries.release()  (called at forward_tiles.py:444)
-    ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with places at line 88 before the elected thread arrives
+    // forward_tiles.py:281: b.queries.release()  (called at forward_tiles.py:449)
+    ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking);
     }

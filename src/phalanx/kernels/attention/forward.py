@@ -150,9 +150,7 @@ def _launch(
     attention_tiles[grid](
         *operands, views[3], logs[None] if given.sequences and logs is not None else logs, *others, given.factor,
         given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=heads.dim,
-        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind,
-        SURE=_all_have_keys(given), SCHEDULE=config.schedule or ("static" if given.kind == "full" else "counter"),
-        **config.constants(heads), **named,
+        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind, SURE=_all_have_keys(given), **config.constants(heads), **named,
     )  # fmt: skip
 
 

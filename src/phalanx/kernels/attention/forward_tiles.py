@@ -257,6 +257,7 @@ class Group:
         place = slot if b.places.shape[0] == b.q.shape[0] else self.place
         self.place = b.next(self.place)
         tile.read(place)
+        px.sync()  # all have read it: what they give back from here on waits for nobody
         return place, slot
 
     def attends(self, tile):
@@ -354,14 +355,12 @@ class Group:
         if not self.SURE:  # rows without keys: 0, whatever their values are
             result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)
         self.send(result.to(O.dtype), top, total, out, tile, row)
-        if not self.OWN_OUT:
-            px.fence.async_proxy()  # the next Q comes to where the result was stored
-            b.queries.release()
 
     def send(self, result, top, total, out, tile, row):
         """Stores the rows of a whole tile: through shared memory, so that threads have 16 bytes of a row each.
 
-        Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0.
+        Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0. Q's
+        place is free when the rows are in registers again; a fence behind stores to global memory would wait for these.
         """
         b, O, LSE = self.buffers, self.O, self.LSE
         batch, head, at = tile.batch, tile.head, tile.first_query + row
@@ -380,8 +379,14 @@ class Group:
         step = width & -width  # threads share a power of two of columns best
         for left in px.static_range(0, b.WIDE, width):
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
+            pieces: Any = ()
             for column in px.static_range(0, width, step):
-                piece, to = px.load(out[:, column : column + step]), left + column
+                pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005
+            if not self.OWN_OUT:
+                px.fence.async_proxy()  # the next Q comes to where the result was stored
+                b.queries.release()
+            for column in px.static_range(0, width, step):
+                piece, to = pieces[column // step], left + column
                 if self.VARLEN:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:

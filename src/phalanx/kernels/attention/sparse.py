@@ -18,8 +18,11 @@ from phalanx.runtime.launch.replay import remembered
 
 ROWS = 64
 """Rows of queries of a CTA."""
+LEAST_ON_HOPPER = 256
+"""Columns of values of a latent cache from which on ptxas keeps the products of both roles in flight (else C7514)."""
 
 
+@remembered("q", "k", "v", "indices")
 def sparse_attention(
     q: Any, k: Any, v: Any, indices: Any, *, block: int = 1, scale: float | None = None, lse: bool = False,
     v_dim: int | None = None,
@@ -31,9 +34,10 @@ def sparse_attention(
     for one KV head or for all. An entry i names the tokens ``i * block`` to ``i * block + block - 1``; -1, and tokens
     that are not there, name none. A token that is named twice counts twice; no mask comes on top. Rows are gathered
     straight into the operands of the tensor cores; blocks of 16, 32 and multiples of 64 tokens come as boxes. Without
-    `v` the values are the first `v_dim` columns of the keys, which have one head (MLA, 576 and 512). `scale` is 1 /
-    sqrt(D) by default. A query without keys gives 0. With `lse` the result is ``(o, lse)``, lse (B, Sq, H) f32 the
-    natural logarithm of the sums of exponentials, -inf where there is nothing. sm_90a, or the simulator for NumPy.
+    `v` the values are the first `v_dim` columns of the keys, which have one head (MLA, 576 and 512; a multiple of
+    128, on a GPU 256 and more). `scale` is 1 / sqrt(D) by default. A query without keys gives 0. With `lse` the
+    result is ``(o, lse)``, lse (B, Sq, H) f32 the natural logarithm of the sums of exponentials, -inf where there is
+    nothing. sm_90a, or the simulator for NumPy.
     Example: ``o = sparse_attention(q, k, v, indices)`` with 2,048 of 65,536 tokens for each query.
     """
     call = _call(q, k, v, indices, block, v_dim)
@@ -156,6 +160,11 @@ def _latent(keys: ArrayInfo, v_dim: Any) -> int:
         raise refused(
             f"v_dim is {v_dim!r} without v, for keys of {size}",
             "pass v, or how many columns of the keys are values: a multiple of 128 up to 512",
+        )
+    if keys.kind == "cuda" and v_dim < LEAST_ON_HOPPER:
+        raise refused(
+            f"v_dim is {v_dim} without v, on a GPU",
+            f"pass v, or {LEAST_ON_HOPPER} columns and more: ptxas serialises the products of fewer",
         )
     if keys.shape[2] != 1 or size % 64 or size > 576:
         raise refused(

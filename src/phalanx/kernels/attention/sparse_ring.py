@@ -10,17 +10,14 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import Results, Softmax, attend, queries_of
-from phalanx.kernels.attention.latent_ring import (
-    CONSUMER_REGISTERS,
-    PRODUCER_REGISTERS,
-    score_and_sum,
-    sum_rest,
-)
+from phalanx.kernels.attention.latent_ring import score_and_sum, sum_rest
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 SMALLEST_BOX = 16
 """Tokens of an entry of a list from which on each is copied as a box, not row by row."""
+GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 96, 224, 184
+"""Of the roles of `sparse_latent`: who gathers holds the rows of two blocks, who only sums has neither scores nor powers."""
 
 
 @px.struct
@@ -63,8 +60,12 @@ class Source:
 
     def tokens_of(self, block, first, count):
         """The tokens at `count` places of a block from `first` on, -1 where the list has none."""
-        place = block * self.BN + first + px.arange(count)
-        entry = place // self.BLOCK if self.BLOCK > 1 else place
+        place = first + px.arange(count)
+        if self.BLOCK > self.BN:
+            place = block * self.BN + place
+            entry = place // self.BLOCK
+        else:  # entries of a block as a number and something small: neighbours are seen to have the same
+            entry = block * (self.BN // self.BLOCK) + (place // self.BLOCK if self.BLOCK > 1 else place)
         index = self.index_at(entry)
         token = index * self.BLOCK + place % self.BLOCK if self.BLOCK > 1 else index
         return px.where((index >= 0) & (token < self.tokens), token, -1)
@@ -76,17 +77,18 @@ class Source:
     def ahead(self, block, PAIR):
         """What is to be known of a block before its copies can start, read while those of the block before it wait.
 
-        The tokens of its places; the entries that come as boxes; with PAIR, the tokens that this CTA gathers.
+        The tokens of its places; then, if it is something else, what this CTA copies: the entries that come as boxes, or
+        with PAIR the tokens of its half.
         """
-        tokens = self.tokens_of(block, 0, self.BN)
-        mine: Any = tokens
+        known: Any = (self.tokens_of(block, 0, self.BN),)
         if self.BLOCK >= SMALLEST_BOX:
-            mine = ()
+            boxes: Any = ()
             for place in px.static_range(0, self.BN, min(self.BLOCK, self.BN)):
-                mine = mine + (self.index_at((block * self.BN + place) // self.BLOCK),)  # noqa: RUF005
+                boxes = boxes + (self.index_at((block * self.BN + place) // self.BLOCK),)  # noqa: RUF005
+            known = known + (boxes,)  # noqa: RUF005
         elif PAIR:
-            mine = self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2)
-        return tokens, mine
+            known = known + (self.tokens_of(block, px.cluster.rank() * (self.BN // 2), self.BN // 2),)  # noqa: RUF005
+        return known
 
     def fill(self, X, block, known, ring, left, pipe, there, PAIR):
         """Fills the next stage of a ring with the rows, or boxes, of a block, columns from `left` on.
@@ -95,7 +97,7 @@ class Source:
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
-        tokens, mine = known
+        tokens, mine = known[0], known[-1]
         stage = pipe.acquire()
         bar, size = pipe.full[stage], ring.shape[2]
         if there is not None:
@@ -186,11 +188,11 @@ def sparse_latent(
     near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
     out = px.shared((BM, DV), O.dtype, reuse=q)
 
-    with px.warps(8, 4, regs=PRODUCER_REGISTERS):
+    with px.warps(8, 4, regs=GATHER_REGISTERS):
         parts = ((k[:, :, 0:HERE], 0, near), (k[:, :, HERE:D], HERE, far))
         source.fill_all(K, mine.first, mine.end, parts, there, PAIR)
 
-    with px.warps(0, 4, regs=CONSUMER_REGISTERS):
+    with px.warps(0, 4, regs=SCORE_REGISTERS):
         rows.load(Q, q)
         sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
         px.store(masses, total)
@@ -198,7 +200,7 @@ def sparse_latent(
         results.store(0, sums, total, out)
         results.store_logs(0, top, total)
 
-    with px.warps(4, 4, regs=CONSUMER_REGISTERS):
+    with px.warps(4, 4, regs=SUM_REGISTERS):
         sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
         done.wait(0)
         results.store(HERE, sums, px.load(masses), out)
