@@ -197,3 +197,11 @@ def test_a_ring_of_three_stages_is_for_long_steps() -> None:
     for m in range(200, 600, 24):
         config = chosen(m, 7168, 4096)
         assert config.stages > 3 or config.bm * config.bn >= 256 * 144
+
+
+def test_sizes_with_as_many_tiles_have_one_choice() -> None:
+    """A model in service sees every number of rows: those that fill the same eights are looked at once."""
+    assert len({chosen(m, 4096, 4096) for m in range(297, 305)}) == 1
+    assert Problem(297, 4090, 4096).in_eights() == Problem(304, 4096, 4096)
+    across = Problem(297, 4090, 4096, by_k=(False, False))
+    assert across.in_eights() is across  # the lengths of rows in memory, on which their lines of L2 depend

@@ -54,6 +54,8 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
+    if streamed is None and not any(trimmed):
+        return config
     return replace(config, streamed=streamed, trimmed=trimmed)
 
 
