@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+SITE   := .venv-docs
+PYTHONS ?= python3.11 python3.12 python3.13
 JOBS   ?= 2
 KIND   ?= tiles
 COUNT  ?= 200
 SEED   ?= 0
 FUZZ   ?=
 
-.PHONY: help env demo test test-long fuzz lint golden clean
+.PHONY: help env demo test test-long fuzz lint golden docs wheel clean
 
 help:
 	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
@@ -18,6 +20,8 @@ help:
 	@echo "make fuzz       random cases: KIND=tiles, choreography, tensor, pipelines, signals or sources; COUNT=, SEED=, FUZZ=--sanitize"
 	@echo "make lint       ruff and mypy"
 	@echo "make golden     write the golden files anew"
+	@echo "make docs       the documentation site in build/docs, without warnings, its links checked"
+	@echo "make wheel      a wheel in dist, installed and tried in an empty environment of each Python (PYTHONS=)"
 
 env: $(STAMP)
 
@@ -45,7 +49,20 @@ lint: env
 	$(BIN)/mypy src
 
 golden: env
-	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs/test_readme.py --regenerate
+	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs -m "not long" --regenerate
+
+docs: $(SITE)/.installed
+	$(SITE)/bin/python -m sphinx -q -W --keep-going -d build/doctrees -c docs/site . build/docs
+	$(SITE)/bin/python docs/site/links.py build/docs
+
+$(SITE)/.installed: pyproject.toml requirements.lock docs/site/requirements.lock
+	@test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock \
+		-c docs/site/requirements.lock -e '.[docs]'
+	@touch $@
+
+wheel: env
+	$(BIN)/python tests/wheel.py $(PYTHONS)
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(SITE) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -7,6 +7,9 @@ the time of the fastest of torch's ways over ours, the median over rounds of eac
 five worst and the share below 0.95. Calls below `SHORT` ms are timed as CUDA graphs, since a host needs longer for a launch
 than they take.
 
+`--processes 15` deals the cases to so many processes: each traces and compiles its own, and one at a time has the GPU. So a
+table takes little more than the time of its launches. `--seconds` ends it; cases that are left are missing.
+
 The two numbers of a case are in its row: operations over time, and bytes (each operand read once, the result written once)
 over time; an H200 gives about 800 TFLOP/s in bf16 at the boost clock and 4.3 TB/s.
 """
@@ -14,149 +17,33 @@ over time; an H200 gives about 800 TFLOP/s in bf16 at the boost clock and 4.3 TB
 from __future__ import annotations
 
 import argparse
+import fcntl
+import json
 import statistics
+import subprocess
+import sys
+import tempfile
+import time
 import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import machine
 import torch
-from anywhere_compile import compile_all
+from anywhere_compile import call_once, compile_all
+from anywhere_contests import CONTESTS, Contest, Run
 from anywhere_draws import DRAWS, Case, drawn, seed_of
 
-import phalanx as px
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
 
-Run = Callable[[], Any]
 SHORT = 0.1
 GRAPHED = 20
 BEHIND = 0.95
-TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn}
-
-
-@dataclass
-class Contest:
-    """Our call, torch's ways to do the same, the two numbers, and how far results may be apart."""
-
-    ours: Run
-    theirs: dict[str, Run]
-    flops: float
-    nbytes: float
-    tolerance: float = 0.02
-
-
-def normal(*shape: int, dtype: str = "bf16") -> Any:
-    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(TYPES[dtype])
-
-
-def matmul_contest(case: Case) -> Contest:
-    batch, m, n, k = case.size("batch", "m", "n", "k")
-    form = case.traits.get("form", "a @ b")
-    lead = (batch,) if batch > 1 else ()
-    a = normal(*lead, k, m, dtype=case.dtype).mT if form.startswith("a.T") else normal(*lead, m, k, dtype=case.dtype)
-    b = normal(*lead, n, k, dtype=case.dtype).mT if form.endswith("b.T") else normal(*lead, k, n, dtype=case.dtype)
-    out, other = (torch.empty(*lead, m, n, device="cuda", dtype=a.dtype) for _ in range(2))
-    flops, nbytes = 2.0 * batch * m * n * k, 2.0 * batch * (m * n + m * k + n * k)
-    if case.traits.get("bias"):
-        bias = normal(n, dtype=case.dtype)
-        way = {"addmm": lambda: torch.addmm(bias, a, b, out=other)}
-        return Contest(lambda: px.kernels.matmul(a, b, bias, out=out), way, flops, nbytes)
-    return Contest(
-        lambda: px.kernels.matmul(a, b, out=out), {"matmul": lambda: torch.matmul(a, b, out=other)}, flops, nbytes,
-    )
-
-
-def few_rows_contest(case: Case) -> Contest:
-    m, n, k = case.size("m", "n", "k")
-    x, w = normal(m, k), normal(n, k)
-    out, other = (torch.empty(m, n, device="cuda", dtype=x.dtype) for _ in range(2))
-    return Contest(
-        lambda: px.kernels.matmul(x, w.T, out=out), {"matmul": lambda: torch.matmul(x, w.T, out=other)},
-        2.0 * m * n * k, 2.0 * (m * n + m * k + n * k),
-    )
-
-
-def fp8_contest(case: Case) -> Contest:
-    m, n, k = case.size("m", "n", "k")
-    x, w = normal(m, k, dtype="f8e4m3"), normal(n, k, dtype="f8e4m3")
-    one, other = torch.ones((), device="cuda"), torch.ones((), device="cuda")
-    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-    return Contest(
-        lambda: px.kernels.matmul(x, w.T, scale_a=one, scale_b=other, out=out),
-        {"_scaled_mm": lambda: torch._scaled_mm(x, w.T, one, other, out_dtype=torch.bfloat16, use_fast_accum=True)},
-        2.0 * m * n * k, m * k + n * k + 2.0 * m * n,
-    )
-
-
-def grouped_contest(case: Case) -> Contest:
-    groups, rows, n, k, seed = case.size("groups", "rows", "n", "k", "seed")
-    generator = torch.Generator().manual_seed(seed)
-    share = torch.rand(groups, generator=generator) ** 2
-    sizes = (share / share.sum() * rows).floor().int()
-    sizes[0] += rows - int(sizes.sum())
-    x, w = normal(rows, k), normal(groups, n, k)
-    out = torch.empty(rows, n, device="cuda", dtype=x.dtype)
-    given, ends = sizes.cuda(), sizes.cuda().cumsum(0).to(torch.int32)
-    call = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
-    return Contest(
-        lambda: px.kernels.grouped_matmul(x, w, given, out=out), {"grouped_mm": lambda: call(x, w.mT, offs=ends)},
-        2.0 * rows * n * k, 2.0 * (rows * k + groups * n * k + rows * n),
-    )
-
-
-def rows_contest(case: Case) -> Contest:
-    """Against the device copy of the matrix, whose bandwidth is what there is; cross_entropy reads only."""
-    rows, columns = case.size("rows", "columns")
-    x = normal(rows, columns, dtype=case.dtype)
-    copy = torch.empty_like(x)
-    weight, bias = normal(columns, dtype=case.dtype), normal(columns, dtype=case.dtype)
-    library = px.kernels
-    if case.op == "cross_entropy":
-        target = torch.randint(0, columns, (rows,), device="cuda")
-        half = slice(0, max(1, rows // 2))  # as many bytes as a read of all: a copy reads and writes
-        way = {"copy of half": lambda: copy[half].copy_(x[half])}
-        return Contest(lambda: library.cross_entropy(x, target), way, 0.0, float(x.nbytes))
-    calls: dict[str, Run] = {
-        "softmax": lambda: library.softmax(x),
-        "log_softmax": lambda: library.log_softmax(x),
-        "rms_norm": lambda: library.rms_norm(x, weight),
-        "layer_norm": lambda: library.layer_norm(x, weight, bias),
-    }
-    return Contest(calls[case.op], {"copy": lambda: copy.copy_(x)}, 0.0, 2.0 * x.nbytes)
-
-
-def indexed_contest(case: Case) -> Contest:
-    rows, moved, columns, seed = case.size("rows", "moved", "columns", "seed")
-    generator = torch.Generator(device="cuda").manual_seed(seed)
-    x, part = normal(rows, columns), normal(moved, columns)
-    library = px.kernels
-    nbytes = 2.0 * part.nbytes
-    if case.op in ("gather_rows", "embedding"):
-        index = torch.randint(0, rows, (moved,), device="cuda", generator=generator)
-        call = (lambda: library.gather_rows(x, index)) if case.op == "gather_rows" else (lambda: library.embedding(x, index))
-        return Contest(call, {"index_select": lambda: torch.index_select(x, 0, index)}, 0.0, nbytes)
-    if case.op == "scatter_rows":
-        index = torch.randperm(rows, device="cuda", generator=generator)[:moved]
-        way = {"index_copy_": lambda: x.index_copy_(0, index, part)}
-        return Contest(lambda: library.scatter_rows(part, index, x), way, 0.0, nbytes)
-    index = torch.randint(0, rows, (moved,), device="cuda", generator=generator)
-    sums, others = torch.zeros_like(x), torch.zeros_like(x)
-    return Contest(
-        lambda: library.scatter_add_rows(part, index, sums), {"index_add_": lambda: others.index_add_(0, index, part)},
-        0.0, nbytes * 1.5,
-    )
-
-
-CONTESTS: dict[str, Callable[[Case], Contest]] = {
-    "matmul": matmul_contest, "batched": matmul_contest, "few_rows": few_rows_contest, "fp8": fp8_contest,
-    "grouped": grouped_contest,
-    **{op: rows_contest for op in ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")},
-    **{op: indexed_contest for op in ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")},
-}  # fmt: skip
 
 
 def distance(contest: Contest) -> float:
@@ -220,6 +107,72 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def measure_all(given: argparse.Namespace, ends: float) -> list[dict[str, Any]]:
+    """The rows of all cases, or of this process's share, which waits for the GPU before each."""
+    cases = [
+        (op, seed, number, drawn(op, seed_of(seed), number + 1)[number])
+        for seed in given.seed
+        for number in range(given.count)
+        for op in given.op
+    ]
+    share, shares = given.share
+    rows: list[dict[str, Any]] = []
+    for op, seed, number, case in cases[share::shares]:
+        if time.monotonic() > ends:
+            break
+        try:
+            if given.lock is not None:
+                call_once(case)
+            with alone(given.lock):
+                found = measure(case, given.modes, given.rounds, given.rest)
+                torch.cuda.empty_cache()
+        except Exception as problem:
+            traceback.print_exc(limit=2)
+            found = [{"case": str(case), "mode": mode, "wrong": repr(problem)[:200]} for mode in given.modes]
+        rows += [{"op": op, "seed": seed, "number": number, **row} for row in found]
+        shown = ", ".join(f"{row['mode']} {row.get('ratio', float('nan')):.3f}" for row in found)
+        print(f"{op} {seed}/{number}: {case}: {shown}", flush=True)
+        if given.lock is None:
+            machine.save(given.json, {"rows": rows})
+        else:
+            given.json.write_text(json.dumps({"rows": rows}))
+    return rows
+
+
+@contextmanager
+def alone(lock: Path | None) -> Iterator[None]:
+    """The GPU for this process alone, among those that ask for the same file."""
+    if lock is None:
+        yield
+        return
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            torch.cuda.synchronize()
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def by_processes(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of all cases, by several processes with a share each."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--op", *given.op, "--seed", *given.seed, "--count", str(given.count)]
+        command += ["--modes", *given.modes, "--lock", f"{folder}/lock", "--seconds", str(given.seconds)]
+        for option in ("rounds", "rest"):
+            if getattr(given, option) is not None:
+                command += [f"--{option}", str(getattr(given, option))]
+        files = [Path(folder) / f"{share}.json" for share in range(given.processes)]
+        processes = [
+            subprocess.Popen([*command, "--json", str(file), "--share", str(share), str(given.processes)])
+            for share, file in enumerate(files)
+        ]
+        for process in processes:
+            process.wait()
+        rows = [row for file in files if file.exists() for row in json.loads(file.read_text())["rows"]]
+    return sorted(rows, key=lambda row: (given.op.index(row["op"]), given.seed.index(row["seed"]), row["number"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--op", nargs="+", default=["matmul"], choices=list(DRAWS))
@@ -228,26 +181,22 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", default=["burst", "steady"], choices=list(MODES))
     parser.add_argument("--rounds", type=int, help="of every mode; its own number by default")
     parser.add_argument("--rest", type=float, help="seconds before a block, where the mode rests")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no case is begun")
+    parser.add_argument("--processes", type=int, default=1, help="that share the cases, and take turns at the GPU")
+    parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help=argparse.SUPPRESS)
+    parser.add_argument("--lock", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # copies of operands that lie badly are part of the time
-    compile_all(given.op, given.seed, given.count)
-    rows: list[dict[str, Any]] = []
-    for op in given.op:
-        mine: list[dict[str, Any]] = []
-        for seed in given.seed:
-            for number, case in enumerate(drawn(op, seed_of(seed), given.count)):
-                try:
-                    found = measure(case, given.modes, given.rounds, given.rest)
-                except Exception as problem:
-                    traceback.print_exc(limit=2)
-                    found = [{"case": str(case), "mode": mode, "wrong": repr(problem)[:200]} for mode in given.modes]
-                torch.cuda.empty_cache()
-                mine += [{"op": op, "seed": seed, "number": number, **row} for row in found]
-                shown = ", ".join(f"{row['mode']} {row.get('ratio', float('nan')):.3f}" for row in found)
-                print(f"{op} {seed}/{number}: {case}: {shown}", flush=True)
-                machine.save(given.json, {"rows": [*rows, *mine]})
-        rows += mine
+    if given.processes > 1:
+        rows = by_processes(given)
+        machine.save(given.json, {"rows": rows})
+    else:
+        if given.lock is None:
+            compile_all(given.op, given.seed, given.count)
+        rows = measure_all(given, time.monotonic() + given.seconds)
+        if given.lock is not None:
+            return
     for op in given.op:
         print(f"\n{op}, seeds {', '.join(given.seed)}")
         print("\n".join(summary([row for row in rows if row["op"] == op])))

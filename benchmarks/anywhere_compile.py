@@ -1,8 +1,9 @@
-"""Compiles what drawn products will launch, by several processes at once: `anywhere.py` then finds it in the cache.
+"""Compiles what drawn calls will launch, by several processes at once: `anywhere.py` then finds it in the cache.
 
     python benchmarks/anywhere_compile.py --op matmul --seed 0 --count 60 --share 0 15
 
-compiles every fifteenth kernel, from the first on. Only products are compiled ahead: other operations have few kernels.
+compiles every fifteenth kernel, from the first on: those of products without a call, others by a call of the library with
+operands of that shape in which nothing was written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from anywhere_draws import Case, drawn, seed_of
+from anywhere_draws import DRAWS, Case, drawn, seed_of
 
 import phalanx as px
 from phalanx.kernels.products.matmul_config import Problem, choose, split_choice
@@ -69,13 +70,22 @@ def compile_case(case: Case) -> str:
     return str(chosen)
 
 
+def call_once(case: Case) -> str:
+    """Calls the library as the case does, with operands of any values; gives what the call is."""
+    import torch
+    from anywhere_contests import CONTESTS, untouched
+
+    with untouched():
+        CONTESTS[case.op](case).ours()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return str(case)
+
+
 def compile_all(ops: list[str], seeds: list[str], count: int) -> None:
     """Compiles the kernels of all cases by as many processes as there are processors."""
-    known = [op for op in ops if op in PRODUCTS]
-    if not known:
-        return
     shares = max(1, min(15, (os.cpu_count() or 2) - 1))
-    command = [sys.executable, __file__, "--op", *known, "--seed", *seeds, "--count", str(count), "--share"]
+    command = [sys.executable, __file__, "--op", *ops, "--seed", *seeds, "--count", str(count), "--share"]
     processes = [subprocess.Popen([*command, str(share), str(shares)]) for share in range(shares)]
     for process in processes:
         process.wait()
@@ -83,7 +93,7 @@ def compile_all(ops: list[str], seeds: list[str], count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", nargs="+", default=["matmul"], choices=PRODUCTS)
+    parser.add_argument("--op", nargs="+", default=["matmul"], choices=list(DRAWS))
     parser.add_argument("--seed", nargs="+", default=["0"])
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--share", type=int, nargs=2, default=(0, 1))
@@ -92,7 +102,7 @@ def main() -> None:
     share, shares = given.share
     for case in cases[share::shares]:
         try:
-            compile_case(case)
+            (compile_case if case.op in PRODUCTS else call_once)(case)
         except Exception as problem:
             print(f"{case}: {type(problem).__name__}: {str(problem).splitlines()[0]}", flush=True)
 

@@ -86,7 +86,7 @@ def stand_ins() -> Any:
             made[key] = new(torch, shape, dtype.name)
         return made[key]
 
-    torch.empty = empty
+    torch.empty, torch.empty_like = empty, lambda x: empty(x.shape, x.dtype)
     sys.modules["torch"] = torch
     driver = cuda.Driver(FakeLibrary())
     known = driver.function

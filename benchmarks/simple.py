@@ -2,6 +2,7 @@
 
     python benchmarks/simple.py                              six products and five attentions, in bursts and steady
     python benchmarks/simple.py --only matmul --peers cublas triton --modes burst
+    python benchmarks/simple.py --rounds 2 --settings 3 --seconds 120        bursts of all first; nothing begins after 120 s
 
 Products: C = A @ B.T as `benchmarks/gemm.py` measures it; Triton is its persistent TMA matmul, TileLang `T.Pipelined`, each
 with the fastest of its settings for a shape. Attention: no mask; 4 L^2 D operations a head; Triton and TileLang run the
@@ -15,9 +16,11 @@ import argparse
 import importlib.util
 import inspect
 import io
+import math
 import os
 import statistics
 import sys
+import time
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
@@ -29,8 +32,8 @@ SIMPLE = ROOT / "examples" / "simple"
 NAME = "simple"
 ATTENTIONS = ((64, 4096, 128), (16, 16384, 128), (128, 2048, 128), (32, 8192, 128), (128, 4096, 64))
 """Heads (of all sequences), length, dim: the rows without a mask of `benchmarks/attention.py`."""
-TILES = ((192, 80), (128, 128))
-"""Queries and keys of the short attention's tiles: the fastest is taken, as of the peers' settings."""
+TILES = {128: ((192, 80), (128, 128)), 64: ((192, 128), (192, 80))}
+"""Queries and keys of the short attention's tiles, by the size of heads: the fastest is taken, as of the peers' settings."""
 LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 Run = Callable[[], Any]
 
@@ -93,37 +96,38 @@ class Simple:
         return run
 
 
-def products(options: argparse.Namespace) -> dict[str, Any]:
+class Products:
     """The GEMM benchmark with the short kernel, and its ratios to the library's."""
-    from phalanx.tools.bench.device import TorchDevice
-    from phalanx.tools.bench.gemm import GemmBench, Options, table
-    from phalanx.tools.bench.peers import triton_matmul
-    from phalanx.tools.bench.results import save
-    from phalanx.tools.bench.shapes import LARGE
 
-    if options.settings:
-        triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
-    shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
-    rounds = (options.rounds,) * 3
-    given = Options(shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
-    bench = GemmBench(given, TorchDevice())
+    title = "products"
 
-    def say(line: str) -> None:  # a run that is cut short leaves what it has
-        print(line, flush=True)
-        save(options.json, {"matmul": {"errors": bench.errors, "notes": bench.notes, "rows": bench.rows}})
+    def __init__(self, options: argparse.Namespace) -> None:
+        from phalanx.tools.bench.device import TorchDevice
+        from phalanx.tools.bench.gemm import GemmBench, Options
+        from phalanx.tools.bench.peers import triton_matmul
+        from phalanx.tools.bench.shapes import LARGE
 
-    bench.say = say
-    if "tilelang" in options.peers:
-        compile_tilelang(shapes, options.settings)
-    results = bench.run()
-    for mode in options.modes:
-        print("\n".join(table(results["rows"], mode)), flush=True)
-        told(f"products, {mode}", ratios(results["rows"], mode))
-    lines = {NAME: lines_of(example("matmul").matmul.fn)}
-    with_peer("triton", options.peers, lambda: lines.update(triton=triton_matmul_lines()))
-    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=tilelang_matmul_lines()))
-    print("lines:", lines, flush=True)
-    return {**results, "lines": lines}
+        if options.settings:
+            triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
+        self.shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
+        rounds = (options.rounds,) * 3
+        given = Options(self.shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
+        self.bench = GemmBench(given, TorchDevice())
+        if "tilelang" in options.peers:
+            compile_tilelang(self.shapes, options.settings)
+        self.bench.begin()
+        self.lines = {NAME: lines_of(example("matmul").matmul.fn)}
+        with_peer("triton", options.peers, lambda: self.lines.update(triton=triton_matmul_lines()))
+        with_peer("tilelang", options.peers, lambda: self.lines.update(tilelang=tilelang_matmul_lines()))
+
+    def measure(self, mode: str, shape: Any) -> None:
+        """All contenders on one shape."""
+        self.bench.measure(mode, shape)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found so far."""
+        return {**self.bench.results, "lines": self.lines}
 
 
 def compile_tilelang(shapes: Any, count: int) -> None:
@@ -210,7 +214,7 @@ def compile_ours(options: argparse.Namespace) -> None:
     if options.only != "matmul":
         dims = sorted({dim for _, _, dim in ATTENTIONS})
         kernel = example("attention").attention
-        wanted += [(kernel[1, 1], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES]
+        wanted += [(kernel[px.auto], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES[d]]
 
     def build(job: tuple[Any, int, dict[str, int]]) -> None:
         bound, rank, constants = job
@@ -222,27 +226,53 @@ def compile_ours(options: argparse.Namespace) -> None:
         list(pool.map(build, wanted))
 
 
-def attentions(options: argparse.Namespace, others: dict[str, Any]) -> dict[str, Any]:
-    """The short attention beside the library's, Triton's and TileLang's; `others` is what was measured before."""
-    from phalanx.tools.bench.results import save
+class Attentions:
+    """The short attention beside the library's, Triton's and TileLang's."""
 
-    shapes = ATTENTIONS if options.rows is None else [ATTENTIONS[n - 1] for n in options.rows if n <= len(ATTENTIONS)]
-    made = with_peer("tilelang", options.peers, lambda: tilelang_attention(shapes, options.settings))
-    rows: list[dict[str, Any]] = []
-    for shape in shapes:
-        rows += one_attention(shape, made, options)
-        save(options.json, {**others, "attention": {"rows": rows}})
-    for mode in options.modes:
-        told(f"attention, {mode}", ratios(rows, mode))
-    lines = {NAME: lines_of(example("attention").attention.fn)}
-    with_peer("triton", options.peers, lambda: lines.update(triton=lines_of(__import__("simple_triton").attention.fn)))
-    with_peer("tilelang", options.peers, lambda: lines.update(tilelang=lines_of(__import__("simple_tilelang").program)))
-    print("lines:", lines, flush=True)
-    return {"rows": rows, "lines": lines}
+    title = "attention"
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        chosen = range(1, len(ATTENTIONS) + 1) if options.rows is None else options.rows
+        self.shapes = [ATTENTIONS[n - 1] for n in chosen if n <= len(ATTENTIONS)]
+        self.made = with_peer("tilelang", options.peers, lambda: tilelang_attention(self.shapes, options.settings))
+        self.rows: list[dict[str, Any]] = []
+        self.ready: dict[Any, tuple[dict[str, Run], dict[str, float]]] = {}
+        self.lines = {NAME: lines_of(example("attention").attention.fn)}
+        triton, tilelang = "simple_triton", "simple_tilelang"
+        with_peer("triton", options.peers, lambda: self.lines.update(triton=lines_of(__import__(triton).attention.fn)))
+        with_peer("tilelang", options.peers, lambda: self.lines.update(tilelang=lines_of(__import__(tilelang).program)))
+
+    def measure(self, mode: str, shape: tuple[int, int, int]) -> None:
+        """All contenders on one shape, printed as they come."""
+        from phalanx.runtime.device.timing import MODES, take_turns
+        from phalanx.tools.bench.device import TorchDevice
+
+        if shape not in self.ready:
+            self.ready[shape] = prepared(shape, self.made, self.options)
+        contenders, errors = self.ready[shape]
+        heads, length, dim = shape
+        flops, rows = 4.0 * heads * length * length * dim, []
+        for name, took in take_turns(
+            contenders, TorchDevice().milliseconds, MODES[mode], rounds=self.options.rounds
+        ).items():
+            ms = statistics.median(took)
+            rows.append({"mode": mode, "shape": list(shape), "contender": name, "ms": took, "tflops": flops / ms / 1e9,
+                         "error": errors[name]})  # fmt: skip
+        shown = ", ".join(f"{row['contender']} {row['tflops']:.0f}" for row in rows)
+        print(f"attention {heads} x {length} x {dim}, {mode}: {shown} TFLOP/s", flush=True)
+        self.rows += rows
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found so far."""
+        return {"rows": self.rows, "lines": self.lines}
 
 
-def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All contenders on one shape; those that are wrong are left out."""
+def prepared(
+    shape: tuple[int, int, int], made: Any, options: argparse.Namespace
+) -> tuple[dict[str, Run], dict[str, float]]:
+    """All contenders on one shape, each with its fastest setting, and their errors; those that are wrong are left out."""
     import torch
 
     import phalanx as px
@@ -256,13 +286,13 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
     o, kernel = torch.empty_like(q), example("attention").attention
 
     def bind(tile: tuple[int, int]) -> Run:
-        bound, constants = kernel[px.cdiv(length, tile[0]), heads], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
+        bound, constants = kernel[px.auto], {"D": dim, "ROWS": tile[0], "KEYS": tile[1]}
         with bounded_waits():
             bound(q, k, v, o, **constants)
         torch.cuda.synchronize()
         return lambda: bound(q, k, v, o, **constants)
 
-    tile, short = fastest(TILES, bind, TorchDevice().milliseconds)
+    tile, short = fastest(TILES[dim], bind, TorchDevice().milliseconds)
     print(f"attention {heads} x {length} x {dim}: {NAME} with tiles of {tile[0]} queries and {tile[1]} keys", flush=True)
     contenders: dict[str, Run] = {
         NAME: lambda: (short(), o)[1], "library": lambda: px.kernels.attention(q[None], k[None], v[None])[0],
@@ -275,27 +305,7 @@ def one_attention(shape: tuple[int, int, int], made: Any, options: argparse.Name
         if not error < 0.01:
             print(f"{heads} x {length} x {dim}: {name} has the error {error:.4f}: not timed", flush=True)
             del contenders[name]
-    return timed(contenders, shape, errors, options) if contenders else []
-
-
-def timed(
-    contenders: dict[str, Run], shape: tuple[int, int, int], errors: dict[str, float], options: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """The times of one shape in each regime, printed as they come."""
-    from phalanx.runtime.device.timing import MODES, take_turns
-    from phalanx.tools.bench.device import TorchDevice
-
-    heads, length, dim = shape
-    flops, rows = 4.0 * heads * length * length * dim, []
-    for mode in options.modes:
-        taken = take_turns(contenders, TorchDevice().milliseconds, MODES[mode], rounds=options.rounds)
-        for name, took in taken.items():
-            ms = statistics.median(took)
-            rows.append({"mode": mode, "shape": list(shape), "contender": name, "ms": took, "tflops": flops / ms / 1e9,
-                         "error": errors[name]})  # fmt: skip
-        shown = ", ".join(f"{row['contender']} {row['tflops']:.0f}" for row in rows if row["mode"] == mode)
-        print(f"attention {heads} x {length} x {dim}, {mode}: {shown} TFLOP/s", flush=True)
-    return rows
+    return contenders, errors
 
 
 def error_of(got: Any, q: Any, k: Any, v: Any) -> float:
@@ -355,15 +365,24 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=["cublas", "triton", "tilelang"])
     folder = os.environ.get("OUT")
     parser.add_argument("--json", type=Path, default=None if folder is None else Path(folder, "simple.json"))
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no shape begins after so many")
     options = parser.parse_args()
-    results = {}
+    end = time.monotonic() + options.seconds
     compile_ours(options)
+    parts: list[Products | Attentions] = []
     if options.only != "attention":
-        results["matmul"] = products(options)
-        save(options.json, results)
+        parts.append(Products(options))
     if options.only != "matmul":
-        results["attention"] = attentions(options, results)
-    save(options.json, results)
+        parts.append(Attentions(options))
+    for mode in options.modes:
+        for part in parts:
+            for shape in part.shapes:
+                if time.monotonic() < end:
+                    part.measure(mode, shape)
+                    save(options.json, {each.title: each.results for each in parts})
+            told(f"{part.title}, {mode}", ratios(part.results["rows"], mode))
+    for part in parts:
+        print(f"lines, {part.title}:", part.results["lines"], flush=True)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
-from phalanx.kernels.products.tile_model import predicted_tiles, tabled
+from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -75,7 +75,8 @@ class Product:
 def tile_configs(problem: Problem, most: int, compiled: set[Any], key: Callable[[MatmulConfig], Any]) -> list[MatmulConfig]:
     """The chosen one, the best half by the model, then the best of every kind; rather what others have compiled."""
     configs = list(candidates(problem))
-    took = dict(zip(configs, map(float, predicted_tiles(tabled(configs, CARD, H200.tiles), problem, CARD))))
+    costs = costs_of(problem)
+    took = dict(zip(configs, map(float, predicted_tiles(tabled(configs, CARD, costs), problem, CARD, costs))))
     asked = {config: took[config] * (1.0 if key(config) in compiled else NEW) for config in configs}
     order = sorted(asked, key=lambda config: asked[config])
     alike: dict[Any, MatmulConfig] = {}  # as many tiles of the same height: the narrowest do the least

@@ -1,8 +1,8 @@
 """A small GPT for `train_gpt.py` and `serve.py`: shared queries, RMSNorm, SwiGLU, rotary positions, optional experts.
 
-The model asks an object of functions for its heavy operations: `Ours` has those of `px.torch`, `Plain` torch's own. All
-else, the residual sums, SwiGLU's product, the rotation and the casts of weights, is torch's code, which Inductor fuses on
-either side.
+The model asks an object of functions for its heavy operations: `Ours` has those of `px.torch`, `Plain` torch's own. Ours
+adds the residual within the product before it. SwiGLU's product, the rotation and the casts of weights are torch's code,
+which Inductor fuses on either side.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Sizes:
     vocab: int = 32768
     layers: int = 8
     dim: int = 2048
-    heads: int = 16
-    kv_heads: int = 4
-    head_dim: int = 128
-    hidden: int = 5632
-    length: int = 2048
+    heads: int = 32
+    kv_heads: int = 8
+    head_dim: int = 64
+    hidden: int = 8192
+    length: int = 8192
     experts: int = 0
     top: int = 2
 
@@ -36,15 +36,38 @@ class Sizes:
 TINY = Sizes(vocab=64, layers=1, dim=32, heads=2, kv_heads=1, head_dim=64, hidden=48, length=24)
 SMALL = Sizes(vocab=4096, layers=4, dim=512, heads=8, kv_heads=2, head_dim=64, hidden=1408, length=512)
 CARD = Sizes()
-"""About 0.43 billion parameters: 16,384 tokens of it fill an H200."""
+"""The widths of a published model of a billion parameters, and half its depth."""
+
+
+class MixedLinear(torch.autograd.Function):
+    """``x @ w.T``, and a residual where there is one, for activations of bf16 and weights of f32.
+
+    The product that gives the gradient of the weights writes it in f32: sums that were f32 all along are not rounded to
+    bf16 in between, and nothing has to be cast.
+    """
+
+    @staticmethod
+    def forward(ctx, x, w, residual):
+        rows, half = x.flatten(0, -2), w.to(x.dtype)
+        ctx.save_for_backward(rows, half)
+        y = px.torch.matmul(rows, half.T, None if residual is None else residual.flatten(0, -2))
+        return y.unflatten(0, x.shape[:-1])
+
+    @staticmethod
+    def backward(ctx, d):
+        rows, half = ctx.saved_tensors
+        of_rows = d.flatten(0, -2)
+        dx = px.torch.matmul(of_rows, half).unflatten(0, d.shape[:-1])
+        dw = px.torch.matmul(of_rows.T, rows, out_dtype=torch.float32)
+        return dx, dw, d if ctx.needs_input_grad[2] else None
 
 
 class Ours:
     """The heavy operations by `px.torch`."""
 
     @staticmethod
-    def linear(x, w):
-        return px.torch.matmul(x, w.T)
+    def linear(x, w, residual=None):
+        return MixedLinear.apply(x, w, residual)
 
     @staticmethod
     def norm(x, w):
@@ -68,8 +91,9 @@ class Plain:
     """The same by torch alone."""
 
     @staticmethod
-    def linear(x, w):
-        return F.linear(x, w)
+    def linear(x, w, residual=None):
+        y = F.linear(x, w.to(x.dtype))
+        return y if residual is None else residual + y
 
     @staticmethod
     def norm(x, w):
@@ -116,19 +140,20 @@ class Block(torch.nn.Module):
     def heads(self, x, rope):
         """Queries, keys and values of `x`, (batch, heads, length, head_dim), rotated."""
         sizes = self.sizes
-        made = self.f.linear(self.f.norm(x, self.norm1), self.qkv.to(x.dtype)).unflatten(-1, (-1, sizes.head_dim))
-        q, k, v = made.transpose(1, 2).split((sizes.heads, sizes.kv_heads, sizes.kv_heads), 1)
-        return rotated(q, *rope), rotated(k, *rope), v
+        made = self.f.linear(self.f.norm(x, self.norm1), self.qkv).unflatten(-1, (-1, sizes.head_dim))
+        q, k, v = made.split((sizes.heads, sizes.kv_heads, sizes.kv_heads), -2)
+        rope = [part[:, None] for part in rope]  # the same for all heads of a position
+        return tuple(part.transpose(1, 2) for part in (rotated(q, *rope), rotated(k, *rope), v))
 
     def rest(self, x, attended):
         """What follows attention, whose result is (batch, heads, length, head_dim)."""
-        x = x + self.f.linear(attended.transpose(1, 2).flatten(-2), self.out.to(x.dtype))
+        x = self.f.linear(attended.transpose(1, 2).flatten(-2), self.out, x)
         y = self.f.norm(x, self.norm2)
-        return x + (self.mixture(y) if self.sizes.experts else self.swiglu(y))
+        return x + self.mixture(y) if self.sizes.experts else self.swiglu(y, x)
 
-    def swiglu(self, y):
-        gate, value = self.f.linear(y, self.up.to(y.dtype)).chunk(2, -1)
-        return self.f.linear(F.silu(gate) * value, self.down.to(y.dtype))
+    def swiglu(self, y, x):
+        gate, value = self.f.linear(y, self.up).chunk(2, -1)
+        return self.f.linear(F.silu(gate) * value, self.down, x)
 
     def mixture(self, y):
         rows = y.reshape(-1, y.shape[-1])
@@ -163,7 +188,7 @@ class GPT(torch.nn.Module):
         return self.f.norm(x, self.norm)
 
     def logits(self, x):
-        return self.f.linear(x, self.head.to(x.dtype))
+        return self.f.linear(x, self.head)
 
     def forward(self, tokens):
         """The loss of predicting each token from those before it."""

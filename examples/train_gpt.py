@@ -5,23 +5,25 @@
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
 Both sides have the same weights, text and optimiser (torch's fused AdamW) and are compiled by `torch.compile`; torch's
-attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, residual sums,
-rotations and casts are Inductor's on both sides.
+attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
+Inductor's on both sides; residual sums are part of our products on our side, and of Inductor's norms on the other.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 from typing import Any
 
 import gpt
 import numpy as np
+import step_table
 import torch
+
+from phalanx.tools.bench.results import save
 
 SIZES = {"tiny": gpt.TINY, "small": gpt.SMALL, "card": gpt.CARD}
 SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}
@@ -44,7 +46,8 @@ class Side:
         torch.manual_seed(0)
         self.side, self.rows, self.rate = side, rows, rate
         self.device = torch.device("cuda" if ON_GPU else "cpu")
-        self.model = gpt.GPT(sizes, SIDES[side]).to(self.device)
+        with self.device:
+            self.model = gpt.GPT(sizes, SIDES[side])
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), fused=ON_GPU or None)
         graph = side == "ours" or not sizes.experts  # torch's own loop over experts reads their sizes on the host
         self.run = torch.compile(self.model, fullgraph=graph) if compiled else self.model
@@ -66,9 +69,9 @@ class Side:
         self.optimiser.zero_grad(set_to_none=True)
         return loss.detach()
 
-    def train(self, steps: int) -> list[float]:
-        """The losses of so many steps."""
-        losses = [self.step(self.batch(), number) for number in range(steps)]
+    def train(self, steps: int, first: int = 0) -> list[float]:
+        """The losses of so many steps, of which `first` came before."""
+        losses = [self.step(self.batch(), number) for number in range(first, first + steps)]
         return [float(loss) for loss in losses]
 
     def speed(self, steps: int) -> float:
@@ -83,18 +86,10 @@ class Side:
         wait()
         return steps * self.rows * self.length / (time.perf_counter() - start)
 
-    def table(self, lines: int = 12) -> str:
-        """Where the time of a step goes, by operation on the device."""
-        from torch.profiler import ProfilerActivity, profile
-
+    def kernels(self) -> list[tuple[str, float, int]]:
+        """The kernels of a step: names, milliseconds, launches."""
         tokens = self.batch()
-        kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if ON_GPU else [])]
-        with profile(activities=kinds) as seen:
-            self.step(tokens, 20)
-            wait()
-        key = "self_device_time_total" if ON_GPU else "self_cpu_time_total"
-        rows = sorted(seen.key_averages(), key=lambda row: -getattr(row, key))[:lines]
-        return "\n".join(f"{getattr(row, key) / 1e3:9.3f} ms {row.count:5d} x {row.key[:90]}" for row in rows)
+        return step_table.kernels_of(lambda: self.step(tokens, 20))
 
 
 def wait() -> None:
@@ -102,35 +97,51 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
+def run_side(side: str, sizes: gpt.Sizes, given: argparse.Namespace) -> dict[str, Any]:
+    """Trains one side, and says what came out."""
+    trained = Side(side, sizes, given.rows, given.rate, compiled=ON_GPU and not given.eager)
+    start = time.perf_counter()
+    losses = trained.train(given.steps)
+    found: dict[str, Any] = {"losses": losses, "seconds": time.perf_counter() - start}
+    print(f"{side:>6}: loss {losses[0]:.4f} after 1 step, {np.mean(losses[-10:]):.4f} at step {len(losses)}", flush=True)
+    if given.timed:
+        found["tokens_per_second"] = trained.speed(given.timed)
+        print(f"{side:>6}: {found['tokens_per_second']:,.0f} tokens a second", flush=True)
+    if ON_GPU:
+        found["gigabytes"] = torch.cuda.max_memory_allocated() / 1e9
+        print(f"{side:>6}: {found['gigabytes']:.1f} GB at most", flush=True)
+    if given.table:
+        found["kernels"] = trained.kernels()
+    return found
+
+
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    """Trains the sides that were asked for, and says what came out."""
+    """Trains the sides that were asked for, and compares them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="card" if ON_GPU else "tiny")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--steps", type=int, default=300 if ON_GPU else 2)
-    parser.add_argument("--rows", type=int, default=8 if ON_GPU else 2, help="sequences of a step")
-    parser.add_argument("--experts", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=4 if ON_GPU else 2, help="sequences of a step")
+    for name in ("layers", "length", "heads", "kv_heads", "head_dim", "experts"):
+        parser.add_argument(f"--{name}", type=int, help="instead of the size's")
     parser.add_argument("--rate", type=float, default=6e-4)
     parser.add_argument("--timed", type=int, default=20 if ON_GPU else 0, help="steps for the tokens a second")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
-    parser.add_argument("--table", action="store_true", help="time per operation")
+    parser.add_argument("--table", action="store_true", help="time per kind of work, on a GPU")
+    parser.add_argument("--out", type=Path, help="a file for the losses, speeds and kernels, as JSON")
     given = parser.parse_args(arguments)
-    sizes = replace(SIZES[given.size], experts=given.experts)
-    found: dict[str, Any] = {"sizes": str(sizes)}
+    other = {field.name: getattr(given, field.name, None) for field in fields(gpt.Sizes)}
+    sizes = replace(SIZES[given.size], **{name: value for name, value in other.items() if value is not None})
+    found: dict[str, Any] = {"sizes": asdict(sizes), "rows": given.rows, "torch_version": torch.__version__}
     for side in given.sides:
-        trained = Side(side, sizes, given.rows, given.rate, compiled=ON_GPU and not given.eager)
-        losses = trained.train(given.steps)
-        found[side] = {"losses": losses}
-        print(f"{side:>6}: loss {losses[0]:.4f} after 1 step, {np.mean(losses[-10:]):.4f} at step {len(losses)}", flush=True)
-        if given.timed:
-            found[side]["tokens_per_second"] = trained.speed(given.timed)
-            print(f"{side:>6}: {found[side]['tokens_per_second']:,.0f} tokens a second", flush=True)
-        if given.table:
-            found[side]["table"] = trained.table()
-            print(found[side]["table"], flush=True)
-        del trained
+        found[side] = run_side(side, sizes, given)
         if ON_GPU:
+            torch._dynamo.reset()
             torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        save(given.out, found)
+    if given.table:
+        print(step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in given.sides}))
     if len(given.sides) == 2:
         last = [np.mean(found[side]["losses"][-10:]) for side in SIDES]
         print(f"losses {100 * (last[0] / last[1] - 1):+.2f}%", end="")
@@ -138,9 +149,6 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
             speeds = [found[side]["tokens_per_second"] for side in SIDES]
             print(f", {speeds[0] / speeds[1]:.3f} times the tokens a second", end="")
         print("  (ours beside torch's)")
-    if os.environ.get("OUT"):
-        with open(os.path.join(os.environ["OUT"], f"train_gpt_{given.size}.json"), "w") as file:
-            json.dump(found, file)
     return found
 
 

@@ -60,6 +60,8 @@ def activation_case(name: str, reference: Callable[..., Any]) -> Case:
 
 TARGETS = (3, -100, 39)
 F32 = torch.float32
+AS_TF32 = 4 * 2.0**12
+"""Roundings of f32 in some of tf32."""
 CASES = {
     "softmax": Case(px.torch.softmax, lambda x: x.softmax(-1), lambda: (numbers(3, 40, dtype=F32),)),
     "softmax of long rows": Case(px.torch.softmax, lambda x: x.softmax(-1), lambda: (numbers(2, 1100, dtype=F32),)),
@@ -114,6 +116,10 @@ CASES = {
     "matmul with a matrix": Case(
         lambda a, b, c: px.torch.matmul(a, b, c), lambda a, b, c: a @ b + c,
         lambda: (numbers(8, 24), numbers(24, 16), numbers(8, 16, dtype=F32)),
+    ),
+    "matmul of f32 as tf32": Case(
+        lambda a, b, c: px.torch.matmul(a, b.T, c, "silu", tf32=True), lambda a, b, c: F.silu(a @ b.T + c),
+        lambda: (numbers(9, 24, dtype=F32), numbers(16, 24, dtype=F32), numbers(16, dtype=F32)), allowed=AS_TF32,
     ),
     "matmul of vectors": Case(px.torch.matmul, torch.matmul, lambda: (numbers(24), numbers(24, 16))),
     "matmul with relu": activation_case("relu", F.relu),

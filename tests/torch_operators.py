@@ -69,6 +69,7 @@ CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "softmax_backward": lambda: (numbers(3, 40), numbers(3, 40, seed=1).softmax(-1), False),
     "rms_norm": lambda: (numbers(3, 40), numbers(40, dtype=torch.float32), 1e-6),
     "rms_norm_backward": lambda: (numbers(3, 40), numbers(3, 40, seed=1), numbers(40), 1e-6, True),
+    "add_rms_norm": lambda: (numbers(3, 40), numbers(3, 40, seed=1), numbers(40, dtype=torch.float32), 1e-6),
     "layer_norm": lambda: (numbers(3, 40), numbers(40), numbers(40, seed=1), 1e-5),
     "layer_norm_backward": lambda: (numbers(3, 40), numbers(3, 40, seed=1), numbers(40), numbers(40), 1e-5, True),
     "cross_entropy": lambda: (numbers(3, 40), indices(3, -100, 39), "mean", -100),

@@ -1,12 +1,17 @@
-"""C = A @ B.T. The CTAs of a cluster have A's tile in common: each fetches a half, and sends it to the other."""
+"""C = A @ B.T. The CTAs of a cluster have A's tile in common: each fetches a half, and sends it to the other.
+
+With `pdl=True` a launch begins while the one before it on the stream ends, and waits for it before it reads anything.
+"""
 
 from arrays import case, checked, main, normal, wide
 
 import phalanx as px
 
 
-@px.kernel(warps=8, cluster=(1, 2))
+@px.kernel(warps=8, cluster=(1, 2), pdl=True)
 def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+    px.wait_prior()
+    px.launch_dependents()
     rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
     for t in px.persistent(rows * columns):
         m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN

@@ -61,3 +61,10 @@ def test_copies_of_a_role(arch: str) -> None:
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-3, 4, shape).astype(BF16) for shape in ((128, 80), (32, 80)))
     same_as_simulated(kernels.plain_copies, 1, [a, b, np.zeros((128, 32), np.float32)], arch, 2)
+
+
+def test_more_threads_than_vectors_of_rows_that_are_no_power_of_two() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.float8_e5m2) for shape in ((48, 64), (16, 64)))
+    args = [a, b, np.zeros((48, 16), np.float32)]
+    same_as_simulated(kernels.plain_matmul, 1, args, "sm_90a", 2, BM=48, BN=16, BK=64, WARPS=16)

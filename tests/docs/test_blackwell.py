@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,20 +9,15 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from doc_pages import Page
 from host_cuda import COMPILER, MISSING, run_on_host
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "blackwell.md"
 BF16, E4M3, E8M0, E2M1 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu, ml_dtypes.float4_e2m1fn
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    file = tmp_path_factory.mktemp("page") / "blackwell.py"
-    file.write_text("import phalanx as px\n\n" + "\n\n".join(blocks))
-    names: dict[str, Any] = {}
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    return names
+def kernels(page: Page, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return page.names(tmp_path_factory.mktemp("page"), "import phalanx as px\n\n")
 
 
 def test_attention(kernels: dict[str, Any]) -> None:

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "gather.md"
-BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+from doc_pages import Page
 
 
-def test_the_page_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    blocks = BLOCK.findall(PAGE.read_text())
-    code = "\n".join(text for kind, text in blocks if kind == "python")
-    shown = "".join(text for kind, text in blocks if not kind)
-    (tmp_path / "page.py").write_text(code)
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == shown
+def test_the_page_runs_and_prints_what_it_says(page: Page, tmp_path: Path, regenerate: bool) -> None:
+    page.verify(tmp_path, regenerate=regenerate)

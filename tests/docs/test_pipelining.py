@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "pipelining.md"
-BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
-COMMAND = "$ phalanx explain product.py\n"
+from doc_pages import Page
+
+COMMAND = "phalanx explain product.py"
 
 
-def test_the_page_runs_and_prints_what_it_says(tmp_path: Path, regenerate: bool) -> None:
-    blocks = BLOCK.findall(PAGE.read_text())
-    codes = [text for kind, text in blocks if kind == "python"]
-    said = []
-    script = "\nprint('----')\n".join(codes)
-    (tmp_path / "page.py").write_text(script)
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    said = [text for text in done.stdout.split("----\n") if text]
-    shown = [text for kind, text in blocks if kind == "text"]
-    if regenerate:
-        page = PAGE.read_text()
-        for text in said:
-            first = next(match for match in BLOCK.finditer(page) if match[1] == "text" and "\0" not in match[2])
-            page = page[: first.start(2)] + "\0" + text + page[first.end(2) :]
-        PAGE.write_text(page.replace("\0", ""))
-        return
-    assert said == shown
+def test_the_page_runs_and_prints_what_it_says(page: Page, tmp_path: Path, regenerate: bool) -> None:
+    page.verify(tmp_path, regenerate=regenerate)
 
 
-def test_the_command_prints_what_the_page_says(tmp_path: Path, regenerate: bool) -> None:
-    blocks = BLOCK.findall(PAGE.read_text())
-    (tmp_path / "product.py").write_text(next(text for kind, text in blocks if kind == "python"))
+def test_the_command_prints_what_the_page_says(page: Page, tmp_path: Path, regenerate: bool) -> None:
+    (tmp_path / "product.py").write_text(page.code[0])
     code = "from phalanx.tools.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "explain", "product.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    arguments = [sys.executable, "-c", code, *COMMAND.split()[1:]]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    shown = next(text for kind, text in blocks if text.startswith(COMMAND))
+    shown, printed = page.command(COMMAND), f"$ {COMMAND}\n{done.stdout.rstrip()}\n"
     if regenerate:
-        PAGE.write_text(PAGE.read_text().replace(shown, COMMAND + done.stdout.rstrip() + "\n"))
+        page.path.write_text(page.path.read_text().replace(shown, printed))
         return
-    assert shown == COMMAND + done.stdout.rstrip() + "\n"
+    assert shown == printed

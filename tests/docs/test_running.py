@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -12,20 +11,14 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from doc_pages import Page
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.launch.dispatch import BoundLaunch
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "running.md").read_text()
-
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    file = tmp_path_factory.mktemp("page") / "running.py"
-    file.write_text("\n\n".join(blocks))
-    found: dict[str, Any] = {}
-    exec(compile(file.read_text(), str(file), "exec"), found)
-    return found
+def names(page: Page, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return page.names(tmp_path_factory.mktemp("page"))
 
 
 def test_none_leaves_an_array_out(names: dict[str, Any]) -> None:
@@ -39,8 +32,8 @@ def test_a_range_is_a_value(names: dict[str, Any]) -> None:
     assert y.tolist() == [x.sum(), x[:16].sum() + x[32:48].sum()]
 
 
-def test_the_fields_of_a_compiled_kernel_are_listed() -> None:
-    table = PAGE[PAGE.index("| field |") : PAGE.index("The disk cache")]
+def test_the_fields_of_a_compiled_kernel_are_listed(page: Page) -> None:
+    table = page.text[page.text.index("| field |") : page.text.index("The disk cache")]
     listed = set(re.findall(r"`\.(\w+)`", table))
     hidden = {"signature", "sites", "addresses_cluster"}
     assert listed == {field.name for field in fields(Compiled)} - hidden

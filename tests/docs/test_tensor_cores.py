@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,18 +10,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "tensor_cores.md"
+from doc_pages import Page
 
 
 @pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    file = tmp_path_factory.mktemp("page") / "tensor_cores.py"
-    file.write_text("import phalanx as px\n\n" + "\n\n".join(blocks))
-    names: dict[str, Any] = {}
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    return names
+def kernels(page: Page, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return page.names(tmp_path_factory.mktemp("page"), "import phalanx as px\n\n")
 
 
 @pytest.mark.parametrize(
@@ -53,11 +46,11 @@ def test_overlapping_launches(kernels: dict[str, Any]) -> None:
     assert not px.check(kernels["add_one"][2], x, y).notes
 
 
-def test_the_note_on_an_early_read_is_the_pages(kernels: dict[str, Any]) -> None:
+def test_the_note_on_an_early_read_is_the_pages(page: Page, kernels: dict[str, Any]) -> None:
     w, x = np.full(2048, 3, np.float32), np.arange(2048, dtype=np.float32)
     y = np.zeros_like(x)
     kernels["scale"][2](w, x, y)
     assert (y == 3 * x).all()
     report = px.check(kernels["scale"][2], w, x, y)
-    shown = re.findall(r"^note: scale\.py:4: (.*)$", PAGE.read_text(), re.MULTILINE)
+    shown = re.findall(r"^note: scale\.py:4: (.*)$", page.text, re.MULTILINE)
     assert report.ok and [note.split(": ", 1)[1] for note in report.notes] == shown

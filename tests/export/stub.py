@@ -1,6 +1,6 @@
 """A CUDA driver in C that checks and prints what it is asked for, and the programs that are linked with it.
 
-`cuda.h` here has what the exported launchers use, with the numbers of the real one. Every call is printed as a line of JSON.
+The cuda.h is the package's own. Every call is printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -11,16 +11,43 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from phalanx.runtime.exporting.driver_api import DECLARATIONS
+
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 MISSING = "no C compiler on PATH"
 HERE = Path(__file__).resolve().parent / "stub"
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-D_GNU_SOURCE"]
 
 
+def known(codes: dict[str, Any]) -> str:
+    """C that tells the stub which machine code there is, by the names of its arrays, and what its kernels take."""
+    declared = "".join(f"extern const unsigned char {name}[];\n" for name in codes)
+    lines = []
+    for number, (name, signature) in enumerate(codes.items()):
+        sizes = [slot.nbytes for slot in signature.slots] + [128] * len(signature.tensor_maps)
+        lines.append(f"  stub_programs[{number}].code = {name};\n  stub_programs[{number}].parameters = {len(sizes)};\n")
+        lines += [f"  stub_programs[{number}].bytes[{n}] = {size};\n" for n, size in enumerate(sizes)]
+    return f"{declared}static void stub_know(void) {{\n{''.join(lines)}  stub_count = {len(codes)};\n}}\n\n"
+
+
+def stub_library(folder: Path) -> Path:
+    """The stub as libcuda.so.1, for processes that load a shared library."""
+    assert COMPILER is not None
+    (folder / "cuda.h").write_text(DECLARATIONS)
+    made = folder / "libcuda.so.1"
+    built = subprocess.run(
+        [COMPILER, *FLAGS, "-shared", "-fPIC", f"-I{HERE}", f"-I{folder}", str(HERE / "driver.c"), "-o", str(made)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    return made
+
+
 def run(folder: Path, name: str, main: str, *, sanitize: bool = True) -> list[dict[str, Any]]:
     """Compiles an exported function with a program that calls it, runs it, and reads the driver's calls."""
     assert COMPILER is not None
-    (folder / "main.c").write_text(f'#include "{name}.h"\n#include <stdio.h>\n\n{main}')
+    (folder / "main.c").write_text(f'#include "{name}.h"\n#include "stub.h"\n#include <stdio.h>\n\n{main}')
+    (folder / "cuda.h").write_text(DECLARATIONS)
     program = folder / "program"
     checks = ["-fsanitize=undefined", "-fno-sanitize-recover=all"] if sanitize else []
     files = [folder / "main.c", folder / f"{name}.c", folder / f"{name}_code.c", HERE / "driver.c"]

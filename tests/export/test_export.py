@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from export.stub import COMPILER, MISSING, run
+from export.stub import COMPILER, MISSING, known, run
 from phalanx.cuda.abi import ArraySlot
 from phalanx.errors import Error
 from phalanx.runtime.device.arrays import ArrayInfo, dense_strides
@@ -66,16 +66,14 @@ def doubled(X, Y, *, BM=16):
 
 def main_of(made: Exported, calls: list[str], before: str = "") -> str:
     """A program that makes these calls; statuses are printed as lines of their own."""
-    sizes = [struct.calcsize(slot.format) for slot in made.compiled[0].signature.slots]
-    sizes += [128] * len(made.compiled[0].signature.tensor_maps)
-    stub = "".join(f"  stub_parameter_bytes[{n}] = {size};\n" for n, size in enumerate(sizes))
+    codes = {f"{made.name}_{each.arch}": each.signature for each in made.compiled}
     calling = "".join(
         f'  {{ int status = {call}; printf("{{\\"call\\": \\"status\\", \\"value\\": %d, \\"text\\": \\"%s\\"}}\\n", '
         f"status, {made.name}_message(status)); }}\n"
         for call in calls
     )
     stream = f"  CUstream stream = (CUstream){STREAM:#x};\n"
-    return f"int main(void) {{\n{stream}{stub}  stub_parameters = {len(sizes)};\n{before}{calling}  return 0;\n}}\n"
+    return f"{known(codes)}int main(void) {{\n{stream}  stub_know();\n{before}{calling}  return 0;\n}}\n"
 
 
 def packed(slot: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 import phalanx as px
 from export.test_export import copy_tiles, scale, squares
+from export.test_functions import SMALL
 
 ENUMERATORS = {
     "CUtensorMapDataType", "CUtensorMapSwizzle", "CUtensorMapL2promotion", "CUtensorMapFloatOOBfill", "CUstream",
@@ -143,3 +144,44 @@ def test_as_many_as_fit_and_other_devices(tmp_path: Path, monkeypatch: pytest.Mo
     driver.capability = (8, 0)
     with pytest.raises(ValueError, match="was exported for sm_90a, not for sm_80"):
         module.load()
+
+
+def test_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = px.spec(("m", 64), px.bf16), px.spec((64, "n"), px.bf16)
+    made = px.export(px.kernels.matmul, a, b, to=tmp_path, sizes={"m": 256, "n": 256}, config=SMALL)
+    module, driver = loaded(made, monkeypatch)
+    launch = module.load()
+    launch(0x10000, 0x20000, 0x30000, sizes={"m": 100, "n": 72}, strides={"a": (128, 1)}, stream=5)
+    ((config, _, packed),) = driver.launches
+    assert ((config.gridDimX, config.gridDimY), config.hStream) == ((4, 1), 5)
+    slots = made.compiled[0].signature.slots
+    places = [(0x10000, 128, 1, 100, 64), (0x20000, 72, 1, 64, 72), (0x30000, 72, 1, 100, 72)]
+    assert packed[:3] == [struct.pack(slot.format, *place) for slot, place in zip(slots, places)]
+    launch(0, 0x20000, 0x30000, sizes={"m": 0, "n": 72})
+    for wrong in (
+        lambda: launch(0x10000, 0x20000, 0x30000, sizes={"m": 100, "n": 73}),
+        lambda: launch(0x10008, 0x20000, 0x30000, sizes={"m": 100, "n": 72}),
+        lambda: launch(0x10000, 0x20000, 0x30008, sizes={"m": 100, "n": 72}),
+        lambda: launch(0x10000, 0x20000, sizes={"m": 100, "n": 72}),
+        lambda: launch(0, 0x20000, 0x30000, sizes={"m": 100, "n": 72}),
+    ):
+        with pytest.raises(ValueError, match="matmul"):
+            wrong()
+    assert len(driver.launches) == 1
+
+
+@pytest.mark.long
+def test_a_function_with_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    q = px.spec(("batch", 2, "length", 64), px.bf16)
+    made = px.export(px.kernels.attention, q, q, q, causal=True, to=tmp_path, sizes={"batch": 2, "length": 512})
+    module, driver = loaded(made, monkeypatch)
+    launch = module.load()
+    places, sizes = (0x10000, 0x20000, 0x30000, 0x40000), {"batch": 1, "length": 100}
+    assert launch.workspace_bytes(*places, sizes=sizes) == launch.manifest["zeroed_bytes"] > 0
+    launch(*places, sizes=sizes, workspace=0x50000)
+    signature = made.compiled[0].signature
+    counters = struct.pack(signature.slots[-1].format, 0x50000, 1, signature.counters)
+    assert driver.launches[0][2][len(signature.slots) - 1] == counters
+    for workspace in (None, 0x50010):
+        with pytest.raises(ValueError, match="workspace"):
+            launch(*places, sizes=sizes, workspace=workspace)

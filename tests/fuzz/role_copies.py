@@ -31,6 +31,7 @@ from role_copies import counts, traffic
 COPY = "copy_"
 HEADER = re.compile(r"    with px\.warps\((\d+), (\d+)(.*)\):")
 TOKEN = re.compile(r"[A-Za-z_][\w.]*|\d+:\d+|\d+|.")
+UNROLLED = re.compile(r"px\.unroll\(.*, (\d+)\):")
 BATCH = 12
 MUTANTS = 2
 
@@ -137,8 +138,9 @@ def _numbers(block: Block) -> list[str]:
 
 
 def _form(block: Block) -> tuple[Any, ...]:
-    """What all copies of a role have in common."""
-    return block.warps, block.options, [re.sub(r"\b\d+(:\d+)?\b", "#", line) for line in block.lines]
+    """What all copies of a role have in common; by how much a loop is unrolled is a constant, which no copy can choose."""
+    unrolled = [UNROLLED.findall(line) for line in block.lines]
+    return block.warps, block.options, unrolled, [re.sub(r"\b\d+(:\d+)?\b", "#", line) for line in block.lines]
 
 
 def _common(blocks: list[Block]) -> list[str] | None:

@@ -138,3 +138,18 @@ def test_only_a_break_may_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with_break = next(case for case in map(draw, range(0, 999, LAUNCHES)) if "break" in case.program.features)
     assert judged(with_break, tmp_path, {}).verdict == "refused as it should be"
     assert judged(draw(0), tmp_path, {}).verdict == "refused"
+
+
+@pytest.mark.parametrize("seed", [6544, 8635])
+def test_rings_that_were_asked_for_may_be_too_large(seed: int, tmp_path: Path) -> None:
+    """Of the first `stages=` alone ask for more than there is; of the other, on sm_120a, they do with all else."""
+    case = draw(seed)
+    error = px.Error("program needs 107,936 bytes of shared memory; a CTA on sm_120a has 101,376")
+    if seed == 6544:
+        with pytest.raises(px.Error, match=pipelines.TOO_LARGE) as caught:
+            pipelines.compared(case, kernel_of(case, tmp_path, {}))
+        error = caught.value
+    assert pipelines.is_refused(case, error)
+    small = px.Error(pipelines.TOO_LARGE, details="x.py:1: 2 stages of 1,000 bytes")
+    assert not pipelines.is_refused(draw(0), small), "sm_90a has room for these"
+    assert seed == 6544 or not pipelines.is_refused(draw(0), error), "which is for another target"

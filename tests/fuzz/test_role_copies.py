@@ -53,6 +53,16 @@ def test_roles_that_differ_otherwise_are_not() -> None:
     assert twins(case(TEXT.replace("px.load(s[0])", "px.exp2(px.load(s[0]))"))) is None
 
 
+def test_roles_whose_loops_are_unrolled_otherwise_are_not() -> None:
+    lines = TEXT.splitlines()[:6]
+    for role in range(2):
+        lines += [f"    with px.warps({role}, 1):", f"        for t in px.unroll(range(4), UNROLLED{role}):"]
+        lines += [f"            px.store(s[{role}], t)"]
+    text = "\n".join([*lines, ""])
+    assert twins(case(text.replace("UNROLLED0", "2").replace("UNROLLED1", "2"))) is not None
+    assert twins(case(text.replace("UNROLLED0", "2").replace("UNROLLED1", "3"))) is None
+
+
 @pytest.mark.parametrize("seed", [63, 79])
 def test_is_the_same_both_ways(seed: int, tmp_path: Path) -> None:
     outcome = judged(seed, tmp_path)

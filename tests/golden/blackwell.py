@@ -7,6 +7,7 @@ from typing import Any
 
 import phalanx as px
 from examples.blackwell import RUNGS, case
+from examples.simple import module
 from golden.dots import dot_ring
 from phalanx.kernels.attention.forward_blackwell import attention_blackwell
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
@@ -67,5 +68,8 @@ CASES: dict[str, Launch] = {
     "dot_ring": (dot_ring[3, 5], [OPERAND, OPERAND, px.spec((300, 300), px.bf16)], {}),
     **{f"blackwell_{name}": rung(name) for name in RUNGS},
     "blackwell_v7_nvfp4": rung("v7", make="nvfp4"),
+    "pipelined_attention_blackwell": (
+        module("attention").attention[px.auto], [px.spec((4, 256, 64), px.bf16)] * 4, {"D": 64, "ROWS": 128, "KEYS": 32},
+    ),
     **LIBRARY,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import cluster_cases
 import collective_cases
 import phalanx as px
+from examples.simple import module
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from plain_products import plain_matmul
 
@@ -194,4 +195,8 @@ CASES = {
         {"CLUSTER": (2, 2, 1)},
     ),
     "mixed_types": (mixed_types[1], [spec((256,), px.bf16), spec((256,), px.f8e4m3)], {}),
+    "pipelined_matmul": (module("matmul").matmul[px.auto], [spec((128, 128), px.bf16)] * 3, {"BN": 64}),
+    "pipelined_attention": (
+        module("attention").attention[px.auto], [spec((4, 256, 64), px.bf16)] * 4, {"D": 64, "ROWS": 64, "KEYS": 32},
+    ),
 }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from phalanx.kernels.attention.arguments import Heads
-from phalanx.kernels.attention.bands import busiest, choose_band, longest_first
+from phalanx.kernels.attention.bands import blocks_of, busiest, choose_band, longest_first
 from phalanx.kernels.attention.config import AttentionConfig
 
 THREE = AttentionConfig()
@@ -15,7 +15,7 @@ def causal(batch, heads, length, dim=128, kv_heads=None):
 
 
 def test_the_longest_rows_of_all_heads_of_a_band_go_first():
-    blocks = longest_first(causal(1, 3, 400), THREE, 2)
+    blocks = longest_first(blocks_of(causal(1, 3, 400), THREE), 3, 2)
     assert list(blocks) == [7, 7, 5, 5, 3, 3, 7, 5, 3]  # 400, 208 and 16 keys in blocks of 80, and 2 for each tile
 
 
@@ -29,7 +29,7 @@ def test_who_is_done_takes_the_next_tile():
 def test_no_cta_has_much_more_to_do_than_others(sizes):
     heads = causal(*sizes)
     band = choose_band(heads, THREE, 132)
-    assert busiest(longest_first(heads, THREE, band), 132) < 1.04
+    assert busiest(longest_first(blocks_of(heads, THREE), heads.batch * heads.heads, band), 132) < 1.04
     each = heads.keys * 4 * heads.dim
     assert band * each <= 32 << 20 or band <= 33
 

@@ -22,6 +22,7 @@ from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.kernels.products.grouped_backward import group_sums
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.kernels.rowwise.column_sums import sum_columns
+from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, sum_losses
 from phalanx.language.kernel import Kernel
 
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
@@ -62,6 +63,9 @@ WITHOUT_A_RING = {
     ),
     "plan_groups": lambda: Case(
         "plan_groups", plan_groups[1], [np.array([3, 5], np.int32), np.zeros((4, 32), np.int32)], {"GROUPS": 2, "BM": 128}
+    ),
+    "sum_losses": lambda: Case(
+        "sum_losses", sum_losses[SUM_CTAS], [X[:, 0].copy(), INDICES, np.zeros(1, np.float32), 3], {"MEAN": True}
     ),
 }
 FOR_GRADIENTS = {

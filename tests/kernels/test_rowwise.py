@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows, sum_of
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
@@ -204,6 +204,18 @@ def test_losses_reductions_and_ignored_rows() -> None:
     each = px.kernels.cross_entropy(x, good, reduction="none")
     assert np.isclose(px.kernels.cross_entropy(x, good), each.sum() / 5)
     assert np.isclose(px.kernels.cross_entropy(x, good, reduction="sum"), each.sum())
+
+
+def test_sums_of_many_losses_and_of_none() -> None:
+    losses = np.linspace(0, 1, 150_001, dtype=np.float32)
+    targets = np.arange(len(losses))
+    targets[::3] = -7
+    assert np.isclose(sum_of(losses, targets, -7, False)[0], losses.sum(dtype=np.float64), rtol=1e-6)
+    mean = losses.sum(dtype=np.float64) / (targets != -7).sum()
+    assert np.isclose(sum_of(losses, targets, -7, True)[0], mean, rtol=1e-6)
+    none, nothing = np.zeros((0, 5), np.float32), np.zeros(0, np.int64)
+    assert px.kernels.cross_entropy(none, nothing, reduction="sum") == 0
+    assert np.isnan(px.kernels.cross_entropy(none, nothing))
 
 
 @pytest.mark.parametrize("columns", (50, 2000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -11,15 +12,28 @@ import pytest
 import phalanx as px
 from kernels.test_rowwise import EPS, near_with_large_mean, sample, verify, with_large_mean
 from phalanx.kernels.rowwise.rows import RowConfig, places, run_of
-from phalanx.kernels.rowwise.stream import NORM, READ_ONLY, StreamConfig, choose_stream
+from phalanx.kernels.rowwise.stream import (
+    LAYER_NORM,
+    READ,
+    READ_ONLY,
+    RMS_NORM,
+    SOFTMAX,
+    StreamConfig,
+    choose_read,
+    choose_stream,
+    stream_for,
+    whole_rows,
+)
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
 
 CONFIGS = {
     "all in the ring": StreamConfig(2, 2, 1, 6, 4),
     "read again": StreamConfig(2, 2, 1, 4, 1),
-    "two rows at once": StreamConfig(1, 2, 2, 7, 2, group=2),
+    "weights in registers": StreamConfig(1, 2, 2, 7, 6, parts=6),
+    "some of them": StreamConfig(2, 2, 1, 8, 6, parts=2),
     "one CTA": StreamConfig(1, 2, 1, 3, 0, streamed=True, once=False),
+    "one warp": StreamConfig(1, 1, 3, 9, 8, parts=1),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
 }
 
@@ -43,7 +57,7 @@ def test_checked_clean(name: str) -> None:
         (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
         (cross_entropy_stream, [flat, np.arange(3), np.zeros(3, np.float32), -100, columns, 3], {}),
     ):
-        px.check(kernel[grid], *args, **config.constants(), **more).raise_if_found()
+        px.check(kernel[grid], *args, **config.constants(), **more, PERIOD=4).raise_if_found()
 
 
 def test_a_large_mean_costs_no_digits() -> None:
@@ -51,26 +65,74 @@ def test_a_large_mean_costs_no_digits() -> None:
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["read again"]), x, w, b)
 
 
-@pytest.mark.share(4)
-@pytest.mark.parametrize("columns, itemsize", [(1 << 20, 2), (2_000_000, 4)])
-def test_chosen_streams_compile_without_spills(columns: int, itemsize: int) -> None:
-    softmax, norm = choose_stream(columns, itemsize), choose_stream(columns, itemsize, NORM, aligned=False)
-    assert softmax is not None and norm is not None
-    assert all(config.shared_bytes() * config.per_sm <= 220 * 1024 for config in (softmax, norm))
+CHOSEN = [
+    (SOFTMAX, 1_000_003, 2), (RMS_NORM, 1_360_352, 2), (LAYER_NORM, 50_257, 2),
+    *(
+        pytest.param(*case, marks=pytest.mark.long)
+        for case in (
+            (SOFTMAX, 2_000_000, 4), (RMS_NORM, 50_257, 2), (RMS_NORM, 404_200, 4), (LAYER_NORM, 5_003, 2),
+            (LAYER_NORM, 65_536, 2), (LAYER_NORM, 238_976, 4), (LAYER_NORM, 283_584, 2), (LAYER_NORM, 489_664, 4),
+            (LAYER_NORM, 2_000_000, 4),
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, columns, itemsize", CHOSEN)
+def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize: int) -> None:
+    vector = 16 // itemsize
+    config = choose_stream(columns, itemsize, kind, columns % vector == 0)
+    assert config is not None and config.shared_bytes() * config.per_sm <= 220 * 1024
+    assert not config.parts or config.chunks(columns, itemsize) <= config.kept
     dtype = px.bf16 if itemsize == 2 else px.f32
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
-    made = px.compile(softmax_stream[16], x, x, columns, 64, arch="sm_90a", **softmax.constants())
-    other = px.compile(norm_stream[16], x, w, w, x, EPS, columns, 64, arch="sm_90a", **norm.constants(), CENTERED=True)
-    assert made.spills == 0 and other.spills == 0
+    constants = {**config.constants(), "PERIOD": vector // math.gcd(columns, vector)}
+    if kind == SOFTMAX:
+        made = px.compile(softmax_stream[config.cluster], x, x, columns, 64, arch="sm_90a", **constants)
+    else:
+        bias, centered = (w, True) if kind == LAYER_NORM else (None, False)
+        args = (x, w, bias, x, EPS, columns, 64)
+        made = px.compile(norm_stream[config.cluster], *args, arch="sm_90a", **constants, CENTERED=centered)
+    assert made.spills == 0
 
 
 def test_which_rows_are_streamed() -> None:
-    assert choose_stream(262144, 2) is None and choose_stream(50257, 2) is None
+    assert choose_stream(262144, 2) is None and choose_stream(50257, 2, aligned=False) is None
     clusters = [(columns, config.cluster) for columns in (400_000, 1_000_000) if (config := choose_stream(columns, 2))]
     assert clusters == [(400_000, 8), (1_000_000, 16)]
-    assert choose_stream(1_000_000, 2, NORM) is None and choose_stream(1_000_003, 2, NORM, aligned=False) is not None
-    assert choose_stream(1_000_000, 4, NORM) is not None
-    assert choose_stream(50257, 2, READ_ONLY) is None and choose_stream(128256, 2, READ_ONLY) is not None
+    assert choose_stream(262144, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
+    assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
+    assert choose_stream(32_000, 2, READ_ONLY) is None and choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
+
+
+def test_weights_of_another_type_stay_in_no_registers() -> None:
+    x, w = np.zeros((2, 65_536), np.float16), np.zeros(65_536, np.float16)
+    same = stream_for(x, LAYER_NORM, w, w)
+    assert same is not None and same.parts == 8
+    assert stream_for(x, LAYER_NORM, w.astype(np.float32), None) is None
+    long = np.zeros((2, 700_000), np.float16)
+    wide = stream_for(long, RMS_NORM, np.zeros(700_000, np.float32))
+    assert wide is not None and wide.parts == 0
+
+
+def test_rows_that_no_ring_keeps_are_read_again() -> None:
+    assert whole_rows(2_000_000, 4, 0) is None and whole_rows(2_000_000, 4, 2) is None
+    for columns in range(20_000, 1_400_000, 9_973):
+        config = whole_rows(columns, 2, 1)
+        assert config is None or (config.kept == config.chunks(columns, 2) <= config.stages and config.parts <= config.kept)
+
+
+def test_few_rows_that_are_only_read_share_ctas() -> None:
+    at_once = {1: 264, 2: 132, 4: 60}
+    assert choose_read(2640, lambda config: at_once[config.cluster]) is READ
+    assert choose_read(132, lambda config: at_once[config.cluster]).cluster == 2
+    assert choose_read(60, lambda config: at_once[config.cluster]).cluster == 4
+
+
+def test_weights_in_registers_are_for_rows_that_the_ring_keeps() -> None:
+    x, w, b = sample(2, 2803, np.float32)
+    with pytest.raises(px.Error, match="of which a CTA keeps 1 chunks"):
+        px.kernels.layer_norm(x, w, b, config=StreamConfig(1, 2, 2, 5, 1, parts=1))
 
 
 def test_a_matrix_with_gaps_is_no_run() -> None:

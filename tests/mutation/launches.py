@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mutation.mutation import Mutant, Verdict, judge, mutants, outcome_of
+from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 
@@ -27,13 +28,16 @@ class Case:
     """As many run at once, in a kernel that asks for further ones; None: as the simulator has it."""
     schedules: int = 3
     """Under as many orders of events each mutant is checked: more where two roles end in either order."""
+    arch: str | None = None
+    """The target; None: the first that has all of the kernel's instructions."""
 
     @cached_property
     def function(self) -> Function:
         """The prepared kernel."""
         kernel = self.bound.kernel
         arguments = read_arguments(kernel, tuple(self.args))
-        return specialise(kernel, arguments, kernel.bind_constants(self.constants)).prepared
+        found = specialise(kernel, arguments, kernel.bind_constants(self.constants))
+        return found.prepared if self.arch is None else found.prepared_for(arch_of(self.arch))
 
     @cached_property
     def grid(self) -> tuple[int, int, int]:

@@ -172,7 +172,7 @@ def only(function: Function) -> str:
 
 
 def test_what_tcgen05_can_not_do_is_mma_sync_and_the_reason_is_said() -> None:
-    registers = "a is a register tile, and tcgen05 reads its operands from shared memory"
+    registers = "a is a register tile, and not one of 128 rows of 16 bits, which tensor memory would take"
     assert only(on(in_registers)) == f"mma.sync: {registers}"
     assert only(on(again)) == "mma.sync: its role begins anew in every turn of a loop"
     two = on(dots, M=64, N=32, K=32, PRODUCERS=1, CONSUMERS=2)

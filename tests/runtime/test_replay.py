@@ -46,7 +46,7 @@ class Tensor:
         return type(self)(array, self.dtype, self.device)
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._with(self.array[index])
+        return self._with(self.array[index, ...] if type(index) is int else self.array[index])  # an element is a view, too
 
     def reshape(self, *shape: Any) -> Tensor:
         return self._with(self.array.reshape(*shape))
@@ -84,7 +84,7 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
         kind = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64}[dtype.name]
         return Tensor(aligned(shape, kind, offset), dtype, device)
 
-    torch.empty = new
+    torch.empty, torch.empty_like = new, lambda x: new(x.shape, x.dtype, x.device)
     torch.library = library
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
     monkeypatch.setattr("phalanx.runtime.launch.launcher.cuda.get_driver", lambda: driver)
@@ -359,9 +359,19 @@ def test_losses(gpu: Any) -> None:
         y = cross_entropy(x, targets, reduction="none")
         assert y.shape == (2, 3)
         assert pointers(gpu.library.launches[-1], 0, 1, 2) == [x.data_ptr(), targets.data_ptr(), y.data_ptr()]
-    assert len(losses_of.remembered) == 1 and all(losses_of.remembered.values())
+    assert len(cross_entropy.remembered) == 1 and all(cross_entropy.remembered.values())
     cross_entropy(x, targets, reduction="none", ignore_index=7)
-    assert len(losses_of.remembered) == 2
+    assert len(cross_entropy.remembered) == 2
+
+
+def test_a_mean_is_made_by_the_launch_behind_the_losses(gpu: Any) -> None:
+    for _ in range(3):
+        x, targets = gpu.empty((6, 64), gpu.float32), gpu.empty((6,), gpu.int64)
+        before = len(gpu.library.launches)
+        y = cross_entropy(x, targets)
+        assert y.shape == () and len(gpu.library.launches) == before + 2
+        assert pointers(gpu.library.launches[-1], 1, 2) == [targets.data_ptr(), y.data_ptr()]
+    assert all(cross_entropy.remembered.values()) and not losses_of.remembered
 
 
 def test_products(gpu: Any) -> None:
@@ -392,6 +402,7 @@ def described(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for kind, read in list(arrays._READERS.items()):
         monkeypatch.setitem(arrays._READERS, kind, counting(read))
+    monkeypatch.setattr(arrays, "_READER_OF", arrays._ReaderOf())
     return seen
 
 
@@ -457,3 +468,25 @@ def test_memory_goes_with_its_kernel(gpu: Any) -> None:
     del short_lived
     gc.collect()
     assert memory() is None and kernel() is None
+
+
+@px.kernel(warps=4)
+def product(A, B, C):
+    acc = px.zeros((64, 64), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], 64)):
+        acc = px.dot(px.load(A[0:64, k : k + 64]), px.load(B[0:64, k : k + 64]).T, acc)
+    px.store(C[0:64, 0:64], acc)
+
+
+@pytest.mark.parametrize("order", [(0, 128, 0), (128, 0, 128)])
+def test_empty_arrays_select_the_plain_loop_each_time(gpu: Any, order: tuple[int, ...]) -> None:
+    """No tensor map describes them. What was launched for the others is not repeated for them, nor the other way round."""
+    c, kept = gpu.empty((64, 64), gpu.float32), []
+    bound = product[1]
+    for depth in [depth for depth in order for _ in range(2)]:
+        a, b = (gpu.empty((64, 128), gpu.float16)[:, :depth] for _ in range(2))
+        kept += [a, b]  # so that no address comes again
+        before = len(gpu.library.encoded)
+        bound(a, b, c)
+        assert (len(gpu.library.encoded) > before) == (depth > 0), "the copy engine takes part where there is something"
+    assert len(gpu.library.launches) == 2 * len(order)

@@ -109,17 +109,17 @@ def test_misaligned_address(driver: Driver, pointer: int) -> None:
 
 
 def test_cache_encodes_once_per_address_and_geometry(library: Any, driver: Driver) -> None:
-    cache = TensorMapCache(driver)
-    first = geometry(TensorMapSlot(0, (64,)), "u8", (1000,), (1,))
-    again = geometry(TensorMapSlot(0, (64,)), "u8", (1000,), (1,))
-    other = geometry(TensorMapSlot(0, (64,)), "u8", (1001,), (1,))
-    assert cache.of(first)[0x100] == cache.of(again)[0x100] == b"\x01" * 128
-    assert cache.of(first)[0x200] == b"\x02" * 128
-    assert cache.of(other)[0x100] == b"\x03" * 128
-    assert len(library.encoded) == 3
+    slot = TensorMapSlot(0, (64,))
+    cache = TensorMapCache(driver, (slot, slot))
+    first, other, same = (0, "u8", (1000,), (1,)), (0, "u8", (1001,), (1,)), (0, "u8", (1000,), (1,))
+    assert cache.of(*first)[0x100] == cache.of(*same)[0x100] == b"\x01" * 128
+    assert cache.of(*first)[0x200] == b"\x02" * 128
+    assert cache.of(*other)[0x100] == b"\x03" * 128
+    assert cache.of(1, *first[1:])[0x100] == b"\x04" * 128  # another slot may have another box
+    assert len(library.encoded) == 4
     for number in range(2000):
-        cache.of(first)[0x1000 + 16 * number]
-    assert len(cache.of(first)) <= 512
+        cache.of(*first)[0x1000 + 16 * number]
+    assert len(cache.of(*first)) <= 512
 
 
 def test_data_types_are_the_header_s() -> None:

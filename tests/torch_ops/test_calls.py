@@ -47,8 +47,10 @@ def test_calls_that_are_not_plain() -> None:
         assert not is_plain(x)
         px.torch.softmax(x)
     assert seen.names == ["softmax"]
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not is_plain(x)
+    with torch.autocast("cpu", torch.bfloat16), Seen() as seen:
+        px.torch.matmul(x, x.T)
+        px.torch.rms_norm(x)
+    assert seen.names == ["matmul", "rms_norm"]
     assert not torch.vmap(lambda y: torch.tensor(is_plain(y)).expand(1))(x).any()
     with torch._subclasses.FakeTensorMode() as mode:
         assert not is_plain(mode.from_tensor(x))
@@ -82,7 +84,9 @@ def test_a_configuration_is_refused_where_torch_records() -> None:
 
 # --- gradients that there are not ---------------------------------------------------------------------------------------
 
-WITHOUT = ("attention_decode", "gather_rows_out", "kv_compact", "pack_scales_out", "quantize", "scatter_rows")
+WITHOUT = (
+    "add_rms_norm", "attention_decode", "gather_rows_out", "kv_compact", "pack_scales_out", "quantize", "scatter_rows",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WITHOUT)
@@ -115,7 +119,16 @@ def test_nor_by_the_library_itself(name: str) -> None:
     assert "requires grad, and px.kernels computes no gradients: this one would be lost" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ("softmax", "rms_norm", "cross_entropy", "attention", "embedding"))
+ONCE = {
+    "softmax": "softmax and log_softmax", "log_softmax": "softmax and log_softmax", "rms_norm": "rms_norm",
+    "layer_norm": "layer_norm", "cross_entropy": "cross_entropy", "attention": "attention",
+    "embedding": "embedding and gather_rows", "gather_rows": "embedding and gather_rows",
+    "grouped_matmul": "grouped_matmul and moe_matmul", "moe_matmul": "grouped_matmul and moe_matmul",
+    "moe_gather_matmul": "moe_gather_matmul", "activated": "matmul with an activation",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE)
 def test_a_second_derivative_is_an_error(name: str) -> None:
     args = CALLS[name]()
     x = args[0].clone().requires_grad_()
@@ -125,7 +138,8 @@ def test_a_second_derivative_is_an_error(name: str) -> None:
     (gradient,) = torch.autograd.grad(y, x, d, create_graph=True)
     with pytest.raises(px.Error) as caught:
         gradient.float().square().sum().backward()
-    assert "has no second derivative" in str(caught.value)
+    assert caught.value.message.startswith(f"a gradient of {ONCE[name]} has no second derivative: phalanx::")
+    assert caught.value.remedy == "leave create_graph=True out, or compute this part with torch's own functions"
 
 
 def test_products_can_be_differentiated_again() -> None:
@@ -180,12 +194,47 @@ def test_autocast() -> None:
         assert px.torch.attention(q, q, q).dtype == torch.float16
 
 
+PRODUCTS = ("split_k_matmul", "grouped_matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter")
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_other_kinds_under_autocast(name: str) -> None:
+    """What they compute is what they compute of arguments that were cast before."""
+    args = CALLS[name]()
+    wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x for x in args]
+    wide = [x.clone() if isinstance(x, torch.Tensor) else x for x in wide]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = OPERATORS[name](*wide)
+    expected = OPERATORS[name](*args)
+    if name == "moe_matmul_scatter":
+        found, expected = wide[-1], args[-1]
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
+
+
 def test_f32_products_are_refused_with_a_remedy() -> None:
     a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(), numbers(24, 16, dtype=torch.float32)
     with pytest.raises(px.Error) as caught:
         px.torch.matmul(a, b)
-    assert "a has the element type f32" in str(caught.value) and "bf16" in str(caught.value)
-    assert "px.torch.matmul(a, b)" in str(caught.value), "the user's line"
+    shown = str(caught.value)
+    assert "a has the element type f32, of which tensor cores read 10 bits of the fraction (tf32)" in shown
+    assert "= help: pass tf32=True to have it so, or convert it to bf16 or f16" in shown
+    assert "px.torch.matmul(a, b)" in shown, "the user's line"
+
+
+@pytest.mark.parametrize("recorded", (False, True))
+def test_f32_products_as_torch_allows_them(recorded: bool) -> None:
+    """`torch.set_float32_matmul_precision` is a request for tf32; so is the argument."""
+    a, b = numbers(8, 24, dtype=torch.float32).requires_grad_(recorded), numbers(16, 24, dtype=torch.float32).T
+    asked = px.torch.matmul(a, b, tf32=True)
+    former = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        allowed = px.torch.matmul(a, b)
+    finally:
+        torch.set_float32_matmul_precision(former)
+    assert asked.dtype == torch.float32 and torch.equal(asked, allowed)
+    exact = a.detach().double() @ b.double()
+    assert 1e-5 < (asked - exact).abs().max() < 2e-2, "fewer bits than f32's, more than bf16's"
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,22 @@ def test_a_network_is_trained_as_without_compiler() -> None:
         assert torch.equal(eager, compiled)
 
 
+def test_f32_products_in_a_graph() -> None:
+    """What torch allows its own products of f32 is part of what a graph depends on."""
+    a, b = numbers(8, 24, dtype=torch.float32), numbers(16, 24, dtype=torch.float32)
+    torch._dynamo.reset()
+    run = torch.compile(lambda a, b: px.torch.matmul(a, b.T), fullgraph=True, backend="aot_eager")
+    former = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert torch.equal(run(a, b), px.torch.matmul(a, b.T))
+    finally:
+        torch.set_float32_matmul_precision(former)
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="of which tensor cores read 10 bits of the fraction"):
+        run(a, b)
+
+
 @pytest.mark.long
 def test_inductor() -> None:
     tensors = numbers(6, 24), numbers(40, 24), numbers(24, 40), numbers(24)

@@ -118,7 +118,7 @@ def test_replace() -> None:
         "norm: LayerNorm is px.torch.nn.LayerNorm now\n"
         "odd: Linear stays: its sizes 32 and 5 are no multiples of 8: every call would copy\n"
         "both: LayerNorm stays: it normalises the last 2 axes\n"
-        "last: Linear stays: its weights are torch.float32; convert them to bf16, or pass autocast=True"
+        "last: Linear stays: its weights are torch.float32; convert them to bf16, pass autocast=True, or allow tf32"
     )
     assert type(model.first) is px.torch.nn.Linear and model.first.activation is None
     near(trained_first(model, x), before)

@@ -95,6 +95,14 @@ def nvrtc_version() -> str:
     return f"{major}.{minor}"
 
 
+@functools.cache
+def nvrtc_capabilities() -> tuple[int, ...]:
+    """The compute capabilities that this NVRTC compiles for, such as 90 and 100, as the library says; loads it."""
+    nvrtc = _nvrtc()
+    status, *found = nvrtc.nvrtcGetSupportedArchs()
+    return tuple(found[-1]) if status == nvrtc.nvrtcResult.NVRTC_SUCCESS else ()
+
+
 def nvrtc_identity() -> str:
     """Which NVRTC compiles here, as part of every cache key; `CompilerMissing` if there is none.
 

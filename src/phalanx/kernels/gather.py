@@ -18,7 +18,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import empty, has_work, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
-from phalanx.runtime.launch.replay import remembered
+from phalanx.runtime.launch.replay import record_array, remembered
 
 ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
 INDICES = ("i32", "i64")
@@ -306,7 +306,7 @@ def _config(config: Any, columns: int, *matrices: ArrayInfo) -> MoveConfig | Til
 def new(like: Any, shape: tuple[int, ...]) -> Any:
     """A new contiguous array of the same kind and element type, on the same device."""
     if kind_of(like) is ArgumentKind.TORCH:
-        return like.new_empty(shape)
+        return record_array(like.new_empty(shape))
     return empty(like, shape, info_of("x", like, ELEMENTS).dtype_name)
 
 

@@ -15,6 +15,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of
+from phalanx.runtime.launch.replay import remembered
 
 
 @px.func
@@ -75,6 +76,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
         px.tma.wait(0)
 
 
+@remembered("cache", "keep", "pages")
 def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = False) -> Any:
     """Keeps the tokens `keep` of every sequence of a cache.
 

@@ -18,6 +18,8 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.exporting.numbers import is_traced_real
+from phalanx.runtime.launch.replay import record_array
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")
@@ -47,7 +49,8 @@ def info_of(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInfo:
             f"{what} has the element type {info.dtype_name}", location=caller_location(),
             remedy=f"convert it to {'one of ' * (len(dtypes) > 1)}{', '.join(dtypes)}",
         )
-    refuse_gradients((what,), (x,))
+    if kind_of(x) is ArgumentKind.TORCH and x.requires_grad:
+        refuse_gradients((what,), (x,))
     return info
 
 
@@ -56,6 +59,8 @@ def result_info(what: str, x: Any, dtypes: tuple[str, ...] = FLOATS) -> ArrayInf
     info = info_of(what, x, dtypes)
     if kind_of(x) is ArgumentKind.NUMPY and not x.flags.writeable:
         raise refused(f"{what} is a read-only array", "pass a writable array")
+    if kind_of(x) is ArgumentKind.JAX:
+        raise refused(f"{what} is a JAX array, of which there are no views to write to", "pass a NumPy array")
     if 0 not in info.shape and any(size > 1 and stride == 0 for size, stride in zip(info.shape, info.strides)):
         raise refused(
             f"{what}, of shape {info.shape} and strides {info.strides}, has several elements in one place",
@@ -70,6 +75,8 @@ def as_rows(x: Any, info: ArrayInfo) -> Any:
         raise Error(
             "an array without axes has no rows", location=caller_location(), remedy="pass one with at least one axis"
         )
+    if len(info.shape) == 2 and info.shape[1] and info.contiguous_inner:
+        return x
     matrix = x.reshape(-1, info.shape[-1]) if info.shape[-1] else x.reshape(0, 0)
     inner = describe(matrix)
     assert inner is not None
@@ -97,16 +104,18 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
             raise refused(
                 f"torch {torch.__version__} has no type for {dtype}", f"use a torch that has torch.{TORCH_NAMES[dtype]}"
             )
-        return torch.empty(shape, dtype=element, device=like.device)
+        return record_array(torch.empty(shape, dtype=element, device=like.device))
     if kind is ArgumentKind.CUPY:
         cupy = sys.modules["cupy"]
         with like.device:
             return cupy.empty(shape, numpy_dtype(dtype))
     if kind is ArgumentKind.NUMPY:
         return np.empty(shape, numpy_dtype(dtype))
+    if hasattr(like, "new_array"):  # an array of a traced function: see `runtime.exporting`
+        return like.new_array(shape, dtype)
     raise Error(
         f"a result can't be made as a {type(like).__name__}", location=caller_location(),
-        remedy="pass torch, CuPy or NumPy arrays",
+        remedy='pass torch, CuPy or NumPy arrays; for JAX np.asarray(x), or px.export(..., interfaces="jax")',
     )
 
 
@@ -122,6 +131,9 @@ def require_vector(what: str, x: Any, columns: int) -> None:
 
 def number_of(what: str, value: Any) -> float:
     """A scalar argument of a function, as a float."""
+    if is_traced_real(value):  # of an export, whose caller gives it
+        number: float = value
+        return number
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise Error(
             f"{what} is {described(value)}", location=caller_location(), remedy="give a number, or leave it out"

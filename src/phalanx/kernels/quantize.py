@@ -15,6 +15,7 @@ from phalanx.ir.types import LARGEST
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, empty, has_work, info_of, number_of, refused, result_info
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, kind_of
+from phalanx.runtime.launch.replay import remembered
 
 ROWS = 128
 """Rows of one block of scales."""
@@ -72,6 +73,7 @@ def quantize_tiles(X, CODES, PACKED, tensor_scale, *, BLOCK, LARGEST, BN=128):
     px.store(CODES[row * ROWS : row * ROWS + ROWS, n : n + BN], codes.reshape(ROWS, BN).to(CODES.dtype))
 
 
+@remembered("scales", "out")
 def pack_scales(scales: Any, *, out: Any = None) -> Any:
     """Block scales in the order in which tensor cores, cuBLAS and torch's `_scaled_mm` read them.
 
@@ -99,6 +101,7 @@ def blocked_shape(rows: int, blocks: int) -> tuple[int, int, int, int, int]:
     return px.cdiv(rows, ROWS), px.cdiv(blocks, TOGETHER), LANES, ROWS // LANES, TOGETHER
 
 
+@remembered("x")
 def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, Any]:
     """A matrix as codes and block scales: ``codes, scales``, with the scales in the order of `pack_scales`.
 

@@ -46,11 +46,23 @@ class TileCosts:
     unaligned_factor: Factor
     """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
     across_factor: Factor
-    """What an operand costs that is not contiguous along K, and comes in panels, wherever its rows begin."""
+    """What an operand costs that is not contiguous along K, and comes in panels."""
+    unaligned_across_factor: Factor
+    """What it costs on top where its rows do not begin at lines of L2."""
+    latency: Cycles
+    """From asking for a stage to having it, out of L2, while all SMs ask."""
+    latency_missed: Cycles
+    """How much longer that is out of HBM."""
+    held_stages: Factor
+    """Stages of a ring that are being multiplied or given back; the others are on their way."""
     zero_fill: BytesPerCycle
     """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    zero_fill_shared: BytesPerCycle
+    """The same for rows that several CTAs share."""
+    ragged_loads: Factor
+    """What the rows that are there cost beside such zeros."""
     ragged_factor: Factor
-    """Part of what such rows hold up a tile that shows in the end: other tiles take no longer."""
+    """Part of what zeros hold up a tile that shows in the end: other tiles take no longer."""
     epilogue: Cycles
     """From the last product of a tile to its first store."""
     epilogue_rate: PerCycle
@@ -69,6 +81,8 @@ class TileCosts:
     """Of the SMs while tensor cores work in a burst."""
     hbm: BytesPerMicrosecond
     """Bytes that HBM brings to all SMs."""
+    hbm_streamed: BytesPerMicrosecond
+    """The same of an operand that L2 is told not to keep."""
     hbm_sm: BytesPerMicrosecond
     """Bytes of the larger operand that HBM brings to one SM."""
     kept_bytes: Bytes
@@ -77,6 +91,16 @@ class TileCosts:
     """From the end of the launch before to the first product."""
     cold: Microseconds
     """What a launch costs on top that comes alone, and finds nothing in L2."""
+    longest_row: Count
+    """CTAs in a row or column of a cluster, at most: four of them wait for each other longer than two."""
+    spare_columns: Count
+    """Columns of a tile that may come in whole panels and not be multiplied, at most."""
+    spare_columns_alone: Count
+    """The same where no other CTA gets them."""
+    streamed_readers: Count
+    """Tiles that may read an operand that L2 is told not to keep, at most: they ask for it at about the same time."""
+    trimmed_waves: Count
+    """Waves of tiles up to which the last one's zeros count: copies then leave out what is all outside an array."""
     margin: Factor
     """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
     pair_margin: Factor
@@ -169,14 +193,30 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
-    stream_bytes: Bytes
-    """Shortest row that passes chunk by chunk."""
-    stream_long_bytes: Bytes
-    """Shortest one that takes the largest cluster, an SM to each CTA; and shortest one with weights that begins anywhere."""
-    stream_norm_bytes: Bytes
-    """Shortest one with weights."""
-    stream_read_bytes: Bytes
-    """Shortest one of which nothing of its size is written."""
+    stream_bytes: Mapping[str, int]
+    """By what is computed: the shortest row that passes chunk by chunk."""
+    stream_gap: Mapping[str, tuple[int, int]]
+    """Rows of more bytes than the one and at most the other that begin at vectors do not, for all that."""
+    stream_odd_bytes: Mapping[str, int]
+    """The shortest such row of those that begin anywhere."""
+    stream_mixed_bytes: Bytes
+    """The shortest such row beside weights of another type."""
+    stream_warps: tuple[tuple[int, int, int], ...]
+    """(bytes, warps, CTAs): rows of up to so many bytes pass through CTAs of so many warps, so many of them on an SM."""
+    stream_ring_bytes: Bytes
+    """The rings of an SM."""
+    stream_share: Factor
+    """Of a ring that a row takes at most: the rest is for the rows after it."""
+    stream_longest_share: Factor
+    """The same in the largest cluster: more than that is read again."""
+    stream_weights: Mapping[tuple[int, int], int]
+    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
+    stream_wide_weights: Mapping[tuple[int, int], int]
+    """The same for elements of 4 bytes."""
+    stream_exchange: Factor
+    """What a cluster takes for its exchange, in the time of a chunk's vector."""
+    stream_read_shares: Mapping[int, float]
+    """Of the read bandwidth, by the CTAs to a row."""
 
 
 @frozen
@@ -235,6 +275,9 @@ class Machine:
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts
+    few_tiles: TileCosts
+    few_results: Count
+    """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
     split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule

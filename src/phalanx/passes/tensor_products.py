@@ -2,7 +2,8 @@
 
 An accumulator that only products touch inside a loop stays in tensor memory over the loop: it begins as zeros, by a first
 product that adds to nothing, or by a store, and is loaded once behind the loop. Any other goes there and back for its
-product, or for several that follow each other. All that is written users could write: `px.tmem`, `px.tcgen05`, a barrier.
+product, or for several that follow each other. A left operand in registers goes there, too, in the layout in which another
+product's result came. All that is written users could write: `px.tmem`, `px.tcgen05`, a barrier.
 
 Behind each product its agent waits for it, since what follows may overwrite the operands, with one exception: in a loop that
 does nothing but wait, multiply and arrive, an arrival becomes a commit, and the wait comes behind the loop.
@@ -35,11 +36,11 @@ from phalanx.ir.ops.tcgen05 import (
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.spaces import SHARED
 from phalanx.ir.tensor_kinds import Objection, accumulator_objection, kind_of, product_shape
-from phalanx.ir.tensor_memory import reaches_all_lanes
+from phalanx.ir.tensor_memory import LANES, reaches_all_lanes
 from phalanx.ir.traits import Product
-from phalanx.ir.types import BOOL, I32, TileType, Type
+from phalanx.ir.types import BOOL, I32, DType, TileType, Type
 from phalanx.ir.values import Const, Param, Value, Var, constant_of
-from phalanx.ir.views import BarrierArray, BarrierRef, TensorBuffer, TensorView, View, in_shared
+from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView, View, in_shared, in_tensor
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.rank_code import fresh_name
@@ -51,6 +52,8 @@ Memory = Param | Storage
 Touches = frozenset[tuple[Memory, bool]]
 """Memory, and whether it is written."""
 TOPIC = "px.dot"
+PACKED_BITS = 16
+"""Of the elements of a left operand in tensor memory, two to a cell."""
 FENCE = "what threads wrote is seen by the tensor cores"
 
 
@@ -125,20 +128,24 @@ class _Agent:
 
 def tensor_objection(function: Function, arch: Arch, agent: AgentCode, what: Product) -> str | None:
     """Why a product can't be one of `tcgen05`, if it can't."""
+    (m, k), dtype = _matrix(what.a)
     for name, item in (("a", what.a), ("b", what.b)):
-        if not in_shared(item):
-            return f"{name} is a register tile, and tcgen05 reads its operands from shared memory"
-        last = len(item.buffer.shape) - 1
-        if set(item.kept) != {last - 1, last}:
-            return f"{name} is not a matrix of the last two axes of '{item.buffer.name}'"
-    assert in_shared(what.a) and in_shared(what.b) and isinstance(what.result.type, TileType)
-    (m, k), n = what.a.shape, what.b.shape[1]
-    kind = kind_of(what.a.dtype, what.b.dtype)
+        if in_shared(item):
+            last = len(item.buffer.shape) - 1
+            if set(item.kept) != {last - 1, last}:
+                return f"{name} is not a matrix of the last two axes of '{item.buffer.name}'"
+        elif name == "b":
+            return "b is a register tile, and tcgen05 reads it from shared memory"
+        elif m != LANES or dtype.bits != PACKED_BITS:
+            return f"a is a register tile, and not one of {LANES} rows of {PACKED_BITS} bits, which tensor memory would take"
+    assert in_shared(what.b) and isinstance(what.result.type, TileType)
+    n = what.b.shape[1]
+    kind = kind_of(dtype, what.b.dtype)
     if isinstance(kind, Objection):
         return kind.what
     if not target_of(kind).supports(arch):
         return f"{arch} has no {target_of(kind).family}"
-    found: object = accumulator_objection(kind, what.a.dtype, what.result.type.dtype)
+    found: object = accumulator_objection(kind, dtype, what.result.type.dtype)
     if found is None:
         found = product_shape(kind, m, n, k, columns_major=what.b.kept[1] == len(what.b.buffer.shape) - 1)
     if isinstance(found, Objection):
@@ -152,6 +159,14 @@ def tensor_objection(function: Function, arch: Arch, agent: AgentCode, what: Pro
     if any(op.pairing for op in function.walk()):
         return "the kernel's tcgen05 products are those of pairs of CTAs"
     return None
+
+
+def _matrix(item: SharedView | Value) -> tuple[tuple[int, ...], DType]:
+    """The shape and the elements of an operand."""
+    if in_shared(item):
+        return item.shape, item.dtype
+    assert isinstance(item, Value) and isinstance(item.type, TileType)
+    return item.type.shape, item.type.dtype
 
 
 def _accesses(function: Function) -> Iterator[Access]:
@@ -264,7 +279,7 @@ class _Writer:
             if begun is not None:
                 ops.append(Assign(begun, Const(True, BOOL), loc=op.loc))
             self.instead[op] = ops
-            later = "; it is waited for behind the loop" if op in self.quiet else ""
+            later = "; it is waited for behind the loop" if op in self.quiet else self._moved(agent, op)
             self.notes[op] = f"its accumulator stays in tensor memory over the loop at line {loop.loc.line}{later}"
         self.order.insert(0, home.products)
 
@@ -288,21 +303,31 @@ class _Writer:
             if op is last:
                 ops += self._load(agent, view, agent.products[op].result, op.loc)
             self.instead[op] = ops
-            self.notes[op] = "its accumulator goes to tensor memory and back"
+            self.notes[op] = f"its accumulator goes to tensor memory and back{self._moved(agent, op)}"
         if bare and maker is not None:
             self._unused(maker)
         self.order.append(chain.products)
+
+    def _moved(self, agent: _Agent, op: Op) -> str:
+        """What is said of a left operand that goes to tensor memory."""
+        return "; a goes there from registers" if isinstance(agent.products[op].a, Value) else ""
 
     # Instructions.
 
     def _product(self, agent: _Agent, op: Op, view: TensorView, accumulate: Value, silent: set[Op]) -> list[Op]:
         what = agent.products[op]
-        assert in_shared(what.a) and in_shared(what.b)
-        types = what.a.dtype, what.b.dtype
+        assert in_shared(what.b)
+        (_, depth), dtype = _matrix(what.a)
         ops: list[Op] = []
-        if any(memory_owner(operand.buffer) in self.stored for operand in (what.a, what.b)):
+        if isinstance(what.a, Value):
+            a: SharedView | TensorView = self._buffer(agent, what.a, op.loc)
+            assert in_tensor(a)
+            ops += self._store(agent, a, what.a, op.loc)
+        else:
+            a = what.a
+        if any(memory_owner(operand.buffer) in self.stored for operand in (a, what.b) if in_shared(operand)):
             ops.append(FenceAsyncProxy("cta", FENCE, loc=op.loc))
-        ops.append(Tcgen05Mma(what.a, what.b, view, accumulate, types, what.a.shape[1], written=op.written, loc=op.loc))
+        ops.append(Tcgen05Mma(a, what.b, view, accumulate, (dtype, what.b.dtype), depth, written=op.written, loc=op.loc))
         return ops if op in silent else [*ops, *self._over(agent, op.loc)]
 
     def _over(self, agent: _Agent, loc: Location) -> list[Op]:
@@ -423,6 +448,8 @@ class _QuietLoops:
         inside = [op for block in loop.blocks() for op in block.walk()]
         around = {loop, *inside}
         products = {op for op in inside if op in self.resident}
+        if any(isinstance(self.agent.products[op].a, Value) for op in products):
+            return False  # its place in tensor memory is written in each turn
         stay = all(self.resident[op] is loop or self.resident[op] not in around for op in products)
         if not products or not stay:
             return False

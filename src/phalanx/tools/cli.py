@@ -9,6 +9,8 @@ import typer
 
 from phalanx.tools.bench.command import app as bench
 from phalanx.tools.check import check
+from phalanx.tools.doctor import doctor
+from phalanx.tools.draw.command import draw
 from phalanx.tools.explain import explain
 from phalanx.tools.export import export
 from phalanx.tools.output import CODES, INTERRUPTED, UNABLE, guarded, say
@@ -69,6 +71,8 @@ def clear_cache() -> None:
 
 
 app.command(epilog=CODES)(check)
+app.command(epilog=CODES)(doctor)
+app.command(epilog=CODES)(draw)
 app.command(epilog=CODES)(export)
 app.command(epilog=CODES)(explain)
 app.add_typer(bench, name="bench")

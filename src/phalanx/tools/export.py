@@ -16,6 +16,9 @@ def export(
     file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL exports one kernel.")],
     to: Annotated[Path, typer.Option(help="Where: each kernel gets a folder of its name in it.")],
     arch: Annotated[list[str] | None, typer.Option(help="A target; may be given several times (default: sm_90a).")] = None,
+    interface: Annotated[
+        list[str] | None, typer.Option(help="A calling convention besides: tvm-ffi, jax or hub; may be given several times.")
+    ] = None,
 ) -> None:
     """Writes the kernels of a file as its @px.example functions launch them: cubins, a C launcher, a manifest, a loader.
 
@@ -29,8 +32,9 @@ def export(
         for launch in declared(file):
             if launch.name not in written:
                 written.add(launch.name)
-                folder, targets = to / launch.name, arch or ["sm_90a"]
-                say(str(write(launch.bound, *launch.args, to=folder, arch=targets, **launch.constants)))
+                folder, targets, around = to / launch.name, arch or ["sm_90a"], interface or []
+                made = write(launch.bound, *launch.args, to=folder, arch=targets, interfaces=around, **launch.constants)
+                say(str(made))
     except Error as error:
         complain(str(error))
         raise typer.Exit(UNABLE) from None

@@ -11,7 +11,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.kernels.attention.backward_config import DIMS
 from phalanx.torch.calls import NUMBERS, first_axis, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import autocasts, is_plain, is_recorded
 
 MASKS = "bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None, Tensor? bias=None"
 PACKED = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None"
@@ -30,7 +30,7 @@ def _window(left: int | None, right: int | None) -> tuple[int, int] | None:
 @operator(
     "attention_backward(Tensor do, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
     f"{MASKS}, bool dbias=False, {PACKED}, bool deterministic=False) -> (Tensor, Tensor, Tensor, Tensor)",
-    second=True,
+    second="attention",
 )
 def _attention_backward(
     do: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, causal: bool = False, scale: Any = None, left: Any = None,
@@ -152,7 +152,7 @@ def attention(
     ``torch.use_deterministic_algorithms(True)`` is set. The logarithms that `lse` asks for have none.
     Example: ``y = px.torch.attention(q, k, v, causal=True)``.
     """
-    if is_plain(q, k, v, bias, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale):
+    if is_plain(q, k, v, bias, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale) and not autocasts():
         return kernels.attention(
             q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, bias=bias, lse=lse,
             cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,

@@ -13,7 +13,7 @@ from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_plain, is_recorded
 
 
-@operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second=True)
+@operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second="embedding and gather_rows")
 def _gather_backward(d: Any, idx: Any, rows: int) -> Any:
     return gather_backward(d, idx, rows)
 
@@ -82,16 +82,6 @@ def embedding(weight: Any, ids: Any) -> Any:
 # --- scatter ------------------------------------------------------------------------------------------------------------
 
 
-@operator("scatter_rows(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
-def _scatter_rows(x: Any, idx: Any, out: Any) -> None:
-    kernels.scatter_rows(x, idx, out)
-
-
-@operator("scatter_add_rows(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
-def _scatter_add_rows(x: Any, idx: Any, out: Any) -> None:
-    kernels.scatter_add_rows(x, idx, out)
-
-
 def _save_index(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(inputs[1])
 
@@ -108,42 +98,40 @@ def _of_added(ctx: Any, d: Any) -> Any:
     return torch.ops.phalanx.gather_rows(d.contiguous(), ctx.saved_tensors[0]), None, d
 
 
-@operator("scattered_rows(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=Rule(_save_index, _of_stored))
-def _scattered_rows(x: Any, idx: Any, out: Any) -> Any:
-    return kernels.scatter_rows(x, idx, out.clone(memory_format=torch.contiguous_format))
+def _scatters(name: str, gradients: Any) -> Any:
+    """The function `name` with gradients: operators that write `out` in place, and into a copy of it where torch records."""
+    move = getattr(kernels, name)
+    functional = name.replace("scatter", "scattered")
 
+    def in_place(x: Any, idx: Any, out: Any) -> None:
+        move(x, idx, out)
 
-@operator("scattered_add_rows(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=Rule(_save_index, _of_added))
-def _scattered_add_rows(x: Any, idx: Any, out: Any) -> Any:
-    return kernels.scatter_add_rows(x, idx, out.clone(memory_format=torch.contiguous_format))
+    def into_copy(x: Any, idx: Any, out: Any) -> Any:
+        return move(x, idx, out.clone(memory_format=torch.contiguous_format))
 
+    rule = Rule(_save_index, gradients)
+    writing = operator(f"{name}(Tensor x, Tensor idx, Tensor(a!) out) -> ()")(in_place)
+    copying = operator(f"{functional}(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=rule)(into_copy)
 
-def scatter_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
-    """`px.kernels.scatter_rows` with gradients, of `x` and of what `out` was.
+    def call(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+        if is_plain(x, idx, out):
+            return move(x, idx, out, config=config)
+        refuse_config(config)
+        if is_recorded(x, out):
+            return out.copy_(copying(x, idx, out))
+        writing(x, idx, out)
+        return out
 
-    Example: ``px.torch.scatter_rows(x, idx, out)``.
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"""`px.kernels.{name}` with gradients, of `x` and of what `out` was.
+
+    Example: ``px.torch.{name}(x, idx, out)``.
     """
-    if is_plain(x, idx, out):
-        return kernels.scatter_rows(x, idx, out, config=config)
-    refuse_config(config)
-    if is_recorded(x, out):
-        return out.copy_(torch.ops.phalanx.scattered_rows(x, idx, out))
-    torch.ops.phalanx.scatter_rows(x, idx, out)
-    return out
+    return call
 
 
-def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
-    """`px.kernels.scatter_add_rows` with gradients, of `x` and of what `out` was.
-
-    Example: ``px.torch.scatter_add_rows(x, idx, out)``.
-    """
-    if is_plain(x, idx, out):
-        return kernels.scatter_add_rows(x, idx, out, config=config)
-    refuse_config(config)
-    if is_recorded(x, out):
-        return out.copy_(torch.ops.phalanx.scattered_add_rows(x, idx, out))
-    torch.ops.phalanx.scatter_add_rows(x, idx, out)
-    return out
+scatter_rows = _scatters("scatter_rows", _of_stored)
+scatter_add_rows = _scatters("scatter_add_rows", _of_added)
 
 
 # --- caches -------------------------------------------------------------------------------------------------------------

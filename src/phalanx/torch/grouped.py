@@ -16,38 +16,40 @@ from phalanx.kernels.products.grouped_backward import (
 )
 from phalanx.torch.calls import as_sizes, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import autocasts, is_plain, is_recorded
 from phalanx.torch.products import NAMES
 
 # --- what their gradients are made of -----------------------------------------------------------------------------------
 
 
-@operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second=True)
+@operator("grouped_rows_backward(Tensor d, Tensor w, Tensor group_sizes) -> Tensor", second="grouped_matmul and moe_matmul")
 def _rows_backward(d: Any, w: Any, group_sizes: Any) -> Any:
     return grouped_row_gradients(d, w, group_sizes)
 
 
 @operator(
-    "grouped_weights_backward(Tensor d, Tensor x, Tensor group_sizes, Tensor? idx) -> Tensor", second=True
+    "grouped_weights_backward(Tensor d, Tensor x, Tensor group_sizes, Tensor? idx) -> Tensor",
+    second="grouped_matmul and its kin",
 )
 def _weights_backward(d: Any, x: Any, group_sizes: Any, idx: Any) -> Any:
     rows = x if idx is None else kernels.gather_rows(x, idx)
     return grouped_weight_gradients(d, rows, group_sizes, group_sizes.shape[0])
 
 
-@operator("grouped_biases_backward(Tensor d, Tensor group_sizes, ScalarType dtype) -> Tensor", second=True)
+@operator("grouped_biases_backward(Tensor d, Tensor group_sizes, ScalarType dtype) -> Tensor", second="grouped_matmul")
 def _biases_backward(d: Any, group_sizes: Any, dtype: Any) -> Any:
     return grouped_bias_gradients(d, group_sizes, group_sizes.shape[0], NAMES[dtype])
 
 
 @operator(
-    "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor", second=True
+    "moe_rows_backward(Tensor d, Tensor w, Tensor group_sizes, Tensor idx, SymInt rows) -> Tensor",
+    second="moe_gather_matmul",
 )
 def _moe_rows_backward(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> Any:
     return moe_row_gradients(d, w, group_sizes, idx, rows).to(d.dtype)
 
 
-@operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second=True)
+@operator("scaled_rows(Tensor x, Tensor weight, Tensor? dot_with) -> (Tensor, Tensor)", second="moe_matmul_scatter")
 def _scaled_rows(x: Any, weight: Any, dot_with: Any) -> Any:
     scaled, dots = scaled_rows(x, weight, dot_with)
     return scaled, nothing(x) if dots is None else dots
@@ -104,7 +106,7 @@ def grouped_matmul(
     Rows behind the last group have the gradient 0. With an activation, what it was given is multiplied again for the
     gradient. Example: ``y = px.torch.grouped_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, bias, out):
+    if is_plain(x, w, group_sizes, bias, out) and not autocasts():
         return kernels.grouped_matmul(
             x, w, group_sizes, bias=bias, activation=activation, out=out, config=config, arch=arch
         )
@@ -148,7 +150,7 @@ def moe_gather_matmul(
 
     Example: ``h = px.torch.moe_gather_matmul(x, order, w1, counts)``.
     """
-    if is_plain(x, idx, w, group_sizes, out):
+    if is_plain(x, idx, w, group_sizes, out) and not autocasts():
         return kernels.moe_gather_matmul(x, idx, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
@@ -181,7 +183,7 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str |
 
     Example: ``y = px.torch.moe_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, out):
+    if is_plain(x, w, group_sizes, out) and not autocasts():
         return kernels.moe_matmul(x, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
@@ -236,7 +238,7 @@ def moe_matmul_scatter(
 
     Example: ``px.torch.moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
-    if is_plain(h, w, group_sizes, idx, weight, out):
+    if is_plain(h, w, group_sizes, idx, weight, out) and not autocasts():
         return kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch, **options)
     refuse_config(options or None)
     sizes = as_sizes(group_sizes, h)

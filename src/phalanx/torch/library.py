@@ -36,13 +36,13 @@ class Rule:
 
 
 def operator(
-    schema: str, *, rule: Rule | None = None, second: bool = False, casts: Sequence[str] = (), batch: Any = None
+    schema: str, *, rule: Rule | None = None, second: str | None = None, casts: Sequence[str] = (), batch: Any = None
 ) -> Callable[[Callable[..., Any]], Any]:
     """Makes an operator ``phalanx::name`` of a function that calls the library, and gives it back as ``torch.ops`` has it.
 
-    `schema` is torch's, ``name(arguments) -> results``; all arguments are positional. `second`: the operator computes a
-    gradient itself, and has none. `casts` names arguments that take autocast's type. `batch` is the function that
-    `torch.library.register_vmap` takes.
+    `schema` is torch's, ``name(arguments) -> results``; all arguments are positional. `second`: the operator computes the
+    gradient of what is named here, and has none itself. `casts` names arguments that take autocast's type. `batch` is the
+    function that `torch.library.register_vmap` takes.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -53,8 +53,8 @@ def operator(
             LIBRARY.impl(name, function, device)
         torch.library.register_fake(full, outline_of(function), lib=LIBRARY)
         made = getattr(torch.ops.phalanx, name).default
-        if rule is not None or second:
-            given = rule or no_second_derivative(name)
+        given = rule if second is None else no_second_derivative(name, second)
+        if given is not None:
             torch.library.register_autograd(full, given.backward, setup_context=given.save, lib=LIBRARY)
         else:
             LIBRARY.impl(name, refusing(made), "Autograd", with_keyset=True)
@@ -107,13 +107,12 @@ def without_gradient(op: str, name: str) -> Error:
     )
 
 
-def no_second_derivative(name: str) -> Rule:
-    """The rule of an operator that computes a gradient: to differentiate it again is an error."""
-    first = name.removesuffix("_backward")
+def no_second_derivative(name: str, of: str) -> Rule:
+    """The rule of an operator that computes the gradient `of` functions: to differentiate it again is an error."""
 
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise Error(
-            f"phalanx::{first} has no second derivative: its gradient is computed by phalanx::{name}, which has none",
+            f"a gradient of {of} has no second derivative: phalanx::{name}, which computed it, can't be differentiated",
             remedy="leave create_graph=True out, or compute this part with torch's own functions",
         )
 

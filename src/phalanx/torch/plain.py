@@ -6,30 +6,34 @@ from typing import Any
 
 import torch
 
-_compiles = torch.compiler.is_compiling
+_traced = torch.compiler.is_dynamo_compiling  # other tracers have modes, or tensors of a class of their own
 _modes = torch._C._len_torch_dispatch_stack
 _transform = torch._C._functorch.peek_interpreter_stack
 _records = torch.is_grad_enabled
-_autocasts = torch._C._is_any_autocast_enabled
+autocasts = torch._C._is_any_autocast_enabled
+"""Whether autocast is on, for any kind of device: it matters to functions that take its type."""
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 
 
 def is_plain(*arrays: Any) -> bool:
-    """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or autocast.
+    """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or transform.
 
-    NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in
-    about half a microsecond. Modes of Python functions, such as torch's default device, are not asked: launches are none.
+    NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in less
+    than a microsecond; autocast is not, which few functions know (`autocasts`), nor are modes of Python functions, such as
+    torch's default device: launches are none.
     """
-    if _compiles():
+    if _traced() or _modes() or _transform() is not None:
         return False
     for x in arrays:
+        if x is None:
+            continue
         kind = type(x)
         if kind is _Tensor or kind is _Parameter:
             if x.requires_grad and _records():
                 return False
-        elif x is not None and isinstance(x, _Tensor):
+        elif isinstance(x, _Tensor):
             return False
-    return not (_modes() or _autocasts() or _transform() is not None)
+    return True
 
 
 def is_recorded(*arrays: Any) -> bool:
@@ -37,4 +41,4 @@ def is_recorded(*arrays: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in arrays)
 
 
-__all__ = ["is_plain", "is_recorded"]
+__all__ = ["autocasts", "is_plain", "is_recorded"]

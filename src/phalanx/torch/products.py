@@ -12,15 +12,16 @@ from phalanx.kernels.products.activations_backward import activated, activation_
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.torch.calls import NUMBERS, batched_alike, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import autocasts, is_plain, is_recorded
 
+_Tensor, _F32 = torch.Tensor, torch.float32
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 """Types of gradients as the library calls them."""
 
 # --- activations and sums -----------------------------------------------------------------------------------------------
 
 
-@operator("activation_backward(Tensor d, Tensor x, str activation) -> Tensor", second=True)
+@operator("activation_backward(Tensor d, Tensor x, str activation) -> Tensor", second="matmul with an activation")
 def _activation_backward(d: Any, x: Any, activation: str) -> Any:
     return activation_backward(d, x, activation)
 
@@ -42,7 +43,7 @@ def _activated(x: Any, activation: str) -> Any:
     return activated(x, activation)
 
 
-@operator("column_sums(Tensor x, ScalarType dtype) -> Tensor", second=True)
+@operator("column_sums(Tensor x, ScalarType dtype) -> Tensor", second="matmul with a bias")
 def _column_sums(x: Any, dtype: Any) -> Any:
     return column_sums(x, NAMES[dtype])
 
@@ -56,6 +57,7 @@ SCALES = (
 
 def _save_product(ctx: Any, inputs: Any, output: Any) -> None:
     a, b, bias, ctx.activation, *scales = inputs[:9]
+    ctx.tf32 = inputs[11] if len(inputs) > 11 else False
     for x, name in ((a, "a"), (b, "b")):
         if any(scale is not None for scale in scales) and x.requires_grad:
             raise Error(
@@ -69,16 +71,19 @@ def _save_product(ctx: Any, inputs: Any, output: Any) -> None:
 def _product_gradients(ctx: Any, d: Any) -> Any:
     a, b, bias = ctx.saved_tensors
     if ctx.activation is not None:
-        d = torch.ops.phalanx.activation_backward(d, _before(a, b, bias, d.dtype), ctx.activation)
-    return *product_gradients(d, a, b, bias, ctx.needs_input_grad), *(None,) * (ctx.arguments - 3)
+        before = _product(a, b, ctx.tf32, bias, d.dtype)  # what the activation was given, multiplied again
+        d = torch.ops.phalanx.activation_backward(d, before, ctx.activation)
+    return *product_gradients(d, a, b, bias, ctx.needs_input_grad, ctx.tf32), *(None,) * (ctx.arguments - 3)
 
 
-def _before(a: Any, b: Any, bias: Any, dtype: torch.dtype) -> Any:
-    """What the activation was given, multiplied again."""
-    return torch.ops.phalanx.matmul(a, b, bias, None, None, None, None, None, None, dtype)
+def _product(a: Any, b: Any, tf32: bool, bias: Any = None, dtype: torch.dtype | None = None) -> Any:
+    """A product within a gradient; of f32 its operands lie along K, as the tensor cores take them."""
+    if tf32 and a.dtype == torch.float32:
+        a, b = a.contiguous(), b.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return torch.ops.phalanx.matmul(a, b, bias, None, None, None, None, None, None, dtype, None, tf32)
 
 
-def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any) -> tuple[Any, Any, Any]:
+def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any, tf32: bool) -> tuple[Any, Any, Any]:
     """The gradients of ``a @ b + bias``: products with the transposed operands, summed where they were broadcast."""
     dbias = _bias_gradient(d, a, b, bias) if bias is not None and needs[2] else None
     d = d.to(a.dtype).contiguous()
@@ -90,12 +95,22 @@ def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any) -> tuple[An
         d = d.unsqueeze(-2)
     da = db = None
     if needs[0]:
-        da = _summed_to(torch.ops.phalanx.matmul(d, right.transpose(-1, -2)), left.shape).reshape(a.shape)
+        da = _summed_to(_product(d, right.transpose(-1, -2), tf32), left.shape).reshape(a.shape)
     if needs[1]:
         if right.ndim == 2 and left.ndim > 2:  # one product over all rows, instead of a sum of many
             left, d = left.reshape(-1, left.shape[-1]), d.reshape(-1, d.shape[-1])
-        db = _summed_to(torch.ops.phalanx.matmul(left.transpose(-1, -2), d), right.shape).reshape(b.shape)
+        db = _summed_to(_in_layout_of(right, left, d, tf32), right.shape).reshape(b.shape)
     return da, db, dbias
+
+
+def _in_layout_of(right: Any, left: Any, d: Any, tf32: bool) -> Any:
+    """The gradient of the right operand; where that is a transposed view, as a weight's is, so is the gradient.
+
+    Otherwise torch would transpose every gradient of a weight once more, to have it lie as the weight does.
+    """
+    if right.stride(-1) != 1 and right.stride(-2) == 1:
+        return _product(d.transpose(-1, -2), left, tf32).transpose(-1, -2)
+    return _product(left.transpose(-1, -2), d, tf32)
 
 
 def _bias_gradient(d: Any, a: Any, b: Any, bias: Any) -> Any:
@@ -140,31 +155,31 @@ def _batched_product(
 
 @operator(
     f"matmul(Tensor a, Tensor b, Tensor? bias=None, str? activation=None, {SCALES}, ScalarType? out_dtype=None, "
-    "str? arch=None) -> Tensor",
+    "str? arch=None, bool tf32=False) -> Tensor",
     rule=Rule(_save_product, _product_gradients), casts=("a", "b"), batch=_batched_product,
 )
 def _matmul(
     a: Any, b: Any, bias: Any = None, activation: Any = None, scale_a: Any = None, scale_b: Any = None,
     tensor_scale: Any = None, factor: Any = None, tensor_factor: Any = None, out_dtype: Any = None, arch: Any = None,
+    tf32: bool = False,
 ) -> Any:
     return kernels.matmul(
         a, b, bias, activation, **_scaled(scale_a, scale_b, tensor_scale, factor, tensor_factor), out_dtype=out_dtype,
-        arch=arch,
+        arch=arch, tf32=tf32,
     )
 
 
 @operator(
-    f"matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None, {SCALES}, str? arch=None) "
-    "-> ()",
+    f"matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None, {SCALES}, str? arch=None, "
+    "bool tf32=False) -> ()",
     casts=("a", "b"),
 )
 def _matmul_out(
     a: Any, b: Any, out: Any, bias: Any = None, activation: Any = None, scale_a: Any = None, scale_b: Any = None,
-    tensor_scale: Any = None, factor: Any = None, tensor_factor: Any = None, arch: Any = None,
+    tensor_scale: Any = None, factor: Any = None, tensor_factor: Any = None, arch: Any = None, tf32: bool = False,
 ) -> None:
-    kernels.matmul(
-        a, b, bias, activation, out, **_scaled(scale_a, scale_b, tensor_scale, factor, tensor_factor), arch=arch
-    )
+    scales = _scaled(scale_a, scale_b, tensor_scale, factor, tensor_factor)
+    kernels.matmul(a, b, bias, activation, out, **scales, arch=arch, tf32=tf32)
 
 
 def _scaled(scale_a: Any, scale_b: Any, tensor_scale: Any, factor: Any, tensor_factor: Any) -> dict[str, Any]:
@@ -193,30 +208,46 @@ def _numbers_apart(scale_a: Any, scale_b: Any, tensor_scale: Any) -> tuple[Any, 
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None, config: Any = None, arch: str | None = None,
+    tf32: bool | None = None,
 ) -> Any:
     """`px.kernels.matmul` with gradients, for eager and compiled code; takes autocast's type.
 
     Gradients are products with the transposed operands; that of a bias of one row is a sum over all rows. Where torch
     records, an activation follows the product as an operator of its own, and what it was given, rounded to the result's
-    type, is kept. Products with scales have no gradients. Example: ``y = px.torch.matmul(x, w.T, bias, "gelu")``.
+    type, is kept. Products with scales have no gradients. `tf32`, without which operands of f32 are refused, is by default
+    what ``torch.set_float32_matmul_precision`` allows torch's own products.
+    Example: ``y = px.torch.matmul(x, w.T, bias, "gelu")``.
     """
-    if is_plain(a, b, bias, out, scale_a, scale_b, tensor_scale):
+    if tf32 is None:
+        tf32 = isinstance(a, _Tensor) and a.dtype is _F32 and allows_tf32()
+    if scale_a is scale_b is tensor_scale is out_dtype is config is arch is None:  # most calls
+        if is_plain(a, b, bias, out) and not autocasts():
+            return kernels.matmul(a, b, bias, activation, out, tf32=tf32)
+    elif is_plain(a, b, bias, out, scale_a, scale_b, tensor_scale) and not autocasts():
         return kernels.matmul(
             a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, tensor_scale=tensor_scale, out_dtype=out_dtype,
-            config=config, arch=arch,
+            config=config, arch=arch, tf32=tf32,
         )  # fmt: skip
     refuse_config(config)
     scales = _numbers_apart(scale_a, scale_b, tensor_scale)
     if out is None or is_recorded(a, b, bias, out):
         dtype = _torch_dtype(out_dtype) if out is None else out.dtype
         if activation is not None and is_recorded(a, b, bias):
-            y = torch.ops.phalanx.matmul(a, b, bias, None, *scales, dtype, arch)
+            y = torch.ops.phalanx.matmul(a, b, bias, None, *scales, dtype, arch, tf32)
             y = torch.ops.phalanx.activated(y, activation)
         else:
-            y = torch.ops.phalanx.matmul(a, b, bias, activation, *scales, dtype, arch)
+            y = torch.ops.phalanx.matmul(a, b, bias, activation, *scales, dtype, arch, tf32)
         return y if out is None else out.copy_(y)
-    torch.ops.phalanx.matmul_out(a, b, out, bias, activation, *scales, arch)
+    torch.ops.phalanx.matmul_out(a, b, out, bias, activation, *scales, arch, tf32)
     return out
+
+
+def allows_tf32() -> bool:
+    """Whether torch's own products of f32 may read fewer bits: so may ours, then. A graph has it as it was when traced."""
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+allows_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]  # by torch.compiler's decorator: loads all of it
 
 
 def _torch_dtype(asked: Any) -> torch.dtype | None:
@@ -238,7 +269,7 @@ def _torch_dtype(asked: Any) -> torch.dtype | None:
 
 def _save_split(ctx: Any, inputs: Any, output: Any) -> None:
     a, b, bias, ctx.activation = inputs
-    ctx.arguments = 4
+    ctx.arguments, ctx.tf32 = 4, False
     ctx.save_for_backward(a, b, bias)
 
 
@@ -262,7 +293,7 @@ def split_k_matmul(
 
     Example: ``y = px.torch.split_k_matmul(x, weight.T)``.
     """
-    if is_plain(a, b, bias, out):
+    if is_plain(a, b, bias, out) and not autocasts():
         return kernels.split_k_matmul(a, b, bias, activation, out, config)
     refuse_config(config)
     if out is None or is_recorded(a, b, bias, out):
@@ -272,4 +303,4 @@ def split_k_matmul(
     return out
 
 
-__all__ = ["matmul", "product_gradients", "split_k_matmul"]
+__all__ = ["allows_tf32", "matmul", "product_gradients", "split_k_matmul"]

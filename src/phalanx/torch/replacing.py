@@ -8,6 +8,7 @@ import torch
 
 from phalanx.frozen import frozen
 from phalanx.torch import nn
+from phalanx.torch.products import allows_tf32
 
 HALVES = (torch.bfloat16, torch.float16)
 SWAPS = {torch.nn.Linear: nn.Linear, torch.nn.RMSNorm: nn.RMSNorm, torch.nn.LayerNorm: nn.LayerNorm}
@@ -31,8 +32,9 @@ def replace(model: Any, *, autocast: bool = False) -> Replaced:
     """Makes ours of torch's `Linear`, `RMSNorm` and `LayerNorm` modules of a model, in place, and says which.
 
     Parameters, names, hooks and tied weights stay: a module changes its class alone. Linear layers of f32 are left, unless
-    `autocast` says that the model runs under it; so are norms of more than the last axis, and attention modules, whose
-    arguments differ (`px.torch.nn.Attention`). Anyone may call it; no hardware is involved.
+    `autocast` says that the model runs under it, or ``torch.set_float32_matmul_precision`` allows tf32; so are norms of more
+    than the last axis, and attention modules, whose arguments differ (`px.torch.nn.Attention`). Anyone may call it; no
+    hardware is involved.
     Example: ``print(px.torch.replace(model))``.
     """
     swapped: list[tuple[str, str]] = []
@@ -55,8 +57,8 @@ def replace(model: Any, *, autocast: bool = False) -> Replaced:
 def _reason(module: Any, autocast: bool) -> str | None:
     """Why a module of ours can't take this one's place, or None."""
     if isinstance(module, torch.nn.Linear):
-        if module.weight.dtype not in HALVES and not autocast:
-            return f"its weights are {module.weight.dtype}; convert them to bf16, or pass autocast=True"
+        if module.weight.dtype not in HALVES and not autocast and not allows_tf32():
+            return f"its weights are {module.weight.dtype}; convert them to bf16, pass autocast=True, or allow tf32"
         if module.in_features % 8 or module.out_features % 8:
             return f"its sizes {module.in_features} and {module.out_features} are no multiples of 8: every call would copy"
     elif len(module.normalized_shape) != 1:

@@ -19,7 +19,7 @@ from phalanx.torch.plain import is_plain, is_recorded
 
 
 @operator(
-    "softmax_backward(Tensor d, Tensor y, bool log) -> Tensor", second=True,
+    "softmax_backward(Tensor d, Tensor y, bool log) -> Tensor", second="softmax and log_softmax",
     batch=batched_alike(lambda: torch.ops.phalanx.softmax_backward, 2),
 )
 def _softmax_backward(d: Any, y: Any, log: bool) -> Any:
@@ -80,7 +80,7 @@ def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config:
 
 
 @operator(
-    "rms_norm_backward(Tensor d, Tensor x, Tensor? weight, float eps, bool of_weight) -> (Tensor, Tensor)", second=True
+    "rms_norm_backward(Tensor d, Tensor x, Tensor? weight, float eps, bool of_weight) -> (Tensor, Tensor)", second="rms_norm"
 )
 def _rms_norm_backward(d: Any, x: Any, weight: Any, eps: float, of_weight: bool) -> Any:
     dx, dweight = rms_norm_backward(d, x, weight, eps, of_weight=of_weight)
@@ -138,7 +138,7 @@ def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *
 @operator(
     "layer_norm_backward(Tensor d, Tensor x, Tensor? weight, Tensor? bias, float eps, bool of_weight) "
     "-> (Tensor, Tensor, Tensor)",
-    second=True,
+    second="layer_norm",
 )
 def _layer_norm_backward(d: Any, x: Any, weight: Any, bias: Any, eps: float, of_weight: bool) -> Any:
     dx, *others = layer_norm_backward(d, x, weight, eps, of_weight=of_weight, bias=bias)
@@ -177,7 +177,9 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, 
 # --- cross entropy ------------------------------------------------------------------------------------------------------
 
 
-@operator("cross_entropy_backward(Tensor d, Tensor logits, Tensor targets, int ignore_index) -> Tensor", second=True)
+@operator(
+    "cross_entropy_backward(Tensor d, Tensor logits, Tensor targets, int ignore_index) -> Tensor", second="cross_entropy"
+)
 def _cross_entropy_backward(d: Any, logits: Any, targets: Any, ignore_index: int) -> Any:
     return cross_entropy_backward(d, logits, targets, ignore_index=ignore_index)
 

@@ -113,7 +113,13 @@ def product_with_one_stage():
 
 @case
 def product_with_shares_of_half_a_panel():
-    px.kernels.matmul(A, B, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1, cluster=(2, 1)))
+    x = np.zeros((64, 64), A.dtype)
+    px.kernels.matmul(x.T, x, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1, cluster=(1, 2)))
+
+
+@case
+def product_that_streams_neither_operand():
+    px.kernels.matmul(A, B, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1, streamed="weights"))
 
 
 @case

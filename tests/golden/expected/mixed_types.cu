@@ -1,4 +1,4 @@
-// mixed_types(N=256) for sm_90a, from kernels.py:151
+// mixed_types(N=256) for sm_90a, from kernels.py:152
 // 128 threads, 32 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // kernels.py:153: x = px.load(X[0:N]).to(px.f32)
+  // kernels.py:154: x = px.load(X[0:N]).to(px.f32)
   px_bf16 t[2];
   {
     const int x0 = px_lane * 2 + px_warp_id * 64;
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   float x[2];
   #pragma unroll
   for (int i = 0; i < 2; ++i) x[i] = ptx::bf16_to_float(t[i]);
-  // kernels.py:154: y = px.cumsum(px.tanh(x) * 2.0, axis=0)
+  // kernels.py:155: y = px.cumsum(px.tanh(x) * 2.0, axis=0)
   float t_1[2];
   #pragma unroll
   for (int i = 0; i < 2; ++i) t_1[i] = tanhf(x[i]);
@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
       y[i] = running[i];
     }
   }
-  // kernels.py:155: best = px.argmax(y.reshape((1, N)), axis=1)
+  // kernels.py:156: best = px.argmax(y.reshape((1, N)), axis=1)
   float t_3[2];
   #pragma unroll
   for (int i = 0; i < 2; ++i) t_3[i] = y[i];
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   int best[1];
   #pragma unroll
   for (int i = 0; i < 1; ++i) best[i] = best_argmax_at[i];
-  // kernels.py:156: px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
+  // kernels.py:157: px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
   int best_max[1];
   {
     best_max[0] = best[0];

@@ -109,7 +109,7 @@ def _by_vectors(w: Writer, op: CpAsyncLoad, layout: RegisterLayout, width: int) 
     with w.block():
         source = GlobalAccess(w, view, layout)
         source.declare()
-        offsets = slot_offsets(w, op.dst, layout, shared, facts_of(w))
+        offsets = slot_offsets(w, op.dst, layout, shared, facts_of(w), source.coordinates)
         start = plus(w.address(op.dst.buffer), times(str(item), offsets.declare()))
         address = local(w, "to")
         w.line(f"const unsigned {address} = {start};")
@@ -133,7 +133,7 @@ def _by_elements(w: Writer, op: CpAsyncLoad, layout: RegisterLayout) -> None:
     with w.block():
         source = GlobalAccess(w, view, layout)
         source.declare()
-        offsets = slot_offsets(w, op.dst, layout, shared, facts_of(w))
+        offsets = slot_offsets(w, op.dst, layout, shared, facts_of(w), source.coordinates)
         start = plus(w.pointer(op.dst.buffer), offsets.declare())
         target = local(w, "to")
         w.line(f"{ctype}* const {target} = {start};")

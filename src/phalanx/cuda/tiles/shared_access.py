@@ -60,6 +60,7 @@ class Offsets:
         facts: Divisibility | None = None,
         slots: Sequence[int] | None = None,
         fold: tuple[int, int] | None = None,
+        coordinates: Coordinates | None = None,
     ) -> None:
         self.w = w
         self.layout = layout
@@ -69,7 +70,7 @@ class Offsets:
         self.constants = tuple(constants)
         self.runtime = tuple(runtime)
         self.facts = facts
-        self.coordinates = Coordinates(w, layout, slots=slots)
+        self.coordinates = coordinates or Coordinates(w, layout, slots=slots)
         """Those in the whole tile, for conditions."""
         self._places = self.coordinates if fold is None else Coordinates(w, layout, "r", slots, fold)
         self.slots = range(layout.num_registers) if slots is None else slots
@@ -175,14 +176,22 @@ class Offsets:
 
 
 def slot_offsets(
-    w: Writer, view: SharedView, layout: RegisterLayout, shared: SharedLayout, facts: Divisibility
+    w: Writer,
+    view: SharedView,
+    layout: RegisterLayout,
+    shared: SharedLayout,
+    facts: Divisibility,
+    coordinates: Coordinates | None = None,
 ) -> Offsets | RowOffsets:
-    """The offsets of a tile's slots in a view of a shared buffer."""
+    """The offsets of a tile's slots in a view of a shared buffer.
+
+    `coordinates`: those of another access to the same tile in the same block, whose names this one shares.
+    """
     if view.index_axis is not None:
-        return RowOffsets(w, view, layout, shared)
+        return RowOffsets(w, view, layout, shared, coordinates)
     constants = [int(offset.value) if isinstance(offset, Const) else 0 for offset in view.offsets]
     runtime = [(axis, offset) for axis, offset in enumerate(view.offsets) if not isinstance(offset, Const)]
-    return Offsets(w, layout, shared, view.kept, constants, runtime, facts)
+    return Offsets(w, layout, shared, view.kept, constants, runtime, facts, coordinates=coordinates)
 
 
 class SharedAccess:
@@ -218,12 +227,19 @@ class SharedAccess:
 class RowOffsets:
     """The same as `Offsets` where an index tile names the rows: the coordinates' arithmetic, slot by slot."""
 
-    def __init__(self, w: Writer, view: SharedView, layout: RegisterLayout, shared: SharedLayout) -> None:
+    def __init__(
+        self,
+        w: Writer,
+        view: SharedView,
+        layout: RegisterLayout,
+        shared: SharedLayout,
+        coordinates: Coordinates | None = None,
+    ) -> None:
         assert view.index_axis is not None
         self.w = w
         self.view = view
         self.shared = shared
-        self.coordinates = Coordinates(w, layout)
+        self.coordinates = coordinates or Coordinates(w, layout)
         self.rows = RowSlots(w, view, layout)
 
     def declare(self) -> str:

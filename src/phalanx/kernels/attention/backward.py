@@ -33,11 +33,13 @@ from phalanx.kernels.attention.backward_rows import finish_queries, part_size, p
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ArgumentKind, kind_of
+from phalanx.runtime.launch.replay import refuse_recording, remembered
 
 L2_BYTES = 32 << 20
 """How much of L2 the queries of heads may take that are worked on side by side, with their gradients."""
 
 
+@remembered("do", "q", "k", "v", "o", "lse", "bias", "cu_seqlens_q", "cu_seqlens_k")
 def attention_backward(
     do: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
     window: tuple[int, int] | None = None, softcap: float | None = None, bias: Any = None, dbias: bool = False,
@@ -202,6 +204,7 @@ def _bias_gradients(bias: Any, dbias: Any, kind: str | None, added: Any, determi
         )
     made = empty(bias, (1, *shape) if len(shape) == 1 else shape, "f32")
     made[...] = 0
+    refuse_recording()  # no launch fills it
     return made
 
 

@@ -11,6 +11,7 @@ import phalanx as px
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.runtime.device.arrays import ITEM_BYTES
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 L2_BYTES = 32 << 20
 """How much of L2 the keys and values of a band may take."""
@@ -24,11 +25,14 @@ MANY = 4096
 """So many tiles are even enough in any order."""
 
 
-def longest_first(heads: Heads, config: AttentionConfig, band: int) -> np.ndarray:
-    """The blocks of keys of all tiles in their order: band after band, in each the last rows of all heads first."""
-    rows, count = px.cdiv(heads.queries, config.rows), heads.batch * heads.heads
-    ends = heads.keys - config.rows * np.arange(rows)  # behind the last key of a row of tiles, the last row first
-    blocks = np.maximum(1, -(-ends // config.keys)) + BETWEEN
+def blocks_of(heads: Heads, config: AttentionConfig) -> tuple[float, ...]:
+    """The blocks of keys of a tile of each row of tiles, the last row first, and what it takes to begin and to end it."""
+    last, rows = heads.keys, px.cdiv(heads.queries, config.rows)  # behind the last key of a row of tiles
+    return tuple([max(1, -(-(last - config.rows * row) // config.keys)) + BETWEEN for row in range(rows)])
+
+
+def longest_first(blocks: tuple[float, ...], count: int, band: int) -> np.ndarray:
+    """The blocks of all tiles of `count` heads in their order: band after band, in each the last rows of all heads first."""
     full, rest = divmod(count, band)
     return np.concatenate([np.repeat(blocks, band)] * full + [np.repeat(blocks, rest)])
 
@@ -43,7 +47,7 @@ def busiest(blocks: np.ndarray, ctas: int) -> float:
     return max(busy) / (float(blocks.sum()) / ctas)
 
 
-@lru_cache(1024)
+@chosen_at_example
 def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """How many query heads go side by side where the longest tiles go first.
 
@@ -56,4 +60,10 @@ def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     shares = sorted({px.cdiv(count, part) for part in range(1, PARTS + 1)}, reverse=True)
     near = [band for band in shares if band * each <= L2_BYTES or band / heads.group <= ctas / TOGETHER]
     near = near or [max(1, min(count, int(L2_BYTES / max(1.0, each))))]
-    return min(near, key=lambda band: (round(busiest(longest_first(heads, config, band), ctas), 3), -band))
+    return near[0] if len(near) == 1 else _most_even(blocks_of(heads, config), count, tuple(near), ctas)
+
+
+@lru_cache(4096)
+def _most_even(blocks: tuple[float, ...], count: int, bands: tuple[int, ...], ctas: int) -> int:
+    """Which of the bands leaves the CTAs the most evenly busy: lengths that have as many blocks have one choice."""
+    return min(bands, key=lambda band: (round(busiest(longest_first(blocks, count, band), ctas), 3), -band))

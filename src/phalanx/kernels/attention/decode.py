@@ -38,6 +38,7 @@ JOINED = 512
 """Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
 
 
+@remembered("q", "k_cache", "v_cache", "lengths", "pages", "k_scale", "v_scale")
 def attention_decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, pages: Any = None, causal: bool = True, scale: float | None = None,
     window: tuple[int, int] | None = None, softcap: float | None = None, lse: bool = False, k_scale: Any = None,

@@ -19,6 +19,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
+from phalanx.runtime.exporting.choices import not_chosen_in_exports
 
 TIMES = {1: (1.0,), 2: (0.7, 1.0), 3: (0.6, 0.8, 1.0)}
 """How long a tile takes that 1, 2 or 3 warpgroups attend to, beside one of all warpgroups there are."""
@@ -72,13 +73,18 @@ def longest(given: np.ndarray, ctas: int) -> float:
     return float(places.reshape(turns, ctas).sum(0).max())
 
 
-@lru_cache(1024)
+@not_chosen_in_exports
 def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
     """How the queries of each head are cut into tiles, so that the last CTA ends as early as may be.
 
     Anyone may call it; no hardware is involved. Example: ``choose_heights(heads, config, 132).low``.
     """
-    count, rows, groups = heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups
+    return _chosen(heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups, ctas)
+
+
+@lru_cache(4096)
+def _chosen(count: int, rows: int, groups: int, ctas: int) -> Heights:
+    """The choice for `count` heads of `rows` rows of 64 queries: lengths that differ by less have one."""
     most = count * (rows // groups)
     turns = most // ctas
     tiles = {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}

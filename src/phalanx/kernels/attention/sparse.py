@@ -22,6 +22,7 @@ LEAST_ON_HOPPER = 256
 """Columns of values of a latent cache from which on ptxas keeps the products of both roles in flight (else C7514)."""
 
 
+@remembered("q", "k", "v", "indices")
 def sparse_attention(
     q: Any, k: Any, v: Any, indices: Any, *, block: int = 1, scale: float | None = None, lse: bool = False,
     v_dim: int | None = None,

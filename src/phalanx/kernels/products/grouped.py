@@ -22,6 +22,7 @@ from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
+from phalanx.runtime.launch.replay import remembered
 
 WEIGHT_BYTES = 2
 EPILOGUE_COLUMNS = 16
@@ -159,6 +160,7 @@ def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     return GroupedConfig()
 
 
+@remembered("x", "w", "group_sizes", "bias", "out")
 def grouped_matmul(
     x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
     config: GroupedConfig | BlackwellConfig | None = None, arch: str | None = None,

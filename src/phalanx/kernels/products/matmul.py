@@ -47,10 +47,11 @@ from phalanx.runtime.device.arrays import (
     scalar_dtype,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.exporting.numbers import is_traced_real
 from phalanx.runtime.launch.replay import Memory, remembered
 
 NARROW = ("f8e4m3", "f8e5m2")
-OPERANDS = (*HALVES, *NARROW, "f4e2m1")
+OPERANDS = (*HALVES, *NARROW, "f4e2m1", "f32")
 SIMULATED_SMS = 4
 
 
@@ -58,14 +59,15 @@ SIMULATED_SMS = 4
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
-    config: MatmulConfig | SplitConfig | BlackwellConfig | str | None = None, arch: str | None = None,
+    config: MatmulConfig | SplitConfig | BlackwellConfig | str | None = None, arch: str | None = None, tf32: bool = False,
 ) -> Any:
     """``activation(scale_a * scale_b * (a @ b) + bias)``, with torch.matmul's shapes.
 
     `a` (..., M, K) and `b` (..., K, N), torch, CuPy or NumPy: both bf16, both f16, or 8-bit floats (e4m3, e5m2) in any
-    mix, with block scales also f4e2m1; vectors and batches broadcast as torch's do. Sums are f32. Any M, N, K; either
-    operand may be the transposed view of a contiguous array. What the copy engine can't read (rows that do not begin at
-    multiples of 16 bytes, 8-bit operands that are not contiguous along K) is copied first, with a `CopyWarning`.
+    mix, with block scales also f4e2m1, with `tf32` both f32; vectors and batches broadcast as torch's do. Sums are f32. Any
+    M, N, K; either operand may be the transposed view of a contiguous array. What the copy engine can't read (rows that do
+    not begin at multiples of 16 bytes, operands of 8 or 32 bits that are not contiguous along K) is copied first, with a
+    `CopyWarning`.
 
     - `bias`: (N,), (M, N) or the shape of the result, bf16, f16 or f32; `activation`: "relu", "gelu" (by erf),
       "gelu_tanh" or "silu". Both are applied in f32, before the result is rounded.
@@ -83,6 +85,8 @@ def matmul(
       (`matmul_config.split_choice` has the rule).
 
     - `arch` names the target that the simulator runs, for NumPy: "sm_90a" without it, "sm_100a" for block scales.
+    - `tf32` allows operands of f32, of which the tensor cores read 8 bits of the exponent and the first 10 of the fraction;
+      without it they are refused. Such operands are read along K only, as 8-bit ones are.
 
     sm_90a by `wgmma`; sm_100a and its kin by `tcgen05` in tensor memory (compiled and simulated, never run there); block
     scales on the latter alone. On the current stream, or the simulator for NumPy. Example:
@@ -90,12 +94,13 @@ def matmul(
     """
     arrays = (a, b, bias, out, scale_a, scale_b, tensor_scale)
     refuse_gradients(("a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale"), arrays)
-    key, plan = _known(arrays, (activation, out_dtype, config, arch))
+    key, plan = _known(arrays, (activation, out_dtype, config, arch, tf32))
     if plan is None:
         infos = operand_info("a", a, OPERANDS, -1), operand_info("b", b, OPERANDS, -2)
+        _require_tf32(infos, tf32)
         options = {
             "scale_a": scale_a, "scale_b": scale_b, "tensor_scale": tensor_scale, "out_dtype": out_dtype, "config": config,
-            "arch": arch,
+            "arch": arch, "tf32": tf32,
         }  # fmt: skip
         if 1 in (len(infos[0].shape), len(infos[1].shape)):
             return _with_vectors(a, b, bias, activation, out, infos, options)
@@ -110,10 +115,11 @@ def matmul(
     elif plan.loop:
         for i in range(plan.shape[0]):
             left, right, added = (_of_batch(x, i, len(plan.shape)) for x in (a, b, bias))
-            matmul(left, right, added, activation, result[i], scale_a=scale_a, scale_b=scale_b, config=config, arch=arch)
+            same = {"scale_a": scale_a, "scale_b": scale_b, "config": config, "arch": arch, "tf32": tf32}
+            matmul(left, right, added, activation, result[i], **same)
     elif has_work(*plan.shape):  # a sum of nothing
         rows, columns = (like(x, (*shape, 16), zero=True) for x, shape in ((a, plan.shape[:-1]), (b, (plan.shape[-1],))))
-        matmul(rows, columns.swapaxes(-1, -2), bias, activation, result, arch=arch)
+        matmul(rows, columns.swapaxes(-1, -2), bias, activation, result, arch=arch, tf32=tf32)
     return result
 
 
@@ -155,7 +161,7 @@ class Plan:
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
             if is_number:
-                alpha = float(scale) * (1.0 if alpha is None else alpha)
+                alpha = (scale if is_traced_real(scale) else float(scale)) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
         operands = self.a.make(a), self.b.make(b)
@@ -193,7 +199,7 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
 def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
     scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | SplitConfig | BlackwellConfig | str | None,
-    arch: str | None,
+    arch: str | None, tf32: bool,
 ) -> Plan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
@@ -226,8 +232,9 @@ def _plan(
     if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
         m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
     plain = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n)), _matrices(result, step_c, (m, n))
-    a_recipe, a_by_k, a_note = operand_recipe("a", a, plain[0], -1)
-    b_recipe, b_by_k, b_note = operand_recipe("b", b, plain[1], -2)
+    by_k_only = left.dtype_name == "f32"  # as the tensor cores take tf32
+    a_recipe, a_by_k, a_note = operand_recipe("a", a, plain[0], -1, along_k_only=by_k_only)
+    b_recipe, b_by_k, b_note = operand_recipe("b", b, plain[1], -2, along_k_only=by_k_only)
     staged = is_copyable(result)
     problem = Problem(
         m, n, k, count, ITEM_BYTES[left.dtype_name], ITEM_BYTES[dtype], (a_by_k, b_by_k),
@@ -316,12 +323,24 @@ def _require_factors(left: ArrayInfo, right: ArrayInfo) -> None:
     if len(kinds) > 1 and not kinds <= set(NARROW):
         raise refused(
             f"a is {left.dtype_name}, b is {right.dtype_name}",
-            "pass both bf16, both f16, both f4e2m1, or 8-bit floats in any mix",
+            "pass both bf16, both f16, both f4e2m1, both f32, or 8-bit floats in any mix",
         )
     if not left.shape or not right.shape or left.shape[-1] != right.shape[-2]:
         raise refused(
             f"a of shape {left.shape} and b of shape {right.shape} do not multiply",
             "the last axis of a is as long as the last but one of b: (..., M, K) and (..., K, N)",
+        )
+
+
+def _require_tf32(infos: tuple[ArrayInfo, ArrayInfo], allowed: Any) -> None:
+    """Refuses operands of f32 where nobody allowed fewer bits."""
+    if not isinstance(allowed, bool | np.bool_):
+        raise refused(f"tf32 is of type {type(allowed).__name__}", "pass True or False")
+    name = next((name for name, info in zip("ab", infos) if info.dtype_name == "f32"), None)
+    if name is not None and not allowed:
+        raise refused(
+            f"{name} has the element type f32, of which tensor cores read 10 bits of the fraction (tf32)",
+            "pass tf32=True to have it so, or convert it to bf16 or f16",
         )
 
 

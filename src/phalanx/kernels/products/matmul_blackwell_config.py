@@ -27,6 +27,7 @@ from phalanx.kernels.products.matmul_cuts import (
     Problem,
 )
 from phalanx.runtime.device.devices import Device
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 ROWS = 128
 """Of a CTA's tile: all lanes of tensor memory."""
@@ -161,6 +162,7 @@ def cycles(problem: Problem, config: BlackwellConfig, device: Device) -> float:
     return waves * max(products, epilogue) + min(products, epilogue)  # a tile is stored while the next is multiplied
 
 
+@chosen_at_example
 @lru_cache(maxsize=1024)
 def choose_blackwell(problem: Problem, device: Device) -> BlackwellConfig:
     """The configuration for a product on Blackwell, by `cycles`: simple reasoning, which nobody has measured.

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
+from math import ceil
 
 import numpy as np
 
-from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem, candidates, complete, require_fits
+from phalanx.kernels.products.matmul_cuts import (
+    PANEL,
+    MatmulConfig,
+    Problem,
+    candidates,
+    complete,
+    loaded_columns,
+    require_fits,
+)
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
-from phalanx.kernels.products.tile_model import predicted_tiles, table_for, tabled
+from phalanx.kernels.products.tile_model import costs_of, predicted_all, predicted_tiles, streaming_readers, tabled
 from phalanx.machines.h200 import H200
-from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
+from phalanx.runtime.exporting.choices import chosen_at_example
+
+CHOICES = 1 << 14
+"""Choices that are kept: a model in service has dozens of weights, and batches of any size."""
 
 
-def microseconds(problem: Problem, config: MatmulConfig, device: Device, costs: TileCosts = H200.tiles) -> float:
-    """What the model thinks the product takes with one configuration, on a card with these costs."""
+def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
+    """What the model thinks the product takes with one configuration."""
+    costs = costs_of(problem)
     return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
 
 
@@ -26,22 +40,41 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     The default is a pair of CTAs with the first tile, the pair that the model prefers: both are well measured.
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
-    return best_tiles(problem, device or default_device())[0]
+    on = device or default_device()
+    return suited(best_tiles(problem, on)[0], problem, on)
 
 
-@lru_cache(maxsize=1024)
+def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConfig:
+    """The configuration with what the sizes of a product decide: which operand L2 need not keep, and what is trimmed."""
+    costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
+    (cm, cn), loaded = config.cluster, loaded_columns(problem, config.bn, config.cluster, config.swapped)
+    rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
+    side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
+    streamed = side if readers <= streaming_readers(problem, costs) else None
+    last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
+    few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
+    trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
+    return replace(config, streamed=streamed, trimmed=trimmed)
+
+
+@chosen_at_example
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it."""
-    table = table_for(problem.kind(), device)
-    took = predicted_tiles(table, problem, device)
-    best = int(np.argmin(took))
+    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights."""
+    return _best_tiles(problem.in_eights(), device)
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+    table, took = predicted_all(problem, device)
+    costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
-    default = int(took[1] < H200.tiles.pair_margin * took[0])
-    chosen = best if best > 1 and took[best] < H200.tiles.margin * took[default] else default
+    default = int(took[1] < costs.pair_margin * took[0])
+    chosen = best if best > 1 and took[best] < costs.margin * took[default] else default
     return table.configs[chosen], float(took[chosen])
 
 
-@lru_cache(maxsize=1024)
+@chosen_at_example
+@lru_cache(maxsize=CHOICES)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -61,13 +94,18 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     ):
         if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
             continue
-        config, took = best_split(few, many, problem.k, *by_k)
+        config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
         if few <= rule.few:
             return side, config
-        tiles = best_tiles(problem, on)[1] + H200.tiles.cold if tiles is None else tiles
+        tiles = best_tiles(problem, on)[1] + costs_of(problem).cold if tiles is None else tiles
         if took + rule.stored * few * many <= rule.allowed * tiles:
             return side, config
     return None
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float]:
+    return best_split(few, many, k, a_rows, b_rows)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
+from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
@@ -45,8 +46,8 @@ PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 SWAPPED_WIDTHS = tuple(range(16, 257, 8))
 """Rows of a swapped tile, which are the columns of the tensor cores."""
-CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2))
-CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2))
+CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
+CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
 PANEL = 64
@@ -59,7 +60,9 @@ class MatmulConfig:
 
     `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
-    of the result and `bn` its rows, of which there may be any multiple of 8.
+    of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
+    keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
+    pieces of 64, none of which is fetched from outside the array.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -72,13 +75,16 @@ class MatmulConfig:
     parts: int = 2
     groups: int = 2
     swapped: bool = False
+    streamed: str | None = None
+    trimmed: tuple[bool, bool] = (False, False)
 
-    def constants(self) -> dict[str, int]:
+    def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
         cm, cn = self.cluster
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
-            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped,
+            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
+            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1],
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -119,6 +125,15 @@ class Problem:
         """The transposed product."""
         return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
 
+    def in_eights(self) -> Problem:
+        """The same with rows and columns rounded up to multiples of 8, but for those that are lengths of rows in memory.
+
+        Sides of tiles are multiples of 8, so that there are as many: sizes that differ by less than that have one choice.
+        """
+        m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
+        n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
+        return self if m == self.m and n == self.n else replace(self, m=m, n=n)
+
     def kind(self) -> Problem:
         """The same without its sizes."""
         return Problem(
@@ -137,8 +152,9 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 def complete(
     problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
-    """The configuration with these tiles: as few parts as the epilogue's room allows, as many stages as fit."""
-    bk, stage = STAGE_ROW_BYTES // problem.itemsize, (bm + bn) * STAGE_ROW_BYTES
+    """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
+    bk = STAGE_ROW_BYTES // problem.itemsize
+    stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - RESERVED_BYTES
     width, high = bn, bm // groups
     fused = problem.fused or problem.vectors
@@ -147,11 +163,12 @@ def complete(
         most = min(most, MOST_TURNED)
     tight = room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or high * bn > most
     if tight or (not swapped and bn > max(WIDTHS)):
-        fitting = (
+        fitting = [
             width for width in WIDTHS
             if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES and high * width <= most
-        )
-        width = min(bn, next(fitting, WIDTHS[-1] if swapped else bn))
+        ] or [WIDTHS[-1] if swapped else bn]
+        enough = (width for width in fitting if room - epilogue_bytes(problem, bm, width) >= ENOUGH_STAGES * stage)
+        width = min(bn, next(enough, fitting[0]))
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
@@ -162,9 +179,20 @@ def part_width(bn: int, parts: int) -> int:
     return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
 
 
-def cuts_panels(problem: Problem, rows: int, columns: int) -> bool:
-    """Whether a CTA's share of an operand that is not contiguous along K would not be whole panels."""
-    return any(share % PANEL and not by_k for share, by_k in zip((rows, columns), problem.by_k))
+def whole_panels(columns: int, ctas: int) -> int:
+    """Columns that come of an operand that is not contiguous along K, as `matmul_tiles.whole_panels` says."""
+    return ceil(columns / (ctas * PANEL)) * ctas * PANEL
+
+
+def loaded_columns(problem: Problem, bn: int, cluster: tuple[int, int], swapped: bool) -> int:
+    """Columns of a stage of a tile: as many as are multiplied, or whole panels, of which the last ones are not."""
+    by_k = problem.by_k[0 if swapped else 1]
+    return bn if by_k else whole_panels(bn, cluster[0])
+
+
+def cuts_panels(problem: Problem, rows: int) -> bool:
+    """Whether a CTA's share of rows that are not contiguous along K would not be whole panels: so much is multiplied."""
+    return not problem.by_k[0] and rows % PANEL != 0
 
 
 def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
@@ -183,7 +211,7 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            if cuts_panels(seen, bm // cn, bn // cm) or bn % (8 * cm):
+            if cuts_panels(seen, bm // cn) or bn % (8 * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
@@ -229,10 +257,12 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif bm % (8 * cn) or bn % (8 * cm):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
-    elif cuts_panels(seen, bm // cn, bn // cm):
-        broken = f"a share of an operand that is not contiguous along K is not a multiple of {PANEL}"
+    elif config.streamed not in (None, "rows", "columns"):
+        broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
+    elif cuts_panels(seen, bm // cn):
+        broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:
-        stage = (bm + bn) * config.bk * problem.itemsize
+        stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * config.bk * problem.itemsize
         room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"

@@ -18,6 +18,8 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.orders import grouped
 
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle."""
 FETCHING_REGS, MULTIPLYING_REGS = (None, None, 40, 32), (None, None, 232, 160)
 """Registers of a thread, by the warpgroups that multiply; with one of them all have enough as they are."""
 
@@ -41,6 +43,22 @@ def block(X, z, i, j, HEIGHT, WIDTH):
     else:
         view = X[z, i : i + HEIGHT, j : j + WIDTH]
     return view
+
+
+@px.func
+def whole_panels(BN, CM):
+    """Columns that come of an operand that is contiguous along N: the next so many that CM CTAs share in whole panels."""
+    return px.cdiv(BN, CM * PANEL) * CM * PANEL
+
+
+@px.func
+def within(start, extent):
+    """Where a copy begins: at `start`, or at the array's last panel that is whole if all of it would lie outside.
+
+    What it brings is multiplied into results that nobody stores. Zeros would do as well, but to fill them in takes the
+    copy engine longer than to bring what a neighbour has asked for, and the whole wave waits for its last tile.
+    """
+    return start if start < extent else max(extent // PANEL - 1, 0) * PANEL
 
 
 @px.func
@@ -121,6 +139,9 @@ class Tiles:
     A_BATCH: bool
     B_BATCH: bool
     BATCH: bool
+    STREAMED: Any
+    TRIM_ROWS: bool
+    TRIM_COLUMNS: bool
 
     def place(self, tile):
         """Matrix of the batch (None without one), row and column of a tile of the output."""
@@ -135,7 +156,8 @@ class Tiles:
     def fetch_all(self, A, B):
         """The role that fills the ring, for all tiles."""
         CM, CN, BK = self.CM, self.CN, self.BK
-        high, wide = self.BM // CN, self.BN // CM  # this CTA's share of A's rows and B's columns
+        high = self.BM // CN  # this CTA's share of A's rows, and of B's columns
+        wide = (self.BN if self.B_BY_K else whole_panels(self.BN, CM)) // CM
         for tile in range(self.first, self.count, self.step):
             z, i, j = self.place(tile)
             m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
@@ -152,31 +174,44 @@ class Tiles:
 
     def fetch_rows(self, A, z, m, k, s, high):
         """This CTA's share of A for one step, for all CTAs of its row."""
-        BK, y = self.BK, self.y
-        if self.A_BY_K:
-            px.tma.load(
-                block(A, z if self.A_BATCH else None, m, k, high, BK), self.a[s][y * high : y * high + high], self.full[s],
-                multicast=self.row if self.CN > 1 else None,
-            )
-        else:
-            px.tma.load(
-                block(A, z if self.A_BATCH else None, k, m, BK, high), self.a[s][:, y * high : y * high + high],
-                self.full[s], multicast=self.row if self.CN > 1 else None,
-            )
+        BK, first = self.BK, self.y * high
+        extent = A.shape[(1 if self.A_BATCH else 0) + (0 if self.A_BY_K else 1)]
+        for start in px.static_range(0, high, PANEL if self.TRIM_ROWS else high):
+            size, here, there = min(high - start, PANEL) if self.TRIM_ROWS else high, m + start, first + start
+            if self.TRIM_ROWS:
+                here = within(here, extent)
+            if self.A_BY_K:
+                px.tma.load(
+                    block(A, z if self.A_BATCH else None, here, k, size, BK), self.a[s][there : there + size], self.full[s],
+                    multicast=self.row if self.CN > 1 else None, cache="evict_first" if self.STREAMED == "rows" else None,
+                )
+            else:
+                px.tma.load(
+                    block(A, z if self.A_BATCH else None, k, here, BK, size), self.a[s][:, there : there + size],
+                    self.full[s], multicast=self.row if self.CN > 1 else None,
+                    cache="evict_first" if self.STREAMED == "rows" else None,
+                )
 
     def fetch_columns(self, B, z, n, k, s, wide):
         """This CTA's share of B for one step, for all CTAs of its column."""
-        BK, x = self.BK, self.x
-        if self.B_BY_K:
-            px.tma.load(
-                block(B, z if self.B_BATCH else None, n, k, wide, BK), self.b[s][x * wide : x * wide + wide], self.full[s],
-                multicast=self.column if self.CM > 1 else None,
-            )
-        else:
-            px.tma.load(
-                block(B, z if self.B_BATCH else None, k, n, BK, wide), self.b[s][:, x * wide : x * wide + wide],
-                self.full[s], multicast=self.column if self.CM > 1 else None,
-            )
+        BK, first = self.BK, self.x * wide
+        extent = B.shape[(1 if self.B_BATCH else 0) + (0 if self.B_BY_K else 1)]
+        for start in px.static_range(0, wide, PANEL if self.TRIM_COLUMNS else wide):
+            size, here, there = min(wide - start, PANEL) if self.TRIM_COLUMNS else wide, n + start, first + start
+            if self.TRIM_COLUMNS:
+                here = within(here, extent)
+            if self.B_BY_K:
+                px.tma.load(
+                    block(B, z if self.B_BATCH else None, here, k, size, BK), self.b[s][there : there + size], self.full[s],
+                    multicast=self.column if self.CM > 1 else None,
+                    cache="evict_first" if self.STREAMED == "columns" else None,
+                )
+            else:
+                px.tma.load(
+                    block(B, z if self.B_BATCH else None, k, here, BK, size), self.b[s][:, there : there + size],
+                    self.full[s], multicast=self.column if self.CM > 1 else None,
+                    cache="evict_first" if self.STREAMED == "columns" else None,
+                )
 
     def multiply(self, epilogue, top, z, m, n):
         """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias."""
@@ -187,7 +222,7 @@ class Tiles:
             s = self.ring.stage
             self.full[s].wait(self.ring.parity)
             left = self.a[s][top : top + height] if self.A_BY_K else self.a[s][:, top : top + height].T
-            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s], acc, accumulate=k > 0)
+            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > 0)
             px.wgmma_commit()
             px.wgmma_wait(1)
             if k > 0:
@@ -311,18 +346,20 @@ class Epilogue:
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, TRIM_ROWS=False,
+    TRIM_COLUMNS=False,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
-    TMA_STORE and a bias that is no matrix.
+    TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
+    TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
     height, width = BM // GROUPS, part_width(BN, PARTS)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
-    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, BN), B.dtype)
+    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN, CM)), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None
     if TMA_STORE:
         out = px.shared((GROUPS, width, height) if SWAPPED else (GROUPS, height, width), C.dtype)
@@ -341,7 +378,8 @@ def matmul_tiles(
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     work = Tiles(
         x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, tiles, step,
-        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH,
+        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, STREAMED,
+        TRIM_ROWS, TRIM_COLUMNS,
     )  # fmt: skip
     wait_for_prior_launch()
 

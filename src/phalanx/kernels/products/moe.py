@@ -17,6 +17,7 @@ from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, o
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
+from phalanx.runtime.launch.replay import remembered
 
 SUMS = ("f32", "bf16", "f16")
 ROWS = 128
@@ -112,6 +113,7 @@ def expert_ring(
             px.tma.wait(0)
 
 
+@remembered("x", "idx", "w", "group_sizes", "out")
 def moe_gather_matmul(
     x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int
 ) -> Any:
@@ -131,6 +133,7 @@ def moe_gather_matmul(
     return out
 
 
+@remembered("x", "w", "group_sizes", "out")
 def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int) -> Any:
     """Row i of the result is ``x[i] @ w[e].T``: the grouped product of rows that are already sorted by expert.
 
@@ -142,6 +145,7 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str |
     return out
 
 
+@remembered("h", "w", "group_sizes", "idx", "weight", "out")
 def moe_matmul_scatter(
     h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, *, arch: str | None = None, **options: int
 ) -> Any:

@@ -89,7 +89,7 @@ def operand_info(what: str, x: Any, dtypes: tuple[str, ...], k_axis: int) -> Arr
     if not turned:
         return lying
     shape, strides = ((*t[:-2], t[-1], t[-2]) for t in (lying.shape, lying.strides))
-    return replace(lying, shape=shape, strides=strides)
+    return ArrayInfo(lying.kind, lying.device, lying.pointer, shape, strides, lying.dtype_name, lying.dense)
 
 
 def operand_recipe(

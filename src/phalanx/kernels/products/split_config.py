@@ -16,6 +16,7 @@ from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
 from phalanx.runtime.device.devices import Device
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 MOST_ROWS = 512
 """Rows of A that the kernel takes, at most."""
@@ -244,6 +245,7 @@ def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
     return None
 
 
+@chosen_at_example
 @cache
 def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.

@@ -19,7 +19,15 @@ import numpy as np
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops import wgmma
-from phalanx.kernels.products.matmul_cuts import STAGE_ROW_BYTES, MatmulConfig, Problem, possible
+from phalanx.kernels.products.matmul_cuts import (
+    PANEL,
+    STAGE_ROW_BYTES,
+    MatmulConfig,
+    Problem,
+    loaded_columns,
+    possible,
+    whole_panels,
+)
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
@@ -30,9 +38,11 @@ class TileTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
-    one; up to `alone_high` and `alone_wide` of it some CTAs have nothing to do. `m_share` and `n_share` are the rows of A
-    and columns of B that a CTA fetches in a step, `row_share` and `column_share` the same of the product that it multiplies;
-    `tensor` the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue.
+    one; up to `alone_high` and `alone_wide` of it some CTAs have nothing to do. `row_share` and `column_share` are the rows
+    and columns that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
+    `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
+    are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
+    `step` what comes on top, `ending` those of an epilogue.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -45,8 +55,12 @@ class TileTable:
     slots: Any
     row_share: Any
     column_share: Any
-    m_share: Any
-    n_share: Any
+    panel_share: Any
+    row_zeros: Any
+    column_zeros: Any
+    columns: Any
+    asked_ahead: Any
+    streamed: Any
     tensor: Any
     step: Any
     ending: Any
@@ -55,8 +69,8 @@ class TileTable:
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) -> TileTable:
     """The table of some configurations, for a device with these costs."""
     found = tuple(configs)
-    bm, bn, cm, cn, groups, parts, turned = np.array(
-        [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.swapped) for c in found], np.float64
+    bm, bn, cm, cn, groups, parts, stages, turned = np.array(
+        [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.stages, c.swapped) for c in found], np.float64
     ).T
     swapped, ctas = turned.astype(bool), cm * cn
     slots = np.array([max(1, device.clusters(int(size))) for size in ctas], np.float64)
@@ -65,51 +79,114 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     ending = costs.epilogue + bm * bn / costs.epilogue_rate + costs.extra_part * np.maximum(0, parts - 2)
-    rows, columns = bm / cn, bn / cm
+    panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
+    rows_zeros, columns_zeros = (
+        STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
+    )
     return TileTable(
-        found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, rows, columns,
-        np.where(swapped, columns, rows), np.where(swapped, rows, columns), tensor, step, ending,
+        found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
+        panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
+        np.array([c.streamed is not None for c in found]), tensor, step, ending,
     )
 
 
-def _beside(x: Any, y: Any) -> Any:
-    """Two things that go on at once: as long as the longer takes, or somewhat longer where both take about as long."""
-    x2, y2 = x * x, y * y
-    x4, y4 = x2 * x2, y2 * y2
-    return np.sqrt(np.sqrt(np.sqrt(x4 * x4 + y4 * y4)))
+def _eighth_power(x: Any) -> Any:
+    x2 = x * x
+    x4 = x2 * x2
+    return x4 * x4
 
 
-def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: TileCosts = H200.tiles) -> Any:
-    """Microseconds that the model thinks a product takes in each configuration of a table, behind another like it."""
+def _beside(*powers: Any) -> Any:
+    """Things that go on at once, from the eighth powers of their times: as long as the longest takes, or somewhat longer."""
+    total = powers[0]
+    for power in powers[1:]:
+        total = total + power
+    return np.sqrt(np.sqrt(np.sqrt(total)))
+
+
+def costs_of(problem: Problem) -> TileCosts:
+    """What is known of the card for products of this size."""
+    return H200.few_tiles if problem.m * problem.n * problem.batch <= H200.few_results else H200.tiles
+
+
+def streaming_readers(problem: Problem, costs: TileCosts) -> int:
+    """How many tiles may read the larger operand of a product if L2 need not keep it; 0: it is to be kept in any case.
+
+    A product that fits L2 may find its operands there. Matrices of a batch follow each other: each is read by one tile.
+    """
+    read = problem.k * (problem.m + problem.n) * problem.itemsize
+    nbytes = problem.batch * (read + problem.m * problem.n * problem.out_itemsize)
+    if nbytes < costs.kept_bytes:
+        return 0
+    return costs.streamed_readers if problem.batch == 1 else 1
+
+
+def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True) -> Any:
+    """Microseconds that the model thinks a product takes in each configuration of a table, behind another like it.
+
+    `suits`: L2 is told what it need not keep, and what lies all outside an array is not asked for, as `matmul_config.suited`
+    has it; else as the configurations themselves say, with zeros for all that is not there.
+    """
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
     tiles = rows * columns * batch
     busy = np.minimum(tiles, table.slots) * table.ctas
-    odd = k * itemsize % H200.line_bytes != 0
-    rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * device.sms / busy)
-    a_row, b_row = (
-        STAGE_ROW_BYTES * (costs.across_factor if not along else costs.unaligned_factor if odd else 1.0)
-        for along in problem.by_k
-    )
-    body = _beside(table.tensor, (table.m_share * a_row + table.n_share * b_row) / rate)
-    steps = -(-k * itemsize // STAGE_ROW_BYTES)
-    missing = np.maximum(
-        np.minimum(table.row_share, rows * table.high - down), np.minimum(table.column_share, columns * table.wide - across)
-    )
-    held_up = costs.ragged_factor * steps * np.maximum(0.0, missing * (STAGE_ROW_BYTES / costs.zero_fill) - body)
-    waves = np.ceil(tiles / table.slots)
-    cycles = waves * (steps * (table.step + body) + table.ending) + held_up
     larger = batch * k * max(m, n) * itemsize
     read, written = batch * k * (m + n) * itemsize, batch * m * n * problem.out_itemsize
     missed = min(1.0, (read + written) / costs.kept_bytes)
+    rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * device.sms / busy)
+    a_row, b_row = (_row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
+    by_panels = np.where(table.swapped, not problem.by_k[0], not problem.by_k[1])
+    column_share = np.where(by_panels, table.panel_share, table.column_share)
+    row, column = np.where(table.swapped, b_row, a_row), np.where(table.swapped, a_row, b_row)
+    loads = (table.row_share * row + column_share * column) / rate
+    latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
+    all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
+    body = _beside(all_there)
+    steps = -(-k * itemsize // STAGE_ROW_BYTES)
+    # Of the last tiles: rows and columns that are not there, and so come as zeros.
+    no_rows, no_columns = rows * table.high - down, columns * table.wide - across
+    if suits:
+        no_rows, partly = no_rows % PANEL, -across % table.columns
+        in_panels = (partly - table.columns) % PANEL
+        no_columns = np.where(by_panels, in_panels, np.where(no_columns < PANEL, no_columns, PANEL / 2))
+    no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
+    there = loads - (no_rows * row + no_columns * column) / rate
+    last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
+    ragged = _beside(all_there, _eighth_power(last)) - body
+    held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
+    cycles = np.ceil(tiles / table.slots) * (steps * (table.step + body) + table.ending) + held_up
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
-    streamed = np.maximum((read * missed + written) / costs.hbm, alone)
+    readers = np.where(table.swapped == (n >= m), columns, rows)
+    streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
+    streamed = np.maximum((read * missed + written) / np.where(streams, costs.hbm_streamed, costs.hbm), alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
-    return np.where(idle, np.inf, costs.launch + _beside(cycles / costs.clock, streamed))
+    took = costs.launch + _beside(_eighth_power(cycles / costs.clock), _eighth_power(streamed))
+    return np.where(idle, np.inf, took)
+
+
+def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
+    """What a row of a stage counts, in bytes: `along` K or across it, of an array whose rows have `size` elements."""
+    unaligned = size * itemsize % H200.line_bytes != 0
+    if along:
+        return STAGE_ROW_BYTES * (costs.unaligned_factor if unaligned else 1.0)
+    return STAGE_ROW_BYTES * costs.across_factor * (costs.unaligned_across_factor if unaligned else 1.0)
 
 
 @lru_cache(maxsize=256)
-def table_for(problem: Problem, device: Device, costs: TileCosts = H200.tiles) -> TileTable:
+def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
     """The table of all configurations that a kind of product allows: `problem` is one of its kind, without sizes."""
-    return tabled(possible(problem), device, costs)
+    def suits(config: MatmulConfig) -> bool:
+        spare = loaded_columns(problem, config.bn, config.cluster, config.swapped) - config.bn
+        allowed = costs.spare_columns if config.cluster[0] > 1 else costs.spare_columns_alone
+        return spare <= allowed and max(config.cluster) <= costs.longest_row
+
+    return tabled(filter(suits, possible(problem)), device, costs)
+
+
+def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
+    """All configurations of a product, and the microseconds that the model gives each of them."""
+    costs = costs_of(problem)
+    table = table_for(problem.kind(), device, costs)
+    return table, predicted_tiles(table, problem, device, costs)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.kernels.products.matmul_config import suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
-from phalanx.kernels.products.tile_model import predicted_tiles
-from phalanx.kernels.products.tile_model import table_for as tiles_for
+from phalanx.kernels.products.tile_model import predicted_all as predicted_tiles
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.launch.replay import unrecorded
 from phalanx.runtime.tuning.search import tune
@@ -24,10 +24,10 @@ Config = MatmulConfig | SplitConfig
 
 def promising(problem: Problem, device: Device, splittable: bool) -> list[Config]:
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
-    table = tiles_for(problem.kind(), device)
+    table, took = predicted_tiles(problem, device)
     found: dict[Any, Config] = {}
-    for index in np.argsort(predicted_tiles(table, problem, device), kind="stable"):
-        config = table.configs[index]
+    for index in np.argsort(took, kind="stable"):
+        config = suited(table.configs[index], problem, device)
         found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem)), config)
         if len(found) == TILES:
             break
@@ -49,7 +49,7 @@ def product_with(
     matmul = sys.modules["phalanx.kernels.products.matmul"].matmul
     config = SplitConfig(**settings) if splits_k else MatmulConfig(**settings)
     kind = dtype if out is None else None
-    return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config)
+    return matmul(a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, out_dtype=kind, config=config, tf32=True)
 
 
 def measured(

@@ -8,7 +8,7 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config, result_info
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, places, row_kernel, row_of, row_of_warp, zeros
+from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, each_row, places, row_kernel, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.stream import READ_ONLY, StreamConfig, launch_stream, run_for_stream, stream_for
@@ -16,6 +16,8 @@ from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream
 from phalanx.runtime.device.arrays import dense_strides, scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
+SUM_CTAS = 8
+"""CTAs that add up the losses of all rows: some microseconds for a hundred thousand."""
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -100,21 +102,31 @@ def cross_entropy_rows(
 
     With a G, which may be X itself, the gradient of each loss, divided by N[0] if there is an N, goes there.
     """
+    before, after = (labels_of, T, ignore), (cross_entropy_row, L, G, N, ignore)
+    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+
+
+@px.kernel(warps=16, cluster=SUM_CTAS, exit_sync=False, pdl=True)
+def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
+    """R[0] = the sum of all losses; their mean over the targets that are not `ignore` with MEAN."""
     wait_for_prior_launch()
-    if len(X.shape) == 1 and ROWS > 1:
-        with px.warps(0, 1, copies=WARPS) as warp:
-            several: tuple[Any, ...] = ()
-            for turn in px.static_range(ROWS // WARPS):
-                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
-                several = (*several, (rows, labels_of(rows, T, ignore), rows.load(-float("inf"))))
-            for rows, label, x in several:
-                cross_entropy_row(rows, label, x, L, G, N, ignore)
-    else:
-        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns)
-        label = labels_of(rows, T, ignore)
-        cross_entropy_row(rows, label, rows.load(-float("inf")), L, G, N, ignore)
+    first, step = px.cluster.rank() * (TURNS * WIDTH), px.cluster.size() * (TURNS * WIDTH)
+    losses, counted = px.zeros((WIDTH,), px.f32), px.zeros((WIDTH,), px.f32)
+    for at in range(first, L.shape[0], step):
+        for turn in px.static_range(TURNS):
+            here = at + turn * WIDTH
+            losses = losses + px.load(L[here : here + WIDTH])
+            if MEAN:
+                label = px.load(T[here : here + WIDTH], fill=ignore)
+                counted = counted + px.where(label != ignore, 1.0, 0.0)
+    total = px.cluster.reduce(px.sum(losses), "sum")
+    if MEAN:
+        total = total / px.cluster.reduce(px.sum(counted), "sum")
+    if px.cluster.rank() == 0:
+        px.store(R[0], total)
 
 
+@remembered("logits", "targets")
 def cross_entropy(
     logits: Any,
     targets: Any,
@@ -137,15 +149,28 @@ def cross_entropy(
         raise refused(f"unknown reduction {reduction!r}", f"use one of {', '.join(REDUCTIONS)}")
     if scalar_dtype(ignore_index) not in ("i32", "i64"):
         raise refused(f"ignore_index={ignore_index!r} is no target", "pass an integer that the targets' type holds")
-    count = (targets != ignore_index).sum().reshape(1) if reduction == "mean" else None
     if gradient:
-        config = require_config(config, RowConfig)
-        losses = losses_and_gradients(logits, targets, count, int(ignore_index), config)
+        count = (targets != ignore_index).sum().reshape(1) if reduction == "mean" else None
+        losses = losses_and_gradients(logits, targets, count, int(ignore_index), require_config(config, RowConfig))
     else:
         losses = losses_of(logits, targets, int(ignore_index), config)
     if reduction == "none":
         return losses
-    return losses.sum() if count is None else losses.sum() / count[0]
+    if 0 in losses.shape:
+        return losses.sum() if reduction == "sum" else losses.sum() * float("nan")
+    return sum_of(losses, targets, int(ignore_index), reduction == "mean")[0]
+
+
+@remembered("losses", "targets")
+def sum_of(losses: Any, targets: Any, ignore_index: int, mean: bool) -> Any:
+    """The sum of all losses, or their mean over the targets that are not `ignore_index`: a vector of one f32.
+
+    One launch, which overlaps the one that makes the losses, in the place of the array's own comparison, sums and division.
+    """
+    result = empty(losses, (1,), "f32")
+    if has_work():
+        sum_losses[SUM_CTAS](losses.reshape(-1), targets.reshape(-1), result, ignore_index, MEAN=mean)
+    return result
 
 
 @remembered("logits", "targets")
@@ -159,7 +184,7 @@ def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | 
         config = config or stream_for(rows, READ_ONLY)
         if isinstance(config, StreamConfig):
             args = (run_for_stream(rows), flat, losses, ignore_index, columns, count)
-            launch_stream(cross_entropy_stream, config, args, {}, count)
+            launch_stream(cross_entropy_stream, config, args, {}, count, columns)
         else:
             given, length, config = places(rows, config, reads=True)
             args = (given, flat, losses, None, None, ignore_index, length)

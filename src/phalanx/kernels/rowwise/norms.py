@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import (
     as_rows,
     empty,
@@ -22,21 +21,19 @@ from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_war
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
-    VECTOR_BYTES,
     RowConfig,
     by_warp,
     choose_for,
+    each_row,
     flat_like,
     pin_row,
     places,
     row_kernel,
-    row_of,
-    row_of_warp,
     row_sum,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
-from phalanx.kernels.rowwise.stream import NORM, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.runtime.device.arrays import dense_strides, describe
 from phalanx.runtime.launch.replay import remembered
@@ -100,7 +97,7 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
 
 
 @px.func
-def rms_norm_row(rows, x, W, Y, eps, AHEAD):
+def rms_norm_row(rows, known, x, W, Y, eps, AHEAD):
     """x / sqrt(mean(x^2) + eps) * W of a row, by the warps that have loaded it."""
     squares = zeros(rows.ROWS, rows.WIDTH)
     for part in px.static_range(rows.PARTS):
@@ -115,25 +112,19 @@ def rms_norm_row(rows, x, W, Y, eps, AHEAD):
     store_normalised(rows, x, weights, W, None, Y, None, scale)
 
 
+@px.func
+def add_to_row(rows, R):
+    """Says what is added to a row."""
+    rows.R = R
+
+
 @row_kernel
 def rms_norm_rows(
     X, R, W, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False
 ):
     """x / sqrt(mean(x^2) + eps) * W of each row; with an R of x + R, which takes the place of R."""
-    wait_for_prior_launch()
-    if len(X.shape) == 1 and ROWS > 1:
-        with px.warps(0, 1, copies=WARPS) as warp:
-            several: tuple[Any, ...] = ()
-            for turn in px.static_range(ROWS // WARPS):
-                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
-                rows.R = R
-                several = (*several, (rows, rows.load(0.0)))
-            for rows, x in several:
-                rms_norm_row(rows, x, W, Y, eps, AHEAD)
-    else:
-        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns)
-        rows.R = R
-        rms_norm_row(rows, rows.load(0.0), W, Y, eps, AHEAD)
+    after = rms_norm_row, W, Y, eps, AHEAD
+    each_row(X, columns, 0.0, (add_to_row, R), after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
 @px.func
@@ -173,7 +164,7 @@ def own_moments(rows, x, MASKED):
 
 
 @px.func
-def layer_norm_row(rows, x, W, B, Y, eps, AHEAD, MASKED):
+def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
     """(x - mean) / sqrt(variance + eps) * W + B of a row, by the warps that have loaded it."""
     own, squares = own_moments(rows, x, MASKED)
     x = pin_row(x, rows.PARTS)
@@ -188,18 +179,8 @@ def layer_norm_rows(
     X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
 ):
     """(x - mean) / sqrt(variance + eps) * W + B of each row."""
-    wait_for_prior_launch()
-    if len(X.shape) == 1 and ROWS > 1:
-        with px.warps(0, 1, copies=WARPS) as warp:
-            several: tuple[Any, ...] = ()
-            for turn in px.static_range(ROWS // WARPS):
-                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
-                several = (*several, (rows, rows.load(0.0)))
-            for rows, x in several:
-                layer_norm_row(rows, x, W, B, Y, eps, AHEAD, MASKED)
-    else:
-        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns)
-        layer_norm_row(rows, rows.load(0.0), W, B, Y, eps, AHEAD, MASKED)
+    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED
+    each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
 def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
@@ -299,13 +280,12 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = ring_for(rows, weight, bias) or stream_for(rows, NORM)
+        config = ring_for(rows, weight, bias) or stream_for(rows, LAYER_NORM if centered else RMS_NORM, weight, bias)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        even = columns * rows.dtype.itemsize % VECTOR_BYTES == 0
-        launch_stream(norm_stream, config, args, {"CENTERED": centered, "EVEN": even}, count)
+        launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

@@ -14,6 +14,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 
@@ -376,6 +377,29 @@ def row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns=None, DTYPE=None)
 def row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE):
     """The row that a warp of its own has: one of ROWS // WARPS, all of which it loads before it goes on with the first."""
     return row_at(X, columns, px.block_id(0) * ROWS + turn * WARPS + warp, None, 1, WIDTH, PARTS, 0, 1, ONCE)
+
+
+@px.func
+def each_row(X, columns, fill, before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE=None):
+    """Loads the row, or rows, of this CTA and goes on with them; in a run of memory that warps share, with each by itself.
+
+    `before` is a function and more arguments for it, or None: it has the `Row` before anything is loaded, and gives what
+    else there is to know of it. `after` has the `Row`, that, and the tiles.
+    """
+    wait_for_prior_launch()
+    if len(X.shape) == 1 and ROWS > 1:
+        with px.warps(0, 1, copies=WARPS) as warp:
+            several: tuple[Any, ...] = ()
+            for turn in px.static_range(ROWS // WARPS):
+                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
+                known = None if before is None else before[0](rows, *before[1:])
+                several = (*several, (rows, known, rows.load(fill)))
+            for rows, known, x in several:
+                after[0](rows, known, x, *after[1:])
+    else:
+        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns, DTYPE)
+        known = None if before is None else before[0](rows, *before[1:])
+        after[0](rows, known, rows.load(fill), *after[1:])
 
 
 @px.func

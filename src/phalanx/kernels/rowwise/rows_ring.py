@@ -15,6 +15,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, pin_row
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_at_example
 
 REGISTERS, SHARED, LOADED = "registers", "shared", "loaded"
 """Where the weights are between two rows; `LOADED`: nowhere, each row loads them again, out of L1 or L2."""
@@ -247,6 +248,7 @@ def launch_ring(kernel: Any, config: RingConfig, args: tuple[Any, ...], constant
     kernel[clusters * config.cluster](*args, **constants)
 
 
+@chosen_at_example
 def clusters_at_once(kernel: Any, cluster: int, args: tuple[Any, ...], constants: dict[str, Any]) -> int:
     """How many clusters of the kernel the GPU of the arguments holds, as its driver says; a few in the simulator."""
     infos = [describe(argument) for argument in args]

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, number_of, refused, require_config
 from phalanx.kernels.rowwise.rows import (
@@ -14,14 +13,13 @@ from phalanx.kernels.rowwise.rows import (
     RowConfig,
     by_warp,
     choose,
+    each_row,
     flat_like,
     fold,
     pin_row,
     places,
     row_gather,
     row_kernel,
-    row_of,
-    row_of_warp,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
@@ -70,7 +68,7 @@ def row_statistics(rows, x, also):
 
 
 @px.func
-def softmax_row(rows, x, Y, LOG):
+def softmax_row(rows, known, x, Y, LOG):
     """e^x / sum(e^x) of a row, or its logarithm, by the warps that have loaded it."""
     largest, total, _, x = row_statistics(rows, x, None)
     base, factor = softmax_terms(largest, total, LOG)
@@ -86,16 +84,15 @@ def softmax_row(rows, x, Y, LOG):
 
 
 @px.func
-def mask_rows(M, row, ROWS, outer, inner):
-    """The rows of the mask for a row, or for ROWS from it on; each of its `inner` serves `outer` rows in turn."""
-    if M is None:
-        named = None
-    elif ROWS == 1:
-        named = row // outer * inner + row % inner
-    else:
-        every = row + px.arange(ROWS)
-        named = every // outer * inner + every % inner
-    return named
+def scale_and_mask(rows, M, scale, outer, inner):
+    """Says what a row, or rows, are multiplied with, and which rows of the mask are theirs.
+
+    Each of its `inner` rows serves `outer` rows in turn.
+    """
+    rows.scale, rows.M = scale, M
+    if M is not None:
+        row = rows.row if rows.ROWS == 1 else rows.row + px.arange(rows.ROWS)
+        rows.masks = row // outer * inner + row % inner
 
 
 @row_kernel
@@ -106,21 +103,9 @@ def softmax_rows(
 
     A mask of truth values says which elements count.
     """
-    wait_for_prior_launch()
-    if len(X.shape) == 1 and ROWS > 1:
-        with px.warps(0, 1, copies=WARPS) as warp:
-            several: tuple[Any, ...] = ()
-            for turn in px.static_range(ROWS // WARPS):
-                rows = row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE)
-                rows.scale, rows.M, rows.masks = scale, M, mask_rows(M, rows.row, 1, outer, inner)
-                several = (*several, (rows, rows.load(-float("inf"))))
-            for rows, x in several:
-                softmax_row(rows, x, Y, LOG)
-    else:
-        DTYPE = None if scale is None and M is None else px.f32
-        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns, DTYPE)
-        rows.scale, rows.M, rows.masks = scale, M, mask_rows(M, rows.row, ROWS, outer, inner)
-        softmax_row(rows, rows.load(-float("inf")), Y, LOG)
+    before = scale_and_mask, M, scale, outer, inner
+    DTYPE = None if scale is None and M is None else px.f32
+    each_row(X, columns, -float("inf"), before, (softmax_row, Y, LOG), ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE)
 
 
 Config = RowConfig | RingConfig | StreamConfig
@@ -170,7 +155,8 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if isinstance(config, RingConfig):
         launch_softmax_ring(rows, y, config, log=log)
     elif isinstance(config, StreamConfig):
-        launch_stream(softmax_stream, config, (run_for_stream(rows), y.reshape(-1), columns, count), {"LOG": log}, count)
+        args = (run_for_stream(rows), y.reshape(-1), columns, count)
+        launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
     else:
         if plain or config is not None:
             given, length, config = places(rows, config, held=held)

@@ -11,19 +11,25 @@ has room for more than it keeps: the next chunks are on their way while the clus
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
+from math import gcd
 from typing import Any
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
+from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 
-SOFTMAX, NORM, READ_ONLY = "softmax", "norm", "read only"
+MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
+"""Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
+SOFTMAX, RMS_NORM, LAYER_NORM, READ_ONLY = "softmax", "rms_norm", "layer_norm", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
+VECTORS = {SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
+"""Weights and biases beside the rows."""
 
 
 @frozen
@@ -31,7 +37,8 @@ class StreamConfig:
     """How rows pass through a cluster.
 
     - `warps` of a CTA compute, with `step` vectors of 16 bytes of each chunk in each thread; one more fills the ring.
-    - `stages` chunks are in the ring, `kept` of them for each of the `group` rows that a cluster takes at once.
+    - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
+    - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
 
@@ -40,7 +47,7 @@ class StreamConfig:
     step: int
     stages: int
     kept: int
-    group: int = 1
+    parts: int = 0
     per_sm: int = 1
     once: bool = True
     streamed: bool = False
@@ -48,6 +55,11 @@ class StreamConfig:
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
         return 32 * self.warps * self.step * VECTOR_BYTES // itemsize
+
+    def chunks(self, columns: int, itemsize: int) -> int:
+        """Chunks of a row that one CTA has at most, wherever the row begins."""
+        vector = VECTOR_BYTES // itemsize
+        return px.cdiv(columns + vector - gcd(columns, vector), self.cluster * self.span(itemsize))
 
     def shared_bytes(self) -> int:
         """What the ring takes."""
@@ -63,48 +75,115 @@ def _constants(config: StreamConfig) -> dict[str, Any]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-SHORTER = StreamConfig(8, 8, 2, 13, 10, per_sm=2)
-LONGER = StreamConfig(16, 16, 2, 13, 10)
 WEIGHTED = StreamConfig(16, 8, 2, 13, 10, per_sm=2)
-READ = StreamConfig(4, 8, 2, 13, 10, per_sm=2)
+LONGEST = StreamConfig(16, 16, 1, 26, 24)
+READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
+OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
+"""For few rows, of which the last ones would leave most CTAs idle."""
 
 
 @cache
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
 
-    `kind`: `SOFTMAX`, `NORM` (with weights, which each row loads again) or `READ_ONLY` (nothing of a row's size is written).
-    Measured on an H200, of the device copy, against rows in registers: softmax of 400,000 bf16 0.81 against 0.77, of
-    1,000,003 0.79 against 0.39, of 2,000,000 f32 0.66, which no cluster holds; layer_norm of 1,000,000 f32 0.54 against
-    0.49; cross_entropy of 128,256 bf16 0.79 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.67 against 0.86,
-    layer_norm of 262,144 0.67 against 0.76. Anyone may call it; no hardware is involved.
+    `kind`: `SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's size is
+    written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as long
+    as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
+    Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
+    1,000,003 bf16 0.78 against 0.39, of 1,394,256 f32 0.74, which no cluster holds; rms_norm of 919,168 bf16 0.86 against
+    0.59; layer_norm of 65,536 0.87 against 0.78, of 50,257 0.64 against 0.42, of 5,003 0.70 against 0.67; cross_entropy of
+    128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.84 against 0.86,
+    layer_norm of 15,936 f32 0.88 against 0.96, of 250,392 bf16 0.73 where registers have 0.76 of 262,144. Anyone may
+    call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
-    if kind == READ_ONLY:
-        return READ if row >= LIMITS.stream_read_bytes else None
-    if kind == NORM:
-        return WEIGHTED if row >= (LIMITS.stream_norm_bytes if aligned else LIMITS.stream_long_bytes) else None
-    if row < LIMITS.stream_bytes:
+    if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
         return None
-    return SHORTER if row < LIMITS.stream_long_bytes else LONGER
+    above, upto = LIMITS.stream_gap.get(kind, (0, 0))
+    if aligned and above < row <= upto:
+        return None
+    if kind == READ_ONLY:
+        return READ
+    whole = whole_rows(columns, itemsize, VECTORS[kind])
+    return whole or (LONGEST if kind == SOFTMAX else WEIGHTED)
 
 
-def stream_for(rows: Any, kind: str = SOFTMAX) -> StreamConfig | None:
-    """The stream for a matrix, where it is one run of memory and a stream pays."""
+def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
+    """The stream whose rings keep whole rows, and its registers so many vectors beside them; None where none has room.
+
+    The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
+    takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
+    Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
+    half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
+    """
+    row = columns * itemsize
+    weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
+    warps, per_sm = next(((few, many) for limit, few, many in LIMITS.stream_warps if row <= limit), (16, 1))
+    best, most = None, 0.0
+    step = 1  # vectors of a thread's chunk: two are slower with half the warps, and were never timed with all of them
+    for cluster in (1, 2, 4, 8, MAX_CLUSTER):
+        stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
+        config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
+        own = config.chunks(columns, itemsize)
+        parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
+        share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
+        if own > share * stages or (vectors and 2 * parts < own):
+            continue
+        loaded = (own - parts) * step * vectors
+        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
+        if rate > most:
+            best, most = replace(config, kept=own, parts=parts), rate
+    return best
+
+
+def choose_read(rows: int, clusters: Any) -> StreamConfig:
+    """The stream for so many rows of which nothing is written, with `clusters(config)` of them at once.
+
+    A CTA to each row takes no exchange, but the last rows may find most CTAs idle: then a few CTAs share each.
+    """
+    best, most = READ, 0.0
+    for config in (READ, *OTHER_READS):
+        count = clusters(config)
+        busy = rows / (px.cdiv(rows, count) * count) * LIMITS.stream_read_shares[config.cluster]
+        if busy > most:
+            best, most = config, busy
+    return best
+
+
+def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | None:
+    """The stream for a matrix with these weights and biases (None for each), where it is a run of memory and a stream pays.
+
+    Weights of another type, which would take more registers, are loaded beside each row: that pays for the longest alone.
+    """
     info = describe(rows)
     assert info is not None
     config = choose_stream(info.shape[1], rows.dtype.itemsize, kind, info.aligned16)
-    return None if config is None or run_of(rows) is None else config
+    if config is None or run_of(rows) is None:
+        return None
+    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    if config.parts and any(name != info.dtype_name for name in others):
+        return WEIGHTED if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
+    if config is READ:
+        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
+    return config
 
 
 def launch_stream(
-    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int
+    kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
-    constants = {**config.constants(), **constants}
-    clusters = min(px.cdiv(rows, config.group), clusters_at_once(kernel, config.cluster, args, constants))
+    itemsize = args[0].dtype.itemsize
+    if config.parts and config.chunks(columns, itemsize) > config.kept:
+        raise Error(
+            f"weights in registers beside rows of {columns} elements, of which a CTA keeps {config.kept} chunks",
+            location=caller_location(),
+            remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
+        )
+    vector = VECTOR_BYTES // itemsize
+    constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
+    clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
 
@@ -134,7 +213,11 @@ class Stream:
     """The chunks of the rows of X that this cluster takes, as a role sees them; `columns` elements are a row.
 
     `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
-    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back.
+    role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
+    the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
+
+    Rows CLASSES apart are a class, and a cluster takes the rows of one class after those of another: where they all begin
+    at the same place of a vector, what it keeps for them, weights, is seldom made again.
     """
 
     X: Any
@@ -143,6 +226,7 @@ class Stream:
     empty: Any
     taken: Any
     freed: Any
+    again: Any
     columns: Any
     rows: Any
     own: Any
@@ -150,45 +234,71 @@ class Stream:
     clusters: Any
     VEC: int
     SPAN: int
-    GROUP: int
+    BATCH: int
+    CLASSES: int
     STREAMED: bool
 
-    def groups(self):
-        """How many groups of rows there are."""
-        return px.cdiv(self.rows, self.GROUP)
+    def classes(self):
+        """The first class of rows of this cluster, and the one behind its last."""
+        if self.CLASSES == 1:
+            ends = 0, 1
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.CLASSES)
+            ends = begin // each, px.minimum(px.cdiv(end, each), self.CLASSES)
+        return ends
 
-    def ends(self, row):
-        """Where a row begins and ends; one past the last has no elements."""
-        begin = px.where(row < self.rows, row * self.columns, 0)
-        return begin, px.where(row < self.rows, begin + self.columns, 0)
+    def share(self):
+        """Which part of all rows, class by class, is this cluster's: as many as another's, or one more."""
+        all_rows = px.cdiv(self.rows, self.CLASSES) * self.CLASSES
+        each, more = all_rows // self.clusters, all_rows % self.clusters
+        begin = px.cluster.id() * each + px.minimum(px.cluster.id(), more)
+        return begin, begin + each + px.where(px.cluster.id() < more, 1, 0)
 
-    def place(self, begin, chunk):
-        """Where a chunk of this CTA begins, of the row that begins at `begin`."""
-        return begin // self.VEC * self.VEC + (chunk * px.cluster.size() + px.cluster.rank()) * self.SPAN
+    def rows_of(self, which):
+        """The first row of this cluster in a class, where they end, and how far they are apart."""
+        if self.CLASSES == 1:
+            found = px.cluster.id(), self.rows, self.clusters
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.CLASSES)
+            first = px.maximum(begin - which * each, 0)
+            last = px.minimum(end - which * each, each)
+            found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
+        return found
 
-    def fetch(self, group, chunk, LAST):
-        """Starts the copies of a chunk of all rows of a group, as stages become free."""
-        for g in px.static_range(self.GROUP):
-            begin, end = self.ends(group * self.GROUP + g)
-            at = self.place(begin, chunk)
-            at = px.where(at < end, at, 0)  # a chunk behind the row's end: nobody looks at what it brings
-            self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
-            stage = self.freed.stage
-            with self.full[stage].transaction():
-                hint = "evict_first" if self.STREAMED and LAST else None
-                px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
-            self.freed.advance()
+    def first(self, row):
+        """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
+        return row * self.columns // self.VEC * self.VEC + px.cluster.rank() * self.SPAN
+
+    def place(self, first, chunk):
+        """Where a chunk begins, of those of which the first one begins at `first`."""
+        return first + chunk * (px.cluster.size() * self.SPAN)
+
+    def fetch(self, row, chunk, LAST):
+        """Starts the copy of a chunk of a row, as soon as a stage is free."""
+        at = self.place(self.first(row), chunk)
+        at = px.where(at < row * self.columns + self.columns, at, 0)  # behind the row's end: nobody looks at what it brings
+        self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
+        stage = self.freed.stage
+        with self.full[stage].transaction():
+            hint = "evict_first" if self.STREAMED and LAST else None
+            px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
+        self.freed.advance()
 
     def fetch_all(self, AGAIN):
         """The role that fills the ring: each row's chunks, and AGAIN those that the ring did not keep."""
-        for group in range(px.cluster.id(), self.groups(), self.clusters):
-            for chunk in range(self.own - self.held):
-                self.fetch(group, chunk, not AGAIN)
-            for chunk in range(self.own - self.held, self.own):
-                self.fetch(group, chunk, True)
-            if AGAIN:
+        first, last = self.classes()
+        for which in range(first, last):
+            begin, end, step = self.rows_of(which)
+            for row in range(begin, end, step):
                 for chunk in range(self.own - self.held):
-                    self.fetch(group, chunk, True)
+                    self.fetch(row, chunk, not AGAIN)
+                for chunk in range(self.own - self.held, self.own):
+                    self.fetch(row, chunk, True)
+                if AGAIN:
+                    for chunk in range(self.own - self.held):
+                        self.fetch(row, chunk, True)
 
     def next(self):
         """The next chunk, in its own type."""
@@ -197,28 +307,65 @@ class Stream:
         self.taken.advance()
         return x
 
-    def await_group(self):
-        """Waits for the next chunk of each row of a group, which are read again."""
-        for _ in px.static_range(self.GROUP):
+    def next_again(self, COMES):
+        """The next chunk for the result, in f32: one that was kept, or one that COMES again."""
+        if COMES:
             self.full[self.taken.stage].wait(self.taken.parity)
             self.taken.advance()
+        x = px.load(self.ring[self.again.stage]).to(px.f32)
+        self.again.advance()
+        return x
 
-    def give_back(self):
-        """Gives the oldest chunk that was taken back to the role that fills the ring."""
-        self.empty[self.freed.stage].arrive()
-        self.freed.advance()
+    def give_back(self, count):
+        """Gives the oldest chunks that were taken back to the role that fills the ring."""
+        for _ in range(count):
+            self.empty[self.freed.stage].arrive()
+            self.freed.advance()
+
+    def walk(self, row, known, more, STEP, LANES, AGAIN):
+        """What is known of a row after its last chunk: what `more(x, ends, *known)` makes of it, chunk after chunk.
+
+        `x` is a chunk as `by_thread` gives it, `ends` are those of the row in it; None: all its elements are the row's.
+        Unless chunks are read AGAIN, none is kept.
+        """
+        passed = self.own - self.held if AGAIN else self.own
+        for first in range(0, passed, self.BATCH):
+            count = px.minimum(passed - first, self.BATCH)
+            for chunk in range(first, first + count):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+                if AGAIN:
+                    self.again.advance()
+            self.give_back(count)
+        if AGAIN:
+            for chunk in range(passed, self.own):
+                known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
+    def look_at(self, row, chunk, known, more, STEP, LANES):
+        """What is known of a row with one chunk more."""
+        begin = row * self.columns
+        at, end = self.place(self.first(row), chunk), begin + self.columns
+        x = by_thread(self.next(), STEP, LANES)
+        if (at < begin) | (at + self.SPAN > end):
+            known = more(x, (begin - at, end - at), *known)
+        else:
+            known = more(x, None, *known)
+        return known
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, GROUP, STREAMED):
-    """The `Stream` of a role, with its own places in the ring."""
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES=1):
+    """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
-    most = px.cdiv(columns + VEC - 1, SPAN)  # chunks of a row, wherever it begins
+    most = px.cdiv(columns + (VEC - VEC // PERIOD), SPAN)  # chunks of a row, wherever it begins
     own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
     held = px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
-    taken, freed = px.ring(STAGES), px.ring(STAGES)
-    return Stream(X, ring, full, empty, taken, freed, columns, rows, own, held, clusters, VEC, SPAN, GROUP, STREAMED)
+    taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
+    BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (SPAN * X.dtype.itemsize), STAGES // 2))
+    return Stream(
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, CLASSES, STREAMED
+    )
 
 
 @px.func
@@ -240,7 +387,26 @@ def of_warp(reduce, x, WARPS):
 
 
 @px.func
-def inside_row(at, begin, end, SPAN, STEP, LANES):
-    """Which elements of a chunk are the row's, as `by_thread` gives a chunk."""
-    place = px.arange(SPAN).reshape(STEP, LANES, SPAN // (STEP * LANES))
-    return (place >= begin - at) & (place < end - at)
+def from_all(known, WARPS):
+    """What every warp of the cluster knows, (WARPS, 1) each, from all of them. A single warp that has a row knows it all."""
+    if WARPS > 1 or px.cluster.size() > 1:
+        known = px.cluster.gather(known)
+    return known
+
+
+@px.func
+def inside_row(x, ends):
+    """Which elements of a chunk, as `by_thread` gives it, are the row's: those between its two ends."""
+    place = px.arange(x.shape[0] * x.shape[1] * x.shape[2]).reshape(*x.shape)
+    return (place >= ends[0]) & (place < ends[1])
+
+
+@px.func
+def counts_inside(x, ends):
+    """How many of them each thread has."""
+    STEP, LANES, EACH = x.shape
+    count = px.zeros((LANES,), px.i32)
+    for step in px.static_range(STEP):
+        first = (px.arange(LANES) + step * LANES) * EACH
+        count = count + px.maximum(px.minimum(first + EACH, ends[1]) - px.maximum(first, ends[0]), 0)
+    return count.to(px.f32)

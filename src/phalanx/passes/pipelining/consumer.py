@@ -7,6 +7,7 @@ back when they are over, which is known a step later where they stay in flight.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from phalanx.ir.core import Block, Op, map_blocks
 from phalanx.ir.ops.control import For
@@ -17,6 +18,7 @@ from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import BOOL, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, in_shared
+from phalanx.location import Location
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
@@ -54,6 +56,14 @@ class Consumer:
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
+        self.first_read: dict[Op, list[Ring]] = {}
+        self.last_read: dict[Op, list[Ring]] = {}
+        """Tiles that stay over loops, by the instructions that they are waited for before, and come back behind."""
+        for ring in self.kept.rings.values():
+            (item,) = ring.loads
+            self.staged.add(item.load)
+            self.first_read.setdefault(item.home.ops[item.waits_at], []).append(ring)
+            self.last_read.setdefault(item.home.ops[self.kept.end_of(item)], []).append(ring)
         for ring in rings:
             at = min(item.waits_at for item in ring.loads)
             self.waits.setdefault((ring.loads[0].home, at), []).append(ring)
@@ -69,6 +79,8 @@ class Consumer:
                 out += self.take(ring)
             if op is None:
                 break
+            for ring in self.first_read.get(op, ()):
+                out += self.take(ring)
             if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
                 continue
             if op in self.kept.buffers:
@@ -84,7 +96,16 @@ class Consumer:
                 out.append(map_blocks(op, self.block))
                 if any(item.loop is op for item in self.leaving.values()):
                     out.append(all_gone(op))
+            if op not in self.rotations:  # these give back what they can themselves
+                out += self.give_back(self.last_read.get(op, ()), op.loc)
         return Block(tuple(out))
+
+    def give_back(self, rings: Iterable[Ring], loc: Location) -> list[Op]:
+        """Stages come back."""
+        code = LoopCode(loc)
+        for ring in rings:
+            ring.release(code, self.stages[ring])
+        return code.ops
 
     def _is_for_places(self, op: Op) -> bool:
         """Whether a load only says where staged ones read: the producer has it."""

@@ -41,6 +41,11 @@ class Ring:
         return self.loads[0].path
 
     @property
+    def nbytes(self) -> int:
+        """The bytes of a stage."""
+        return sum(item.nbytes for item in self.loads)
+
+    @property
     def flows(self) -> bool:
         """Whether threads begin its copies and do not wait for them: several stages are on their way at a time."""
         return self.path is Path.THREADS and all(can_be_copied(item.view, item.load.fill) for item in self.loads)

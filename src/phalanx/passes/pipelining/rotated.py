@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from math import prod
 from typing import TYPE_CHECKING
 
 from phalanx.analysis.whole_blocks import chosen_in_whole_blocks
 from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op, substitute
 from phalanx.ir.ops.control import For, If
-from phalanx.ir.ops.tile import Empty
+from phalanx.ir.ops.tile import Empty, SkippingProduct
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
-from phalanx.ir.types import BOOL
+from phalanx.ir.types import BOOL, TileType
 from phalanx.ir.values import Const, Label, Value, Var
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.passes.pipelining.products import StagedProduct, runs
@@ -48,10 +49,15 @@ class Rotated:
         if self.chosen:
             second = self._whole_steps(inner, second)
         inner.ops.append(dataclasses.replace(loop, start=second, pipelined=None, body=Block(tuple(self._step({})))))
+        kept = self.consumer.last_read.get(loop, [])
+        late = [ring for ring in kept if self.form.second in ring.loads[0].products]
+        inner.ops += self.consumer.give_back([ring for ring in kept if ring not in late], loop.loc)
         self._last_product(inner)
+        inner.ops += self.consumer.give_back(late, loop.loc)
         if ran is None:
             return inner.ops
-        return [*code.ops, If(ran, Block(tuple(inner.ops)), Block(), loc=loop.loc)]
+        nothing = Block(tuple(self.consumer.give_back(kept, loop.loc)))
+        return [*code.ops, If(ran, Block(tuple(inner.ops)), nothing, loc=loop.loc)]
 
     def _first_step(self, code: LoopCode) -> None:
         """The first step without its second product."""
@@ -103,7 +109,7 @@ class Rotated:
         code.ops.append(WgmmaWait(0, (handed,), (total,), loc=form.second.loc))
         self._release(code, values)
         old: dict[Value, Value] = {op.defines: total for op in form.reads if op.defines is not None}
-        code.ops += _with(form.late, chosen | old)
+        code.ops += [skipping_ones(op, total) for op in _with(form.late, chosen | old)]
         code.assign(self.power_cell, self.powers)
         code.assign(self.sum_cell, old.get(self.sum, self.sum))
         return code.ops
@@ -161,6 +167,24 @@ def _leaf(block: Block) -> Block:
 def _with(ops: tuple[Op, ...], values: dict[Value, Value]) -> list[Op]:
     """Instructions with values in the place of others, and without those that defined them."""
     return [substitute(op, values) for op in ops if op.defines is None or op.defines not in values]
+
+
+def skipping_ones(op: Op, total: Value) -> Op:
+    """An instruction; where it multiplies the rows of a sum by a factor each, in a form that looks for factors of 1 first.
+
+    These are most, where a factor follows from a maximum over the steps so far, and the question costs next to nothing.
+    The product is the same.
+    """
+    factors, result = op.factors, op.defines
+    if factors is None or total not in factors or result is None:
+        return op
+    other = factors[1] if factors[0] is total else factors[0]
+    kind, each = total.type, other.type
+    if not isinstance(kind, TileType) or not isinstance(each, TileType) or kind.dtype != each.dtype:
+        return op
+    if result.type != kind or not kind.dtype.is_float or prod(each.shape) == prod(kind.shape):
+        return op
+    return SkippingProduct(total, other, result, loc=op.loc)
 
 
 def without_unused(ops: list[Op]) -> list[Op]:

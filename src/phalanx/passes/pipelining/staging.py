@@ -115,7 +115,7 @@ class Stager:
             load = op.tile_load
             if load is None or load.view.space is not GLOBAL:
                 continue
-            reason = self._objection(load, loop, slice_)
+            reason = self.placed(load, loop, slice_)
             if reason is not None:
                 self.notes.append(Note(f"px.load of {_name(load)} is not staged: {reason}", load.loc))
                 continue
@@ -125,7 +125,7 @@ class Stager:
             found.append(Staged(load, load.view, loop, self.places.home[op], path, why or ""))
         return found
 
-    def _objection(self, load: Load, loop: For, slice_: Slice) -> str | None:
+    def placed(self, load: Load, loop: For, slice_: Slice) -> str | None:
         """Why a load stays where it is, if it does; else its slice is added."""
         view = load.view
         assert in_global(view)

@@ -59,6 +59,8 @@ class Written:
     function: Function
     stages: int
     """0 where users gave all of them."""
+    each: int
+    """Bytes that all rings together take for each of these stages."""
     choices: Choices
     staged: bool = True
     """Whether anything runs ahead."""
@@ -113,38 +115,37 @@ class _Writer:
             return self._plain("")
         operands = Operands(self.places, staged)
         kept = Kept(self.places, self.loops, self.taken)
+        alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
+        self._fetch_kept(kept, alone, slice_)
         products = Products(self.places, operands, kept, self.arch, self.refusals.products)
         overlapping = self.loops if self.refusals.overlap else []
         flights = {loop: flight for loop in overlapping if (flight := products.flight(loop)) is not None}
-        alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         rotations = {
             loop: form for loop in overlapping
             if loop not in flights and loop not in alone
             and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
-        leaving = self._leaving()
+        groups = self._groups(staged, flights)
+        stay = [*kept.rings.values()]
+        others = sum(buffer.nbytes for buffer in kept.buffers.values())
+        others += sum(BARRIER_BYTES + _rounded(ring.loads[0].nbytes) for ring in stay)
+        leaving, stages = self._room(groups, others, WHOLE_BYTES if rotations else MOST_BYTES)
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
-        groups = self._groups(staged, flights)
-        others = sum(buffer.nbytes for buffer in kept.buffers.values())
-        try:
-            stages = self._stages(groups, others + sum(item.nbytes for item in leaving))
-        except Error:
-            leaving = []  # results leave as they are written: the rings come first
-            stages = self._stages(groups, others)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
         shared = self._shared(staged)
         own = [ring for ring in rings if ring.loads[0].loop in alone]
         fetched = [ring for ring in rings if ring not in own]
         start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
         begin(own, start, fills=True)
-        begin(rings, start, fills=False)
+        begin([*rings, *stay], start, fills=False)
         fetchers = self._fetchers(alone, own, slice_, shared, start, end)
         consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, fetchers)
         computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
-        if fetched:
-            roles, warps = self._roles(self._fetching(fetched, slice_, shared, rest), computing, fetched)
+        if fetched or stay:
+            fetching = self._fetching([*fetched, *stay], slice_, shared, rest)
+            roles, warps = self._roles(fetching, computing, fetched)
         else:
             roles, warps = list(computing.ops), self.whole.warps
         self._say(rings, products, flights, rotations, shared)
@@ -156,26 +157,55 @@ class _Writer:
             warps=warps,
             body=rebuild(Block((*before, *roles))),
             buffers=(
-                *self.whole.buffers, *(buffer for ring in rings for buffer in ring.buffers.values()),
+                *self.whole.buffers, *(buffer for ring in (*rings, *stay) for buffer in ring.buffers.values()),
                 *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
             ),
-            barriers=(*self.whole.barriers, *(array for ring in rings for array in (ring.full, ring.empty))),
+            barriers=(*self.whole.barriers, *(array for ring in (*rings, *stay) for array in (ring.full, ring.empty))),
             notes=(*notes, *self.notes),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         flying = {op.loc for flight in flights.values() for op in flight.products}
         choices = Choices(
-            frozenset(item.load.loc for item in staged if item.path is Path.COPY),
+            frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Path.COPY),
             frozenset(item.op.loc for item in leaving),
             frozenset(flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}),
         )
-        return Written(made, max(chosen, default=0), choices)
+        each = sum(
+            ring.nbytes for ring in rings
+            if ring.loads[0].loop.pipelined is not None and ring.loads[0].loop.pipelined.stages is None
+        )
+        return Written(made, max(chosen, default=0), each, choices)
 
-    def _leaving(self) -> list[Leaving]:
+    def _fetch_kept(self, kept: Kept, apart: set[For], slice_: Slice) -> None:
+        """Tiles that stay over loops come by the copy engine, where it takes them and the producer can know their place."""
+        for item in kept.candidates(apart):
+            load = item.load
+            if self.stager.copy_objection(load) is None and self.stager.placed(load, item.loop, slice_) is None:
+                kept.fetch(item, self._ring([item], 1))
+                said = "staged by the copy engine, once for all steps; products read it there"
+                self.notes.append(Note(f"px.load of {item.view.array.name}: {said}", load.loc))
+
+    def _room(
+        self, groups: list[tuple[For, list[Staged]]], others: int, most: int
+    ) -> tuple[list[Leaving], dict[For, int]]:
+        """The stores that leave through shared memory, and the stages of each loop: the rings come first.
+
+        Results leave as a whole, not in parts that wait for each other, where steps are long and two stages suffice them.
+        """
+        problem: Error | None = None
+        for leaving in (*(self._leaving(size) for size in dict.fromkeys((most, MOST_BYTES))), []):
+            try:
+                return leaving, self._stages(groups, others + sum(item.nbytes for item in leaving))
+            except Error as found:
+                problem = found
+        assert problem is not None
+        raise problem
+
+    def _leaving(self, most: int) -> list[Leaving]:
         """The stores that leave through shared memory."""
         whole = self.arch.has((Feature.TCGEN05,))
         found = find_leaving(
-            self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else MOST_BYTES
+            self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else most
         )
         found = [item for item in found if not whole or item.parts == 1]
         return [item for item in found if item.op.loc not in self.refusals.stores]
@@ -219,7 +249,7 @@ class _Writer:
         """The kernel as it is written, with a word on why."""
         plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
         plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
-        return Written(plain, 0, Choices(), staged=False)
+        return Written(plain, 0, 0, Choices(), staged=False)
 
     def _objection(self) -> str | None:
         """What of a kernel keeps a producer out, if anything does."""

@@ -6,12 +6,11 @@ looked at once, by the modules of its bases, and remembered.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -58,18 +57,44 @@ TORCH_PACKED = {"float4_e2m1fn_x2": "f4e2m1"}
 """Types of torch whose element is a byte with two of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+ArrayFacts = tuple[int, str, bool, bool, bool, tuple[int, ...], bool]
+"""Rank, element type, `contiguous_inner`, `aligned16`, `whole_rows`, `chunk` and `dense` of an array."""
+
+
 class ArrayInfo:
     """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST. `dense`: elements of 6 bits lie
-    four to three bytes, of which a GPU is told as elements, too: it has them in a descriptor alone."""
+    four to three bytes, of which a GPU is told as elements, too: it has them in a descriptor alone.
 
-    kind: str  # "host" or "cuda"
-    device: int
-    pointer: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype_name: str
-    dense: bool = False
+    It never changes. What follows from its fields is worked out when it is first asked for: a launch asks often.
+    """
+
+    __slots__ = ("_aligned", "_facts", "dense", "device", "dtype_name", "kind", "pointer", "shape", "strides")
+
+    def __init__(
+        self, kind: str, device: int, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype_name: str,
+        dense: bool = False,
+    ) -> None:
+        self.kind = kind  # "host" or "cuda"
+        self.device = device
+        self.pointer = pointer
+        self.shape = shape
+        self.strides = strides
+        self.dtype_name = dtype_name
+        self.dense = dense
+        self._aligned: bool | None = None
+        self._facts: ArrayFacts | None = None
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.kind, self.device, self.pointer, self.shape, self.strides, self.dtype_name, self.dense
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, ArrayInfo) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"ArrayInfo{self._fields()}"
 
     @property
     def contiguous_inner(self) -> bool:
@@ -79,11 +104,21 @@ class ArrayInfo:
     @property
     def aligned16(self) -> bool:
         """The base and every outer stride (of an axis longer than 1) are multiples of 16 bytes, forward and below 2**40."""
-        return self.pointer % COPY_CHUNK == 0 and all(
-            nbytes % COPY_CHUNK == 0 and 0 <= nbytes < MAX_STRIDE
-            for size, nbytes in zip(self.shape[:-1], map(self.bytes_of, self.strides[:-1]))
-            if size > 1
-        )
+        found = self._aligned
+        if found is None:
+            found = self._aligned = self._is_aligned()
+        return found
+
+    def _is_aligned(self) -> bool:
+        if self.pointer % COPY_CHUNK:
+            return False
+        bytes_of = self.bytes_of
+        for size, stride in zip(self.shape[:-1], self.strides):
+            if size > 1:
+                nbytes = bytes_of(stride)
+                if nbytes % COPY_CHUNK or not 0 <= nbytes < MAX_STRIDE:
+                    return False
+        return True
 
     @property
     def chunk(self) -> tuple[int, ...]:
@@ -99,6 +134,18 @@ class ArrayInfo:
         if not self.shape or not self.contiguous_inner or not self.aligned16:
             return False
         return self.bytes_of(self.shape[-1]) % COPY_CHUNK == 0
+
+    @property
+    def facts(self) -> ArrayFacts:
+        """All that kernels are specialised for: equal facts are equal types of arguments."""
+        found = self._facts
+        if found is None:
+            aligned, inner = self.aligned16, self.contiguous_inner
+            found = self._facts = (
+                len(self.shape), self.dtype_name, inner, aligned, aligned and inner and self.whole_rows,
+                () if aligned else self.chunk, self.dense,
+            )  # fmt: skip
+        return found
 
     def bytes_of(self, count: int) -> int:
         """The bytes that so many neighbours take in memory."""
@@ -131,6 +178,7 @@ class ArgumentKind(Enum):
     OTHER = 9
     DEVICE_ARRAY = 10
     PACKED = 11
+    JAX = 12
 
 
 # Enum members as plain names: the launch path compares them, and a global is quicker than an attribute.
@@ -167,6 +215,8 @@ def _classify(kind: type) -> ArgumentKind:
         return ArgumentKind.PACKED
     if kind.__name__ == "DeviceArray" and kind.__module__ == "phalanx.runtime.device.device_array":
         return ArgumentKind.DEVICE_ARRAY
+    if kind.__module__.partition(".")[0] in ("jax", "jaxlib") and hasattr(kind, "__dlpack__"):
+        return ArgumentKind.JAX
     if hasattr(kind, "__cuda_array_interface__"):
         return ArgumentKind.CUDA_INTERFACE
     if hasattr(kind, "__dlpack__") and hasattr(kind, "__dlpack_device__"):
@@ -189,7 +239,7 @@ def describe(x: object) -> ArrayInfo | None:
 
         describe(np.zeros((4, 8), np.float32)).strides      # (8, 1)
     """
-    reader = _READERS.get(_KINDS[type(x)])
+    reader = _READER_OF[type(x)]
     if reader is None:
         return None
     known = _CALL.known
@@ -210,19 +260,26 @@ class _Call(threading.local):
 _CALL = _Call()
 
 
-@contextmanager
-def describing_once() -> Iterator[None]:
+class describing_once:
     """Within it this thread reads each array once, however often it is described: asking a framework takes a while.
 
     For calls that pass their arguments through several hands, and change no array's shape, strides or memory meanwhile.
     """
-    former = _CALL.known
-    if former is None:
-        _CALL.known = {}
-    try:
-        yield
-    finally:
-        _CALL.known = former
+
+    __slots__ = ("former",)
+
+    def __enter__(self) -> None:
+        self.former = _CALL.known
+        if self.former is None:
+            _CALL.known = {}
+
+    def __exit__(self, *_: object) -> None:
+        _CALL.known = self.former
+
+
+def is_describing_once() -> bool:
+    """Whether this thread is within `describing_once`."""
+    return _CALL.known is not None
 
 
 def _describe_torch(x: Any) -> ArrayInfo:
@@ -354,7 +411,18 @@ def _describe_dlpack(x: Any) -> ArrayInfo:
     )
 
 
+def _describe_jax(x: Any) -> ArrayInfo:
+    if not hasattr(x, "block_until_ready"):
+        raise Error(
+            "a value that JAX traces has no elements: a kernel can't be launched within jax.jit",
+            remedy='px.export(..., interfaces="jax") makes a function for jax.jit; or call the kernel outside',
+        )
+    x.block_until_ready()  # JAX computes in the background, on streams of its own
+    return _describe_dlpack(x)
+
+
 _READERS = {
+    ArgumentKind.JAX: _describe_jax,
     ArgumentKind.TORCH: _describe_torch,
     ArgumentKind.NUMPY: _describe_numpy,
     ArgumentKind.CUPY: _describe_cupy,
@@ -363,6 +431,17 @@ _READERS = {
     ArgumentKind.DEVICE_ARRAY: _describe_device_array,
     ArgumentKind.PACKED: _describe_packed,
 }
+
+
+class _ReaderOf(dict[type, Any]):
+    """What reads arrays of each type seen so far; None for what is no array."""
+
+    def __missing__(self, kind: type) -> Any:
+        self[kind] = found = _READERS.get(_KINDS[kind])
+        return found
+
+
+_READER_OF = _ReaderOf()
 
 
 def call_key(
@@ -479,8 +558,18 @@ def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
     if info is None:
         raise not_an_argument(x)
     if info.kind == "host":
-        return np.from_dlpack(x)
+        return _at_pointer(info) if kind is ArgumentKind.JAX else np.from_dlpack(x)
     return _copy_from_device(info)
+
+
+def _at_pointer(info: ArrayInfo) -> np.ndarray:
+    """The memory of an array of the host, to be read and written: JAX's own view is read-only, and lacks some types."""
+    dtype = numpy_dtype(info.dtype_name)
+    if 0 in info.shape:
+        return np.empty(info.shape, dtype)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
+    raw = np.ctypeslib.as_array((ctypes.c_ubyte * (span * dtype.itemsize)).from_address(info.pointer)).view(dtype)
+    return np.lib.stride_tricks.as_strided(raw, info.shape, [stride * dtype.itemsize for stride in info.strides])
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

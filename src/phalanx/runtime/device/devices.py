@@ -8,6 +8,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.machines.h200 import H200
+from phalanx.runtime.device.outlines import assumed_device
 
 
 @frozen
@@ -51,17 +52,30 @@ class Device:
         return self.sms // of
 
 
+def described(arch: str) -> Device:
+    """A GPU of some target that is described and not there, with as many SMs as an H200."""
+    return Device("simulated H200", arch, H200.sms, H200.l2_bytes, SHARED_LIMIT, None)
+
+
 def device(ordinal: int = 0) -> Device:
     """The GPU, with its SMs and co-resident clusters; without a GPU the H200 that the simulator models.
 
     Anyone may call it, outside kernels. Example: ``kernel[px.device().sms](...)``.
     """
-    from phalanx.runtime.device.driver import DriverError, get_driver, has_gpu
+    assumed = assumed_device()
+    if assumed is not None:
+        return assumed  # type: ignore[no-any-return]
+    from phalanx.runtime.device import driver as cuda
 
-    if not has_gpu():
-        return Device("simulated H200", "sm_90a", H200.sms, H200.l2_bytes, SHARED_LIMIT, None)
-    try:
-        info = get_driver().device(ordinal)
-    except DriverError as error:
-        raise error.at(caller_location()) from None
-    return Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+    if not cuda.has_gpu():
+        return described("sm_90a")
+    driver = cuda.get_driver()
+    found: Device | None = driver.kept.get(ordinal)
+    if found is None:
+        try:
+            info = driver.device(ordinal)
+        except cuda.DriverError as error:
+            raise error.at(caller_location()) from None
+        found = Device(info.name, info.arch, info.sm_count, info.l2_bytes, info.shared_bytes_per_block, ordinal)
+        driver.kept[ordinal] = found
+    return found

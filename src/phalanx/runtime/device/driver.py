@@ -175,6 +175,8 @@ class Driver:
             function.argtypes, function.restype = arguments, _int
             self.functions[name] = function
         self._contexts: dict[int, int] = {}
+        self._count: int | None = None
+        self.kept: dict[Any, Any] = {}  # what others found out about its devices, which do not change
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: Any) -> None:
@@ -210,7 +212,9 @@ class Driver:
 
     def device_count(self) -> int:
         """How many CUDA devices this process sees."""
-        return self._integer("cuDeviceGetCount")
+        if self._count is None:
+            self._count = self._integer("cuDeviceGetCount")
+        return self._count
 
     @functools.cache  # noqa: B019  (there is one driver per process)
     def device(self, ordinal: int) -> DeviceInfo:

@@ -11,14 +11,17 @@ tiles by them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class _Mode(threading.local):
-    """Whether this thread's calls are for shapes alone."""
+    """Whether this thread's calls are for shapes alone; who gets its launches in the place of a GPU, and of which one."""
 
     active = False
+    taker: Callable[..., None] | None = None
+    device: Any = None
 
 
 _MODE = _Mode()
@@ -39,4 +42,24 @@ def outlined() -> Iterator[None]:
         _MODE.active = former
 
 
-__all__ = ["is_outlined", "outlined"]
+def launch_taker() -> Callable[..., None] | None:
+    """Who gets this thread's launches: the launch, its arguments and its constants. None: they run."""
+    return _MODE.taker
+
+
+def assumed_device() -> Any:
+    """The device that `px.device` describes to this thread in the place of a real one; None: a real one, if there is."""
+    return _MODE.device
+
+
+@contextmanager
+def taking_launches(taker: Callable[[Any, tuple[Any, ...], dict[str, Any]], None], device: Any = None) -> Iterator[None]:
+    """Within it, this thread's launches go to `taker` and do not run. Results are made and tiles chosen as for `device`."""
+    former, _MODE.taker, _MODE.device = (_MODE.taker, _MODE.device), taker, device
+    try:
+        yield
+    finally:
+        _MODE.taker, _MODE.device = former
+
+
+__all__ = ["assumed_device", "is_outlined", "launch_taker", "outlined", "taking_launches"]

@@ -7,13 +7,14 @@ first.
 from __future__ import annotations
 
 import ctypes
+import functools
+import struct
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
-from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.runtime.device.arrays import ITEM_BYTES
 
@@ -30,11 +31,10 @@ SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 WIDE_SWIZZLE = 4  # CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B
 L2_PROMOTIONS = {0: 0, 64: 1, 128: 2, 256: 3}
 _ADDRESSES = 512  # descriptors kept per geometry
-_GEOMETRIES = 64  # geometries kept per kernel
+_GEOMETRIES = 256  # geometries kept per kernel
 
 
-@frozen
-class Geometry:
+class Geometry(NamedTuple):
     """All of a descriptor but its address, as the driver wants it: innermost axis first, strides in bytes.
 
     `byte_strides` has one entry less than `dims`: the innermost axis is contiguous.
@@ -66,10 +66,9 @@ def geometry(
         raise _broken(
             what, f"has rank {rank}, a TMA descriptor has 1 to 5 axes", "reshape it to at most 5 axes"
         )
-    order = tuple(reversed(slot.axes or range(rank)))
+    order, box = _innermost_first(slot, rank)
     item = ITEM_BYTES[dtype]
-    dims = tuple(shape[axis] for axis in order)
-    box = tuple(slot.box[axis] for axis in order)
+    dims = tuple([shape[axis] for axis in order])
     if strides[order[0]] != 1 and dims[0] > 1:
         raise _broken(
             what,
@@ -85,13 +84,32 @@ def geometry(
     count, nbytes = PACKED_SHARES[dtype] if slot.expands else (1, item)
     chunk = EXPANDED_ALIGNMENT if slot.expands else COPY_CHUNK
     byte_strides = tuple(
-        _byte_stride(what, shape[axis], strides[axis] * nbytes // count, item, chunk) for axis in order[1:]
+        [_byte_stride(what, shape[axis], strides[axis] * nbytes // count, item, chunk) for axis in order[1:]]
     )
     if slot.expands:
         _check_expansion(what, dims, byte_strides, box)
-    _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
-    ways = slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands, slot.wide
-    return Geometry(dtype, dims, byte_strides, box, *ways)
+    if not _is_legal_box(box, item, slot.swizzle):
+        _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
+    return Geometry(
+        dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands, slot.wide
+    )
+
+
+@functools.cache
+def _innermost_first(slot: TensorMapSlot, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of an array in the order of its descriptor, and the box along them."""
+    order = tuple(reversed(slot.axes or range(rank)))
+    return order, tuple(slot.box[axis] for axis in order)
+
+
+@functools.cache
+def _is_legal_box(box: tuple[int, ...], item: int, swizzle: int) -> bool:
+    """Whether `_check_box` has nothing to say."""
+    try:
+        _check_box("", box, item, swizzle)
+    except Error:
+        return False
+    return True
 
 
 def _merged(what: str, count: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -155,32 +173,44 @@ def _broken(what: str, rule: str, remedy: str) -> Error:
     return Error(f"{what} {rule}", remedy=remedy)
 
 
+class Scratch:
+    """Where the driver writes descriptors, one at a time: launches of several threads may want some."""
+
+    __slots__ = ("_memory", "address", "lock")
+
+    def __init__(self) -> None:
+        self._memory = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
+        address = ctypes.addressof(self._memory)
+        self.address = address + -address % TENSOR_MAP_BYTES
+        self.lock = threading.Lock()
+
+
 class Encoder:
     """Makes the descriptors of one geometry; all but the address is put into C's layout once.
 
     Needs a driver, no context; the memory at the address is not looked at.
     """
 
-    def __init__(self, driver: Any, shape: Geometry) -> None:
-        rank = len(shape.dims)
+    __slots__ = ("_after", "_alignment", "_before", "_driver", "_scratch")
+
+    def __init__(self, driver: Any, shape: Geometry, scratch: Scratch | None = None) -> None:
         self._driver = driver
-        self._scratch = (ctypes.c_char * (TENSOR_MAP_BYTES * 2))()  # the driver wants the result aligned
-        address = ctypes.addressof(self._scratch)
-        self._address = address + -address % TENSOR_MAP_BYTES
+        self._scratch = scratch = Scratch() if scratch is None else scratch
         self._alignment = EXPANDED_ALIGNMENT if shape.expands else COPY_CHUNK
         types = EXPANDED_TYPES if shape.expands else DATA_TYPES
-        self._before = (self._address, types[shape.dtype], rank)
+        rank = len(shape.dims)
+        words, numbers = _IN_C[rank]
+        self._before = (scratch.address, types[shape.dtype], rank)
         self._after = (
-            (ctypes.c_uint64 * rank)(*shape.dims),
-            (ctypes.c_uint64 * max(rank - 1, 1))(*shape.byte_strides),
-            (ctypes.c_uint32 * rank)(*shape.box),
-            (ctypes.c_uint32 * rank)(*(1,) * rank),
+            words.pack(*shape.dims),
+            words.pack(*shape.byte_strides, 0),  # one entry less than `rank` is read
+            numbers.pack(*shape.box),
+            numbers.pack(*_EVERY[rank]),
             0,  # no interleave
             WIDE_SWIZZLE if shape.wide else SWIZZLES[shape.swizzle],
             L2_PROMOTIONS[shape.l2_promotion],
             int(shape.fill_nan),
         )
-        self._lock = threading.Lock()  # of the scratch: launches of several threads may share a geometry
 
     def __call__(self, pointer: int) -> bytes:
         """The 128 bytes of the descriptor of an array that begins at `pointer`."""
@@ -189,9 +219,15 @@ class Encoder:
                 f"the address {pointer:#x} is not a multiple of {self._alignment} bytes, which a TMA descriptor needs",
                 remedy=f"pass an array that starts on a {self._alignment}-byte boundary (a copy of a slice does)",
             )
-        with self._lock:
+        scratch = self._scratch
+        with scratch.lock:
             self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)
-            return ctypes.string_at(self._address, TENSOR_MAP_BYTES)
+            return ctypes.string_at(scratch.address, TENSOR_MAP_BYTES)
+
+
+_IN_C = {rank: (struct.Struct(f"={rank}Q"), struct.Struct(f"={rank}I")) for rank in range(1, 6)}
+"""By rank: sizes and strides, and the sides of boxes, as the driver reads them."""
+_EVERY = {rank: (1,) * rank for rank in range(1, 6)}
 
 
 def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:
@@ -202,8 +238,10 @@ def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:
 class AddressedMaps(dict[int, bytes]):
     """The descriptors of one geometry by address, encoded when they are first asked for."""
 
-    def __init__(self, driver: Any, shape: Geometry) -> None:
-        self._encode = Encoder(driver, shape)
+    __slots__ = ("_encode",)
+
+    def __init__(self, driver: Any, shape: Geometry, scratch: Scratch) -> None:
+        self._encode = Encoder(driver, shape, scratch)
 
     def __missing__(self, pointer: int) -> bytes:
         if len(self) >= _ADDRESSES:
@@ -213,17 +251,24 @@ class AddressedMaps(dict[int, bytes]):
 
 
 class TensorMapCache:
-    """Encoded descriptors by geometry, then by address, so that a repeated launch encodes nothing."""
+    """Encoded descriptors of a kernel by slot and geometry, then by address: a launch encodes those alone that are new.
 
-    def __init__(self, driver: Any) -> None:
+    So a layer whose input has another height encodes the maps of input and result, and finds that of its weights.
+    """
+
+    def __init__(self, driver: Any, slots: Sequence[TensorMapSlot]) -> None:
         self._driver = driver
-        self._geometries: dict[Geometry, AddressedMaps] = {}
+        self._slots = tuple(slots)
+        self._scratch = Scratch()
+        self._geometries: dict[tuple[Any, ...], AddressedMaps] = {}
 
-    def of(self, shape: Geometry) -> AddressedMaps:
-        """The descriptors of a geometry: index by address."""
-        found = self._geometries.get(shape)
+    def of(self, number: int, dtype: str, shape: Sequence[int], strides: Sequence[int], name: str = "") -> AddressedMaps:
+        """The descriptors of slot `number` for arrays of this geometry: index by address. Errors are those of `geometry`."""
+        key = (number, dtype, shape, strides)
+        found = self._geometries.get(key)
         if found is None:
+            made = geometry(self._slots[number], dtype, shape, strides, name)
             if len(self._geometries) >= _GEOMETRIES:
                 self._geometries.clear()
-            found = self._geometries[shape] = AddressedMaps(self._driver, shape)
+            found = self._geometries[key] = AddressedMaps(self._driver, made, self._scratch)
         return found

@@ -10,6 +10,8 @@ STATUSES = {
     "NO_CODE": (-5, "there is no machine code for this device among what was exported"),
     "SHARES_MEMORY": (-7, "two arrays share memory that one of them is written to and the other is read from ahead of time"),
     "BAD_GRID": (-6, "the grid is no whole number of clusters, or larger than the hardware takes"),
+    "BAD_NUMBER": (-9, "a number is not among those that were exported"),
+    "BAD_WORKSPACE": (-8, "the workspace is too small, or does not begin at a multiple of 256 bytes"),
 }
 """What a call returns besides a CUresult, which is 0 or positive."""
 
@@ -33,10 +35,17 @@ typedef struct {
   int axes[5];
 } px_map_kind;
 
+/* A kernel: what its launches have in common on all devices. */
+typedef struct {
+  const char *entry;
+  int shared_bytes, threads, cluster_x, cluster_y, cluster_z, as_cluster, overlap;
+} px_program;
+
+/* A target: its compute capability, and the machine code of every kernel. */
 typedef struct {
   const char *arch;
   int major, minor, family;
-  const unsigned char *code;
+  const unsigned char *code[PX_PROGRAMS];
 } px_image;
 """
 
@@ -152,9 +161,9 @@ static int px_encode(CUtensorMap *map, const px_map_kind *kind, const px_view *v
 """
 
 LOAD_AND_LAUNCH = r"""static pthread_mutex_t px_lock = PTHREAD_MUTEX_INITIALIZER;
-static CUlibrary px_libraries[PX_IMAGES];
-static CUkernel px_kernels[PX_IMAGES];
-static unsigned char px_prepared[PX_IMAGES][PX_DEVICES];
+static CUlibrary px_libraries[PX_IMAGES][PX_PROGRAMS];
+static CUkernel px_kernels[PX_IMAGES][PX_PROGRAMS];
+static unsigned char px_prepared[PX_IMAGES][PX_PROGRAMS][PX_DEVICES];
 
 static int px_find_image(CUdevice device, int *found) {
   int major, minor, n;
@@ -169,66 +178,68 @@ static int px_find_image(CUdevice device, int *found) {
   return PX_NO_CODE;
 }
 
-static CUresult px_prepare(int image, CUdevice device) {
+static CUresult px_prepare(int image, int program, CUdevice device) {
+  const px_program *made = &px_programs[program];
+  CUkernel *kernel = &px_kernels[image][program];
   CUresult status = CUDA_SUCCESS;
-  if (!px_libraries[image]) {
+  if (!px_libraries[image][program]) {
     CUlibrary library;
-    status = cuLibraryLoadData(&library, px_images[image].code, NULL, NULL, 0, NULL, NULL, 0);
+    status = cuLibraryLoadData(&library, px_images[image].code[program], NULL, NULL, 0, NULL, NULL, 0);
     if (status != CUDA_SUCCESS) return status;
-    status = cuLibraryGetKernel(&px_kernels[image], library, PX_ENTRY);
+    status = cuLibraryGetKernel(kernel, library, made->entry);
     if (status != CUDA_SUCCESS) {
       cuLibraryUnload(library);
       return status;
     }
-    px_libraries[image] = library;
+    px_libraries[image][program] = library;
   }
-  if (PX_SHARED_BYTES > 48 * 1024)
-    status = cuKernelSetAttribute(
-        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, PX_SHARED_BYTES, px_kernels[image], device);
-  if (status == CUDA_SUCCESS && PX_CLUSTER_X * PX_CLUSTER_Y * PX_CLUSTER_Z > 8)
-    status = cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, px_kernels[image], device);
+  if (made->shared_bytes > 48 * 1024)
+    status = cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, made->shared_bytes, *kernel, device);
+  if (status == CUDA_SUCCESS && made->cluster_x * made->cluster_y * made->cluster_z > 8)
+    status = cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, *kernel, device);
   return status;
 }
 
-/* The kernel for the device of the current context, loaded once; any thread may ask. */
-static int px_load(CUkernel *kernel, CUdevice *device) {
+/* A kernel for the device of the current context, loaded once; any thread may ask. */
+static int px_load(int program, CUkernel *kernel, CUdevice *device) {
   int image = 0, status = (int)cuCtxGetDevice(device);
   if (status == 0) status = px_find_image(*device, &image);
   if (status != 0) return status;
   pthread_mutex_lock(&px_lock);
-  if (*device >= PX_DEVICES || !px_prepared[image][*device]) {
-    status = (int)px_prepare(image, *device);
-    if (status == 0 && *device < PX_DEVICES) px_prepared[image][*device] = 1;
+  if (*device >= PX_DEVICES || !px_prepared[image][program][*device]) {
+    status = (int)px_prepare(image, program, *device);
+    if (status == 0 && *device < PX_DEVICES) px_prepared[image][program][*device] = 1;
   }
-  *kernel = px_kernels[image];
+  *kernel = px_kernels[image][program];
   pthread_mutex_unlock(&px_lock);
   return status;
 }
 
-static int px_launch(CUkernel kernel, CUstream stream, int64_t x, int64_t y, int64_t z, void **parameters) {
+static int px_launch(int program, CUkernel kernel, CUstream stream, int64_t x, int64_t y, int64_t z, void **parameters) {
+  const px_program *made = &px_programs[program];
   CUlaunchAttribute attributes[2];
   CUlaunchConfig config;
   memset(&config, 0, sizeof config);
   memset(attributes, 0, sizeof attributes);
   if (x == 0 || y == 0 || z == 0) return 0;
   if (x < 0 || y < 0 || z < 0 || x > INT32_MAX || y > 65535 || z > 65535) return PX_BAD_GRID;
-  if (x % PX_CLUSTER_X || y % PX_CLUSTER_Y || z % PX_CLUSTER_Z) return PX_BAD_GRID;
+  if (x % made->cluster_x || y % made->cluster_y || z % made->cluster_z) return PX_BAD_GRID;
   config.gridDimX = (unsigned)x;
   config.gridDimY = (unsigned)y;
   config.gridDimZ = (unsigned)z;
-  config.blockDimX = PX_THREADS;
+  config.blockDimX = (unsigned)made->threads;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = PX_SHARED_BYTES;
+  config.sharedMemBytes = (unsigned)made->shared_bytes;
   config.hStream = stream;
   config.attrs = attributes;
-  if (PX_AS_CLUSTER) {
+  if (made->as_cluster) {
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attributes[config.numAttrs].value.clusterDim.x = PX_CLUSTER_X;
-    attributes[config.numAttrs].value.clusterDim.y = PX_CLUSTER_Y;
-    attributes[config.numAttrs].value.clusterDim.z = PX_CLUSTER_Z;
+    attributes[config.numAttrs].value.clusterDim.x = (unsigned)made->cluster_x;
+    attributes[config.numAttrs].value.clusterDim.y = (unsigned)made->cluster_y;
+    attributes[config.numAttrs].value.clusterDim.z = (unsigned)made->cluster_z;
     ++config.numAttrs;
   }
-  if (PX_OVERLAP) {
+  if (made->overlap) {
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[config.numAttrs].value.programmaticStreamSerializationAllowed = 1;
     ++config.numAttrs;
@@ -238,33 +249,35 @@ static int px_launch(CUkernel kernel, CUstream stream, int64_t x, int64_t y, int
 """
 
 FITTING = r"""/* As many clusters as fit on the device at once: the kernel deals its tiles to any number of them. */
-static int px_fitting(CUkernel kernel, CUdevice device, int64_t *clusters) {
-  static int known[PX_DEVICES];
+static int px_fitting(int program, CUkernel kernel, CUdevice device, int64_t *clusters) {
+  static int known[PX_PROGRAMS][PX_DEVICES];
+  const px_program *made = &px_programs[program];
   int count = 0, processors = 0, status = 0;
   pthread_mutex_lock(&px_lock);
-  if (device < PX_DEVICES && known[device]) {
-    count = known[device];
-  } else if (PX_CLUSTER_X * PX_CLUSTER_Y * PX_CLUSTER_Z > 1) {
+  if (device < PX_DEVICES && known[program][device]) {
+    count = known[program][device];
+  } else if (made->cluster_x * made->cluster_y * made->cluster_z > 1) {
     CUlaunchAttribute attribute;
     CUlaunchConfig config;
     memset(&config, 0, sizeof config);
     memset(&attribute, 0, sizeof attribute);
     attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim.x = config.gridDimX = PX_CLUSTER_X;
-    attribute.value.clusterDim.y = config.gridDimY = PX_CLUSTER_Y;
-    attribute.value.clusterDim.z = config.gridDimZ = PX_CLUSTER_Z;
-    config.blockDimX = PX_THREADS;
+    attribute.value.clusterDim.x = config.gridDimX = (unsigned)made->cluster_x;
+    attribute.value.clusterDim.y = config.gridDimY = (unsigned)made->cluster_y;
+    attribute.value.clusterDim.z = config.gridDimZ = (unsigned)made->cluster_z;
+    config.blockDimX = (unsigned)made->threads;
     config.blockDimY = config.blockDimZ = 1;
-    config.sharedMemBytes = PX_SHARED_BYTES;
+    config.sharedMemBytes = (unsigned)made->shared_bytes;
     config.attrs = &attribute;
     config.numAttrs = 1;
     status = (int)cuOccupancyMaxActiveClusters(&count, (CUfunction)kernel, &config);
   } else {
-    status = (int)cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, (CUfunction)kernel, PX_THREADS, PX_SHARED_BYTES);
+    status = (int)cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        &count, (CUfunction)kernel, made->threads, (size_t)made->shared_bytes);
     if (status == 0) status = (int)cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
     count *= processors;
   }
-  if (status == 0 && device < PX_DEVICES) known[device] = count;
+  if (status == 0 && device < PX_DEVICES) known[program][device] = count;
   pthread_mutex_unlock(&px_lock);
   *clusters = count > 0 ? count : 1;
   return status;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.compiled import Compiled
@@ -74,36 +76,56 @@ const char *{launch.name}_message(int status);
 
 def source(launch: Launch) -> str:
     """The text of NAME.c, which with NAME_code.c and the driver library is all that a program needs."""
-    model, parameters = launch.model, launch.parameters
-    x, y, z = model.cluster
-    settings = {
-        "IMAGES": len(launch.programs), "ENTRY": f'"{model.name}"', "SHARED_BYTES": model.shared_bytes,
-        "CLUSTER_X": x, "CLUSTER_Y": y, "CLUSTER_Z": z, "THREADS": 32 * model.warps,
-        "AS_CLUSTER": int(model.addresses_cluster or model.cluster != (1, 1, 1)), "OVERLAP": int(model.pdl),
-        **{name: f"({code})" for name, (code, _) in STATUSES.items()},
-    }
-    defines = "\n".join(f"#define PX_{name} {value}" for name, value in settings.items())
-    images = "\n".join(
-        f'  {{"{made.arch}", {_capability(made.arch)}, {launch.name}_{made.arch}}},' for made in launch.programs
-    )
-    codes = "\n".join(f"extern const unsigned char {launch.name}_{made.arch}[];" for made in launch.programs)
-    table = f"{codes}\nstatic const px_image px_images[PX_IMAGES] = {{\n{images}\n}};\n"
-    helpers = "\n".join([TYPES, table, *_helpers(launch)])
-    messages = "\n".join(f'    case PX_{name}: return "{text}";' for name, (_, text) in STATUSES.items())
+    parameters = launch.parameters
+    helpers = "\n".join([TYPES, program_tables(launch.name, [launch.programs]), *_helpers(launch)])
     return f"""/* {launch.described} */
 #include "{launch.name}.h"
 
 #include <pthread.h>
 #include <string.h>
 
-{defines}
+{definitions(len(launch.programs), 1)}
 
 {helpers}
 {_tables(parameters)}{_prototype(launch)} {{
 {_body(launch)}
 }}
 
-const char *{launch.name}_message(int status) {{
+{message_function(launch.name)}"""
+
+
+def definitions(images: int, programs: int) -> str:
+    """The numbers that the helpers ask for."""
+    numbers = {"IMAGES": images, "PROGRAMS": programs, **{name: f"({code})" for name, (code, _) in STATUSES.items()}}
+    return "\n".join(f"#define PX_{name} {value}" for name, value in numbers.items())
+
+
+def code_name(name: str, program: int, programs: int, arch: str) -> str:
+    """What the machine code of a kernel for a target is called; kernels have a number where there are several."""
+    return f"{name}_{program}_{arch}" if programs > 1 else f"{name}_{arch}"
+
+
+def program_tables(name: str, programs: Sequence[Sequence[Compiled]]) -> str:
+    """The tables of kernels and of targets. `programs` has each kernel for all targets."""
+    count, codes, kernels, images = len(programs), [], [], []
+    for number, (model, *_) in enumerate(programs):
+        x, y, z = model.cluster
+        as_cluster = model.addresses_cluster or model.cluster != (1, 1, 1)
+        numbers = model.shared_bytes, 32 * model.warps, x, y, z, int(as_cluster), int(model.pdl)
+        kernels.append(f'  {{"{model.name}", {", ".join(map(str, numbers))}}},')
+        codes += [f"extern const unsigned char {code_name(name, number, count, made.arch)}[];" for made in programs[number]]
+    for at, made in enumerate(programs[0] if programs else ()):
+        mine = ", ".join(code_name(name, number, count, each[at].arch) for number, each in enumerate(programs))
+        images.append(f'  {{"{made.arch}", {_capability(made.arch)}, {{{mine}}}}},')
+    kernel_table = "static const px_program px_programs[PX_PROGRAMS] = {{\n{}\n}};\n".format("\n".join(kernels))
+    image_table = "static const px_image px_images[PX_IMAGES] = {{\n{}\n}};\n".format("\n".join(images))
+    return "\n".join([*codes, kernel_table, image_table])
+
+
+def message_function(name: str) -> str:
+    """NAME_message: what a status says."""
+    messages = "\n".join(f'    case PX_{name}: return "{text}";' for name, (_, text) in STATUSES.items())
+    return f"""const char *{name}_message(int status) {{
   const char *text = NULL;
   switch (status) {{
     case 0: return "success";
@@ -118,27 +140,33 @@ const char *{launch.name}_message(int status) {{
 
 def code(launch: Launch) -> str:
     """The text of NAME_code.c: the machine code of every target."""
-    parts = [f"/* Machine code: {launch.described} */"]
-    for made in launch.programs:
-        lines = [made.cubin[n : n + BYTES_A_LINE] for n in range(0, len(made.cubin), BYTES_A_LINE)]
-        text = "\n".join("  " + ", ".join(map(str, line)) + "," for line in lines)
-        name = f"{launch.name}_{made.arch}"
-        parts.append(
-            f"extern const unsigned char {name}[];\n"
-            f"_Alignas(16) const unsigned char {name}[{len(made.cubin)}] = {{\n{text}\n}};"
-        )
+    return code_of(launch.name, launch.described, [launch.programs])
+
+
+def code_of(name: str, described: str, programs: Sequence[Sequence[Compiled]]) -> str:
+    """The text with the machine code of some kernels, each for all targets."""
+    parts = [f"/* Machine code: {described} */"]
+    for number, each in enumerate(programs):
+        for made in each:
+            lines = [made.cubin[n : n + BYTES_A_LINE] for n in range(0, len(made.cubin), BYTES_A_LINE)]
+            text = "\n".join("  " + ", ".join(map(str, line)) + "," for line in lines)
+            called = code_name(name, number, len(programs), made.arch)
+            parts.append(
+                f"extern const unsigned char {called}[];\n"
+                f"_Alignas(16) const unsigned char {called}[{len(made.cubin)}] = {{\n{text}\n}};"
+            )
     return "\n\n".join(parts) + "\n"
 
 
-def cmake(launch: Launch) -> str:
+def cmake(name: str) -> str:
     """A snippet for CMake: a library target of the function's name."""
-    return f"""# add_subdirectory(this folder), then target_link_libraries(your_program PRIVATE {launch.name})
+    return f"""# add_subdirectory(this folder), then target_link_libraries(your_program PRIVATE {name})
 find_package(CUDAToolkit REQUIRED)
 find_package(Threads REQUIRED)
-add_library({launch.name} STATIC {launch.name}.c {launch.name}_code.c)
-set_target_properties({launch.name} PROPERTIES C_STANDARD 11 POSITION_INDEPENDENT_CODE ON)
-target_include_directories({launch.name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
-target_link_libraries({launch.name} PUBLIC CUDA::cuda_driver Threads::Threads)
+add_library({name} STATIC {name}.c {name}_code.c)
+set_target_properties({name} PROPERTIES C_STANDARD 11 POSITION_INDEPENDENT_CODE ON)
+target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
+target_link_libraries({name} PUBLIC CUDA::cuda_driver Threads::Threads)
 """
 
 
@@ -186,11 +214,12 @@ def _tables(parameters: Parameters) -> str:
             facts = (item.unit_inner, item.aligned, item.whole, item.contiguous)
             numbers = ", ".join(map(str, (len(item.shape), item.share, item.nbytes, *map(int, facts))))
             lines.append(f"static const px_kind px_kind_of_{item.name} = {{{numbers}}};")
-    lines += [f"static const px_map_kind px_map_{n} = {_map(item)};" for n, item in enumerate(parameters.maps)]
+    lines += [f"static const px_map_kind px_map_{n} = {map_text(item)};" for n, item in enumerate(parameters.maps)]
     return "\n".join(lines) + "\n\n" if lines else ""
 
 
-def _map(item: MapParameter) -> str:
+def map_text(item: MapParameter) -> str:
+    """A kind of descriptor as a px_map_kind in C."""
     numbers = (
         len(item.box), item.merged, item.data_type, item.share, item.nbytes, item.swizzle, item.l2_promotion,
         int(item.fill_nan), int(item.expands),
@@ -217,7 +246,7 @@ def _body(launch: Launch) -> str:
         lines.append(f"  if (!px_apart(&{a}_view, &px_kind_of_{a}, &{b}_view, &px_kind_of_{b})) return PX_SHARES_MEMORY;")
     if parameters.counters:
         lines.append("  if (!counters) return PX_NULL_POINTER;")
-    lines += ["  status = px_load(&kernel, &device);", CHECKED, *_grid(launch)]
+    lines += ["  status = px_load(0, &kernel, &device);", CHECKED, *_grid(launch)]
     lines.append("  if (x == 0 || y == 0 || z == 0) return 0; /* nothing to do */")
     # A descriptor that expands counts elements; all else counts bytes where elements share them.
     maps = list(enumerate(parameters.maps))
@@ -228,7 +257,7 @@ def _body(launch: Launch) -> str:
         lines.append("  counters_packed.data = counters;\n  counters_packed.stride[0] = 1;")
         lines.append(f"  counters_packed.shape[0] = {parameters.counters};")
     lines += [line for number, item in maps if not item.expands for line in _encoding(number, parameters, item)]
-    lines.append("  return px_launch(kernel, stream, x, y, z, parameters);")
+    lines.append("  return px_launch(0, kernel, stream, x, y, z, parameters);")
     return "\n".join(lines)
 
 
@@ -254,7 +283,7 @@ def _grid(launch: Launch) -> list[str]:
     if launch.grid is not None:
         return [f"  {axis} = {size.text};" for axis, size in zip("xyz", launch.grid, strict=True)]
     x, y, z = launch.model.cluster
-    return ["  status = px_fitting(kernel, device, &x);", CHECKED, f"  x *= {x};", f"  y = {y};", f"  z = {z};"]
+    return ["  status = px_fitting(0, kernel, device, &x);", CHECKED, f"  x *= {x};", f"  y = {y};", f"  z = {z};"]
 
 
 def _packing(array: ArrayParameter) -> list[str]:

@@ -1,4 +1,4 @@
-"""Launches an exported kernel from Python. It reads the manifest beside it, and needs the package cuda-bindings alone.
+"""Launches an exported kernel or function from Python: it reads the manifest beside it, and needs cuda-bindings alone.
 
     from scale import load                      # this file, as px.export named it
     scale = load()                              # the device of the current context
@@ -25,9 +25,11 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def load(manifest: str | Path | None = None) -> Exported:
-    """The exported function; a manifest is looked for beside this file, under its name."""
-    return Exported(Path(manifest) if manifest is not None else Path(__file__).with_suffix(".json"))
+def load(manifest: str | Path | None = None) -> Exported | ExportedFunction:
+    """The exported kernel or function; a manifest is looked for beside this file, under its name."""
+    path = Path(manifest) if manifest is not None else Path(__file__).with_suffix(".json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return ExportedFunction(content, path.parent) if "plans" in content else Exported(content, path.parent)
 
 
 def _asked(result: tuple[Any, ...]) -> Any:
@@ -37,12 +39,11 @@ def _asked(result: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-class Exported:
-    """One exported kernel on one device, that of the context which is current when it is made."""
+class Program:
+    """One kernel on one device, that of the context which is current when it is made."""
 
-    def __init__(self, path: Path) -> None:
-        self.manifest: dict[str, Any] = json.loads(path.read_text())
-        self.name: str = self.manifest["name"]
+    def __init__(self, made: dict[str, Any], folder: Path, name: str) -> None:
+        self.made, self.name = made, name
         device = _asked(driver.cuCtxGetDevice())
         names = driver.CUdevice_attribute
         major, minor, self._processors = (
@@ -53,25 +54,79 @@ class Exported:
                 names.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
             )
         )
-        image = (path.parent / self._target(major, minor)["cubin"]).read_bytes()
+        image = (folder / self._target(major, minor)["cubin"]).read_bytes()
         self._module = _asked(driver.cuModuleLoadData(image))
-        self._function = _asked(driver.cuModuleGetFunction(self._module, self.manifest["entry"].encode()))
+        self._function = _asked(driver.cuModuleGetFunction(self._module, made["entry"].encode()))
         attributes = driver.CUfunction_attribute
-        if self.manifest["shared_bytes"] > 48 * 1024:
+        if made["shared_bytes"] > 48 * 1024:
             wanted = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _asked(driver.cuFuncSetAttribute(self._function, wanted, self.manifest["shared_bytes"]))
-        if math.prod(self.manifest["cluster"]) > 8:
+            _asked(driver.cuFuncSetAttribute(self._function, wanted, made["shared_bytes"]))
+        if math.prod(made["cluster"]) > 8:
             wanted = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             _asked(driver.cuFuncSetAttribute(self._function, wanted, 1))
 
     def _target(self, major: int, minor: int) -> dict[str, Any]:
-        for name, target in self.manifest["targets"].items():
+        for name, target in self.made["targets"].items():
             number = int("".join(letter for letter in name if letter.isdigit()))
             exact = number == 10 * major + minor
             if exact or (name.endswith("f") and number // 10 == major and number % 10 <= minor):
                 found: dict[str, Any] = target
                 return found
-        raise ValueError(f"{self.name} was exported for {', '.join(self.manifest['targets'])}, not for sm_{major}{minor}")
+        raise ValueError(f"{self.name} was exported for {', '.join(self.made['targets'])}, not for sm_{major}{minor}")
+
+    def grid(self, texts: list[str] | None, values: dict[str, Any]) -> tuple[int, int, int]:
+        """The grid of a launch: arithmetic that px.export wrote, or as many clusters as fit."""
+        cluster = tuple(self.made["cluster"])
+        if texts is None:
+            return self._fitting() * cluster[0], cluster[1], cluster[2]
+        x, y, z = (_value(text, values) for text in texts)
+        if min(x, y, z) < 0 or any(n % part for n, part in zip((x, y, z), cluster, strict=True)):
+            raise ValueError(f"{self.name} has a grid of {(x, y, z)}, which is no whole number of clusters {cluster}")
+        return x, y, z
+
+    def _fitting(self) -> int:
+        made = self.made
+        if math.prod(made["cluster"]) > 1:
+            config = self._config(tuple(made["cluster"]), 0)
+            return max(1, _asked(driver.cuOccupancyMaxActiveClusters(self._function, config)))
+        each = _asked(
+            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(self._function, made["threads"], made["shared_bytes"])
+        )
+        return max(1, each * self._processors)
+
+    def _config(self, grid: tuple[int, ...], stream: Any) -> Any:
+        made, config, attributes = self.made, driver.CUlaunchConfig(), []
+        config.gridDimX, config.gridDimY, config.gridDimZ = grid
+        config.blockDimX, config.blockDimY, config.blockDimZ = made["threads"], 1, 1
+        config.sharedMemBytes, config.hStream = made["shared_bytes"], driver.CUstream(int(stream))
+        if made["as_cluster"]:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            dims = attribute.value.clusterDim
+            dims.x, dims.y, dims.z = made["cluster"]
+            attributes.append(attribute)
+        if made["overlap"]:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        return config
+
+    def launch(self, grid: tuple[int, ...], stream: Any, kept: list[Any]) -> None:
+        """Launches it with parameters that are C values, or descriptors."""
+        addresses = [value.getPtr() if hasattr(value, "getPtr") else ctypes.addressof(value) for value in kept]
+        parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        _asked(driver.cuLaunchKernelEx(self._config(grid, stream), self._function, ctypes.addressof(parameters), 0))
+
+
+class Exported:
+    """One exported kernel on one device, that of the context which is current when it is made."""
+
+    def __init__(self, manifest: dict[str, Any], folder: Path) -> None:
+        self.manifest = manifest
+        self.name: str = manifest["name"]
+        self._program = Program(manifest, folder, self.name)
 
     def __call__(
         self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None, stream: Any = 0,
@@ -100,58 +155,123 @@ class Exported:
             if counters is None:
                 raise ValueError(f"{self.name} takes counters: {made['counters']} int32 that are 0")
             kept.append(_packed({"data": _address(counters), "shape": [made["counters"]], "strides": [1]}))
-        grid = self._grid(sizes)
+        grid = self._program.grid(made["grid"], sizes)
         if 0 in grid:
             return
         for item in made["tensor_maps"]:
             view = views[item["array"]]
             assert view is not None
-            share = made["parameters"][item["array"]]["share"]
-            in_bytes = made["parameters"][item["array"]]["in_bytes"] and not item["expands"]
-            kept.append(_encoded(item, _in_bytes(view, share) if in_bytes else view))
-        addresses = [value.getPtr() if hasattr(value, "getPtr") else ctypes.addressof(value) for value in kept]
-        parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        _asked(driver.cuLaunchKernelEx(self._config(grid, stream), self._function, ctypes.addressof(parameters), 0))
+            kept.append(_descriptor(item, made["parameters"][item["array"]], view))
+        self._program.launch(grid, stream, kept)
 
-    def _grid(self, sizes: dict[str, int]) -> tuple[int, int, int]:
-        made = self.manifest
-        cluster = tuple(made["cluster"])
-        if made["grid"] is None:
-            return self._fitting() * cluster[0], cluster[1], cluster[2]
-        # The texts are arithmetic that px.export wrote: integers, names of sizes and + - * // %.
-        x, y, z = (eval(text, {"__builtins__": {}}, sizes) for text in made["grid"])
-        if min(x, y, z) < 0 or any(n % part for n, part in zip((x, y, z), cluster, strict=True)):
-            raise ValueError(f"{self.name} has a grid of {(x, y, z)}, which is no whole number of clusters {cluster}")
-        return x, y, z
 
-    def _fitting(self) -> int:
-        made = self.manifest
-        if math.prod(made["cluster"]) > 1:
-            config = self._config(tuple(made["cluster"]), 0)
-            return max(1, _asked(driver.cuOccupancyMaxActiveClusters(self._function, config)))
-        each = _asked(
-            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(self._function, made["threads"], made["shared_bytes"])
-        )
-        return max(1, each * self._processors)
+class ExportedFunction:
+    """One exported function on one device, that of the context which is current when it is made."""
 
-    def _config(self, grid: tuple[int, ...], stream: Any) -> Any:
-        made, config, attributes = self.manifest, driver.CUlaunchConfig(), []
-        config.gridDimX, config.gridDimY, config.gridDimZ = grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = made["threads"], 1, 1
-        config.sharedMemBytes, config.hStream = made["shared_bytes"], driver.CUstream(int(stream))
-        if made["as_cluster"]:
-            attribute = driver.CUlaunchAttribute()
-            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-            dims = attribute.value.clusterDim
-            dims.x, dims.y, dims.z = made["cluster"]
-            attributes.append(attribute)
-        if made["overlap"]:
-            attribute = driver.CUlaunchAttribute()
-            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-            attribute.value.programmaticStreamSerializationAllowed = 1
-            attributes.append(attribute)
-        config.attrs, config.numAttrs = attributes, len(attributes)
-        return config
+    def __init__(self, manifest: dict[str, Any], folder: Path) -> None:
+        self.manifest = manifest
+        self.name: str = manifest["name"]
+        self._programs = [Program(made, folder, self.name) for made in manifest["programs"]]
+
+    def __call__(
+        self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None, stream: Any = 0,
+        workspace: Any = None,
+    ) -> None:
+        """Calls it: its arguments in their order, then its results; named sizes, and strides of arrays by name.
+
+        `workspace` begins at a multiple of 256 bytes and has `workspace_bytes` of them, of which the manifest's
+        `zeroed_bytes` are 0 before the first call.
+        """
+        values, plan = self._plan(args, sizes, strides)
+        if plan["workspace"] != "0":
+            if workspace is None:
+                raise ValueError(f"{self.name} takes a workspace of {_value(plan['workspace'], values)} bytes")
+            values["workspace"] = _address(workspace)
+            if values["workspace"] % 256:
+                raise ValueError(f"the workspace of {self.name} does not begin at a multiple of 256 bytes")
+        for name, place in plan["scratch"].items():
+            values[name] = values["workspace"] + _value(place, values)
+        for launch in plan["launches"]:
+            self._launch(launch, values, stream)
+
+    def workspace_bytes(
+        self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None
+    ) -> int:
+        """How many bytes of a workspace a call with these arguments needs."""
+        values, plan = self._plan(args, sizes, strides)
+        return int(_value(plan["workspace"], values))
+
+    def _plan(self, args: tuple[Any, ...], sizes: Any, strides: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values of all that a call passes, and the launches that follow."""
+        made, values, strides = self.manifest, dict(sizes or {}), dict(strides or {})
+        count = len(made["parameters"])
+        if len(args) != count + len(made["results"]) or set(values) != set(made["sizes"]):
+            names = ", ".join(item["name"] for item in (*made["parameters"], *made["results"]))
+            raise ValueError(f"{self.name} takes {names} and the sizes {made['sizes']}")
+        for item, value in zip(made["parameters"], args):
+            if item["kind"] == "scalar":
+                values[item["name"]] = float(value)
+                continue
+            shape = [values[size] if isinstance(size, str) else size for size in item["shape"]]
+            steps = strides.get(item["name"]) or [math.prod(max(n, 1) for n in shape[n + 1 :]) for n in range(len(shape))]
+            values[item["name"]] = _address(value)
+            values |= {f"{item['name']}_{axis}": step for axis, step in enumerate(steps)}
+            if any(not 0 <= size < 2**31 for size in shape) or (not values[item["name"]] and 0 not in shape):
+                raise ValueError(f"{self.name}: {item['name']}, of shape {tuple(shape)}, is no array")
+        for item, value in zip(made["results"], args[count:]):
+            values[item["memory"]] = _address(value)
+            if values[item["memory"]] % 16:
+                raise ValueError(f"{self.name}: {item['name']} does not begin at a multiple of 16 bytes")
+        found = made["choose"]
+        while isinstance(found, list):
+            guard, holds, fails = found
+            found = holds if _value(guard, values) else fails
+        if found is None:
+            raise ValueError(f"{self.name} was not exported for {values}")
+        plan: dict[str, Any] = made["plans"][found]
+        return values, plan
+
+    def _launch(self, launch: dict[str, Any], values: dict[str, Any], stream: Any) -> None:
+        program = self._programs[launch["program"]]
+        grid = program.grid(launch["grid"], values)
+        if 0 in grid:
+            return
+        kept: list[Any] = []
+        views: list[dict[str, Any] | None] = []
+        for item in launch["arguments"]:
+            if item["kind"] == "scalar":
+                views.append(None)
+                kept.append(_SCALARS[item["dtype"]](_value(item["value"], values)))
+                continue
+            view = {
+                "data": _value(item["data"], values), "shape": [_value(size, values) for size in item["shape"]],
+                "strides": [_value(step, values) for step in item["strides"]],
+            }  # fmt: skip
+            views.append(view)
+            kept.append(_packed(_in_bytes(view, item["share"]) if item["in_bytes"] else view))
+        for a, b in launch["apart"]:
+            first, second = (_span(views[n] or {}, launch["arguments"][n]) for n in (a, b))
+            if first[0] < second[1] and second[0] < first[1]:
+                raise ValueError(f"two arguments of {self.name} share memory")
+        if launch["counters"]:
+            place = values["workspace"] + launch["counters_at"]
+            kept.append(_packed({"data": place, "shape": [launch["counters"]], "strides": [1]}))
+        for item in launch["tensor_maps"]:
+            view_of = views[item["array"]]
+            assert view_of is not None
+            kept.append(_descriptor(item, launch["arguments"][item["array"]], view_of))
+        program.launch(grid, stream, kept)
+
+
+def _value(text: str, values: dict[str, Any]) -> Any:
+    """What a text gives: arithmetic and comparisons that px.export wrote, of integers, names and + - * // % == < <=."""
+    return eval(text, {"__builtins__": {}}, values)
+
+
+def _descriptor(item: dict[str, Any], array: dict[str, Any], view: dict[str, Any]) -> Any:
+    """The TMA descriptor of an array; one that expands counts elements, all else bytes where elements share them."""
+    in_bytes = array["in_bytes"] and not item["expands"]
+    return _encoded(item, _in_bytes(view, array["share"]) if in_bytes else view)
 
 
 def _address(value: Any) -> int:

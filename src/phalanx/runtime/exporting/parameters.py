@@ -135,17 +135,18 @@ def parameters_of(
         if isinstance(slot, ScalarSlot):
             items.append(ScalarParameter(name, slot.dtype))
         else:
-            items.append(_array(name, argument, slot))
-    maps = tuple(_map(item, items) for item in signature.tensor_maps)
+            kind = argument.type
+            assert isinstance(kind, ArrayType)
+            items.append(array_parameter(name, kind, slot, shape_of(argument)))
+    maps = tuple(map_parameter(item, items) for item in signature.tensor_maps)
     return Parameters(tuple(items), maps, sizes, signature.counters, apart)
 
 
-def _array(name: str, argument: Argument, slot: ArraySlot) -> ArrayParameter:
-    kind = argument.type
-    assert isinstance(kind, ArrayType)
+def array_parameter(name: str, kind: ArrayType, slot: ArraySlot, shape: tuple[int | str, ...]) -> ArrayParameter:
+    """An array as the kernel takes it, of a type and a place in its signature."""
     share, nbytes = _bytes_of(kind.dtype, kind.dense)
     return ArrayParameter(
-        name, kind.dtype.name, shape_of(argument), share, nbytes, kind.unit_inner, kind.aligned, kind.whole,
+        name, kind.dtype.name, shape, share, nbytes, kind.unit_inner, kind.aligned, kind.whole,
         contiguous=bool(kind.chunk) or kind.dense, in_bytes=slot.dtype != kind.dtype.name,
     )
 
@@ -157,7 +158,8 @@ def _bytes_of(dtype: DType, dense: bool) -> tuple[int, int]:
     return (dtype.per_byte, 1) if dtype.per_byte > 1 else (1, dtype.itemsize)
 
 
-def _map(slot: TensorMapSlot, items: list[ArrayParameter | ScalarParameter]) -> MapParameter:
+def map_parameter(slot: TensorMapSlot, items: list[Any]) -> MapParameter:
+    """A TMA descriptor of one of the parameters."""
     array = items[slot.array]
     assert isinstance(array, ArrayParameter)
     rank = len(slot.box)

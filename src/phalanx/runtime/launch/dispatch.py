@@ -10,11 +10,19 @@ from phalanx.errors import Error, caller_location, internal_error, wants_traceba
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.device.arrays import call_key, put_back, to_host
-from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
+from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
-from phalanx.runtime.launch.overlaps import watched_by
-from phalanx.runtime.launch.replay import RECORDINGS, Replay, memory_of, record_launch, refuse_recording
+from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
+from phalanx.runtime.launch.replay import (
+    RECORDINGS,
+    Replay,
+    is_recorded,
+    memory_of,
+    record_launch,
+    refuse_recording,
+)
+from phalanx.runtime.launch.routes import Route, Types, constants_as_given, types_of
 from phalanx.runtime.launch.specialise import (
     Argument,
     Spec,
@@ -42,9 +50,11 @@ class BoundLaunch:
         self.grid = grid
         self.memory = memory_of(kernel)
         self.last: Any = None  # repeats the last plain launch: no constants given, none captured, no None
-        plain = (grid,) if type(grid) is int else grid
-        is_plain = type(plain) is tuple and 1 <= len(plain) <= 3 and all(type(n) is int for n in plain)
-        self.plain_grid: tuple[int, int, int] | None = (*plain, 1, 1)[:3] if is_plain else None
+        self.plain_grid: tuple[int, int, int] | None = None
+        if type(grid) is int:
+            self.plain_grid = (grid, 1, 1)
+        elif type(grid) is tuple and 1 <= len(grid) <= 3 and all(type(n) is int for n in grid):
+            self.plain_grid = (*grid, 1, 1)[:3]
 
     def __call__(self, *args: Any, **constants: Any) -> None:
         if RECORDINGS:
@@ -114,11 +124,18 @@ class BoundLaunch:
         """The whole way: types, specialisation, simulator or GPU."""
         if is_outlined():
             return
+        taker = launch_taker()
+        if taker is not None:
+            taker(self, args, given)
+            return
         kernel = self.kernel
         with debugging(kernel):
+            types = types_of(args)
+            if types is not None and self.launch_known(types, args, given):
+                return
             named, arch, pipelined = split_target(kernel, given)
             constants = kernel.bind_constants(named)
-            arguments = read_arguments(kernel, args)
+            arguments = read_arguments(kernel, args, None if types is None else types.infos)
             by_fit = leaves_grid(self.grid)
             grid = (0, 0, 0)
             if not by_fit:
@@ -127,7 +144,7 @@ class BoundLaunch:
             specialisation = specialise(kernel, arguments, constants)
             watched = watched_by(specialisation, arguments) if pipelined else None
             overlap = watched is not None and watched.overlap(args)
-            if not pipelined or overlap:
+            if not pipelined or overlap or has_empty(arguments):
                 specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]
             values, infos = [a.value for a in present], [a.info for a in present]
@@ -152,27 +169,59 @@ class BoundLaunch:
                 refuse_recording()
                 launcher.launch(grid, values, infos=infos)
                 return
-            items = tuple(given.items())
-            key = (call_key(args, [a.info for a in arguments])[0], items)
-            again = key in self.memory.kept
-            if again:  # a geometry that comes a second time has a launcher of its own
-                launcher = launcher.fresh()
-            launcher.launch(grid, values, infos=infos)
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
-            kinds = tuple(map(type, given.values()))
-            replay = Replay(
-                specialisation, launcher, none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
-                grid if by_fit else None, watched,
-            )
-            if watched is None:
-                record_launch(replay, grid, values, infos)
-            else:
-                refuse_recording()  # a repeated call looks at nothing but pointers, which may overlap then
-            plain = not (given or none_at or specialisation.reading.captured or watched is not None)
-            if plain and (by_fit or self.plain_grid is not None):
-                self.last = partial(launcher.try_launch, grid)  # this grid was launched, so it is a good one
-            self.memory.keep(key, replay if again else None)
-            self.memory.latest[items] = replay
+            route = Route(specialisation, launcher, none_at)
+            if watched is None and not by_fit and types is not None and types.device is not None:
+                self.memory.routes[types.key, constants_as_given(given), types.device] = route
+            if watched is None and is_recorded():
+                launcher.launch_anew(grid, values, infos, matched=False)
+                record_launch(launcher, route.captured, grid, values, infos)
+                return
+            refuse_recording()  # a repeated call looks at nothing but pointers, which may overlap then
+            self.launch_and_keep(route, grid, args, given, [a.info for a in arguments], watched)
+
+    def launch_known(self, types: Types, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        """Launches a kernel that was launched before with arguments of these types, of any sizes; else does nothing."""
+        grid = self.plain_grid
+        if grid is None or types.device is None or wants_watchdog(self.kernel):
+            return False
+        try:
+            route = self.memory.routes.get((types.key, constants_as_given(given), types.device))
+        except TypeError:
+            return False  # an unhashable constant: refused by the whole way, with a message
+        if route is None or not is_launchable(grid, route.cluster) or (route.captured and not route.is_current):
+            return False
+        if not (RECORDINGS and is_recorded()):
+            self.launch_and_keep(route, grid, args, given, types.infos)
+            return True
+        values, infos = route.present(args), route.present(types.infos)
+        route.launcher.launch_anew(grid, values, infos, matched=False)
+        record_launch(route.launcher, route.captured, grid, values, infos)
+        return True
+
+    def launch_and_keep(
+        self, route: Route, grid: tuple[int, int, int], args: tuple[Any, ...], given: dict[str, Any],
+        infos: list[ArrayInfo | None], watched: Watched | None = None,
+    ) -> None:
+        """Launches, and keeps what another launch with the same geometry needs."""
+        memory, specialisation, launcher = self.memory, route.specialisation, route.launcher
+        items = tuple(given.items())
+        key = (call_key(args, infos)[0], items)
+        again = key in memory.kept
+        if again:  # a geometry that comes a second time has a launcher of its own
+            launcher = launcher.fresh()
+        launcher.launch_anew(grid, route.present(args), route.present(infos))
+        kinds = tuple(map(type, given.values()))
+        by_fit = leaves_grid(self.grid)
+        replay = Replay(
+            specialisation, launcher, route.none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
+            grid if by_fit else None, watched,
+        )
+        plain = not (given or route.none_at or specialisation.reading.captured or watched is not None)
+        if plain and (by_fit or self.plain_grid is not None):
+            self.last = partial(launcher.try_launch, grid)  # this grid was launched, so it is a good one
+        memory.keep(key, replay if again else None)
+        memory.latest[items] = replay
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process binds the grid anew; what was launched here stays here."""
@@ -289,7 +338,7 @@ def wants_watchdog(kernel: Kernel) -> bool:
     """Whether the kernel's waits are bounded: as its decorator says, else as the environment does."""
     if kernel.watchdog is not None:
         return kernel.watchdog
-    return os.environ.get("PHALANX_WATCHDOG", "0") not in ("", "0")
+    return "PHALANX_WATCHDOG" in os.environ and os.environ["PHALANX_WATCHDOG"] not in ("", "0")
 
 
 def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Compiled]:

@@ -7,7 +7,6 @@ synchronisation, so it can be captured into a CUDA graph.
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import struct
 import threading
@@ -20,6 +19,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.arrays import (
     ITEM_BYTES,
+    PER_BYTE,
     ArgumentKind,
     ArrayInfo,
     current_stream,
@@ -28,7 +28,7 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
-from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache, geometry
+from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
@@ -74,10 +74,10 @@ class Launcher:
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
         self._at_once: int | None = None
-        self._maps = TensorMapCache(self.driver)
         self._launch_kernel = self.driver.function("cuLaunchKernelEx")
         self._enqueue: Any = self._launch_kernel
         self._prepare_config(threads, shared_bytes, overlap)
+        self._prepare_layout()
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
         self._prepare_function(shared_bytes)
@@ -107,32 +107,44 @@ class Launcher:
         self._grid: tuple[int, int, int] = _NO_GRID
         self._stream = 0
 
-    def _prepare_parameters(self) -> None:
-        layout = self.signature.layout
+    def _prepare_layout(self) -> None:
+        """What all parameter buffers of the kernel have in common."""
+        layout, slots = self.signature.layout, self.signature.slots
         # Descriptors must lie on 64-byte boundaries in the buffer as well: the driver reads them from there.
-        self._storage = (ctypes.c_char * (layout.nbytes + TENSOR_MAP_BYTES))()
-        start = -ctypes.addressof(self._storage) % TENSOR_MAP_BYTES
-        self._base = ctypes.addressof(self._storage) + start
-        self._bytes = memoryview(self._storage).cast("B")[start:]
-        addresses = [self._base + offset for offset in layout.all]
-        self._parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        self._parameters_address = ctypes.addressof(self._parameters)
-        self._packers = [struct.Struct(slot.format) for slot in self.signature.slots]
-        self._words = self._bytes[: layout.nbytes // 8 * 8].cast("Q")
-        # Per parameter: the word its pointer is in (None for a scalar), and where its descriptors are.
+        self._storage_type = ctypes.c_char * (layout.nbytes + TENSOR_MAP_BYTES)
+        self._offsets = layout.all
+        self._parameters_type = ctypes.c_void_p * max(len(self._offsets), 1)
+        self._packers = [struct.Struct(slot.format) for slot in slots]
+        self._is_array = tuple(isinstance(slot, ArraySlot) for slot in self.signature.given)
+        self._packer = struct.Struct(_joined_format(self.signature.given, layout.slots))
+        # Per parameter: the word its pointer is in (None for a scalar).
         self._pointer_words = [
-            offset // 8 if isinstance(slot, ArraySlot) else None
-            for slot, offset in zip(self.signature.slots, layout.slots)
+            offset // 8 if isinstance(slot, ArraySlot) else None for slot, offset in zip(slots, layout.slots)
         ]
-        self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = [[] for _ in self.signature.slots]
+        self._maps = TensorMapCache(self.driver, self.signature.tensor_maps)
+        self._map_places = tuple(
+            (number, tensor_map.array, tensor_map.expands, start, start + TENSOR_MAP_BYTES, slots[tensor_map.array].name)
+            for number, (start, tensor_map) in enumerate(zip(layout.tensor_maps, self.signature.tensor_maps))
+        )
+        self._stream_source = self._is_array.index(True) if True in self._is_array else None
+
+    def _prepare_parameters(self) -> None:
+        self._storage = self._storage_type()
+        address = ctypes.addressof(self._storage)
+        start = -address % TENSOR_MAP_BYTES
+        self._base = base = address + start
+        self._bytes = memoryview(self._storage).cast("B")[start:]
+        self._parameters = self._parameters_type(*[base + offset for offset in self._offsets])
+        self._parameters_address = ctypes.addressof(self._parameters)
+        self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("Q")
+        # Per parameter: where its descriptors are.
+        self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = []
         self._places: tuple[Place, ...] = ()
         self._pointers: tuple[int, ...] | None = None
         self._match: Matcher = _match_nothing
         self._values: list[Any] = []
         self._torch_stream: Any = None
         self._debug = 0
-        arrays = [n for n, slot in enumerate(self.signature.given) if isinstance(slot, ArraySlot)]
-        self._stream_source = arrays[0] if arrays else None
         if self.signature.counters:
             self._prepare_counters()
 
@@ -173,7 +185,8 @@ class Launcher:
 
     def fresh(self) -> Launcher:
         """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last."""
-        made = copy.copy(self)
+        made = object.__new__(Launcher)
+        made.__dict__.update(self.__dict__)
         made._lock = threading.Lock()
         made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
         made._config_address = ctypes.addressof(made._config)
@@ -256,18 +269,31 @@ class Launcher:
         if status:
             self.retry(status, self._config_address, self._parameters_address)
 
+    def launch_anew(
+        self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None], *, matched: bool = True
+    ) -> None:
+        """Launch on the arguments' current stream, which the kernel is known to take, with another geometry than the last.
+
+        For a dispatcher that found the kernel by the types and the device of the arguments: none of that is looked at again.
+        Unless `matched`, `try_launch` does not repeat it.
+        """
+        with self._lock:
+            self._bind(args, infos, checked=True, matched=matched)
+            self._submit(grid, args, None, 0)
+
     def repeating(
-        self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None],
+        self, grid: tuple[int, int, int], scalars: Sequence[Any], infos: Sequence[ArrayInfo | None],
         sources: Sequence[int | None],
     ) -> Callable[[tuple[int, ...]], None]:
-        """This launch of torch tensors as a function of pointers alone, with a parameter buffer of its own.
+        """A launch of torch tensors as a function of pointers alone, with a parameter buffer of its own.
 
-        `sources` says for each argument which of the pointers it takes that are passed then; None for scalars. Nothing is
-        looked at: who calls it knows that dtypes, shapes, strides, alignments and the device are as they were. It runs on
-        torch's current stream of the device. Any thread may call it.
+        `infos` describe the arrays of one that was made, and `scalars` have the numbers between them; `sources` says for
+        each argument which of the pointers it takes that are passed then, None for scalars. Nothing is looked at: who calls
+        it knows that dtypes, shapes, strides, alignments and the device are as they were. It runs on torch's current stream
+        of the device. Any thread may call it.
         """
         made = self.fresh()
-        made._bind(args, infos)
+        made._bind(scalars, infos, checked=True, matched=False)
         made._set_grid(grid)
         made._torch_stream = torch_current_stream()
         made._places = tuple(
@@ -299,9 +325,55 @@ class Launcher:
                     image[start:end] = by_address[pointer]
         self._pointers = pointers
 
-    def _bind(self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None) -> None:
-        """Check and pack all arguments: the first launch, or one with other shapes, strides or types."""
+    def _bind(
+        self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None, *, checked: bool = False,
+        matched: bool = True,
+    ) -> None:
+        """Check and pack all arguments: the first launch, or one with other shapes, strides or types.
+
+        `checked`: they are of the types that the kernel was compiled for, on its device. Unless `matched`, no later launch
+        is compared with this one.
+        """
         self._match = _match_nothing  # if a check fails, the buffer holds a mixture
+        if infos is None:
+            infos = [describe(x) for x in args]
+        given = infos
+        infos = [info if info is None or info.dtype_name not in PER_BYTE else info.in_bytes for info in given]
+        if not checked:
+            self._check(args, infos)
+        values: list[Any] = []
+        fields: list[Any] = []
+        for x, info in zip(args, infos):
+            if info is None:
+                fields.append(x)
+                values.append(x)
+            else:
+                fields += info.pointer, *info.strides, *info.shape
+                values.append(info.pointer)
+        try:
+            self._packer.pack_into(self._bytes, 0, *fields)
+        except (struct.error, OverflowError, TypeError, ValueError):
+            for number, (slot, info) in enumerate(zip(self.signature.given, infos)):  # one of them says which it is
+                self._pack(
+                    number, slot, *((args[number],) if info is None else (info.pointer, *info.strides, *info.shape))
+                )
+            raise
+        maps_of: list[list[tuple[int, int, AddressedMaps]]] = [[] for _ in self._pointer_words]
+        self._maps_of = maps_of
+        for number, array, expands, start, end, name in self._map_places:
+            info = (given if expands else infos)[array]
+            assert info is not None  # Signature checks that it is an array's
+            maps = self._maps.of(number, info.dtype_name, info.shape, info.strides, name)
+            maps_of[array].append((start, end, maps))
+            self._bytes[start:end] = maps[info.pointer]
+        source = None if self._stream_source is None else args[self._stream_source]
+        self._torch_stream = torch_current_stream() if kind_of(source) is ArgumentKind.TORCH else None
+        self._remember(values)
+        if matched:
+            self._match = make_matcher(args)
+
+    def _check(self, args: Sequence[Any], infos: Sequence[ArrayInfo | None]) -> None:
+        """Refuse arguments that the kernel was not compiled for."""
         slots = self.signature.given
         if len(args) != len(slots):
             named = ", ".join(_called(slot, number) for number, slot in enumerate(slots))
@@ -309,33 +381,11 @@ class Launcher:
                 f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}",
                 remedy=f"pass {named}" if slots else "pass none: constants were settled when it was compiled",
             )
-        if infos is None:
-            infos = [describe(x) for x in args]
-        given, infos = infos, [info if info is None else info.in_bytes for info in infos]
-        values: list[Any] = []
         for number, (slot, info) in enumerate(zip(slots, infos)):
             if isinstance(slot, ArraySlot):
-                checked = _check_array(slot, info, number, self.device)
-                self._pack(number, slot, checked.pointer, *checked.strides, *checked.shape)
-                values.append(checked.pointer)
+                _check_array(slot, info, number, self.device)
             elif info is not None:
                 raise Error(f"{_called(slot, number)} is a scalar, got an array", remedy="pass a number")
-            else:
-                self._pack(number, slot, args[number])
-                values.append(args[number])
-        self._maps_of = [[] for _ in slots]
-        for start, tensor_map in zip(self.signature.layout.tensor_maps, self.signature.tensor_maps):
-            info = (given if tensor_map.expands else infos)[tensor_map.array]
-            assert info is not None  # Signature checks that it is an array's
-            name = slots[tensor_map.array].name
-            maps = self._maps.of(geometry(tensor_map, info.dtype_name, info.shape, info.strides, name))
-            end = start + TENSOR_MAP_BYTES
-            self._maps_of[tensor_map.array].append((start, end, maps))
-            self._bytes[start:end] = maps[info.pointer]
-        source = None if self._stream_source is None else args[self._stream_source]
-        self._torch_stream = torch_current_stream() if kind_of(source) is ArgumentKind.TORCH else None
-        self._remember(values)
-        self._match = make_matcher(args)
 
     def _rewrite(self, values: list[Any], args: Sequence[Any]) -> None:
         """Pack the pointers and scalars that differ from the last launch's; the rest is the same."""
@@ -428,6 +478,15 @@ class Launcher:
                 return self.driver.max_active_clusters(self.function, config)
             per_sm = self.driver.max_active_blocks(self.function, config.block[0], config.shared_bytes)
         return per_sm * self.driver.device(self.device).sm_count
+
+
+def _joined_format(slots: Sequence[ArraySlot | ScalarSlot], offsets: Sequence[int]) -> str:
+    """The layout of all parameters, as the `struct` module names it, from the buffer's first byte on."""
+    text, end = "<", 0
+    for slot, offset in zip(slots, offsets):
+        text += f"{offset - end}x{slot.format[1:]}"
+        end = offset + slot.nbytes
+    return text
 
 
 def _called(slot: ArraySlot | ScalarSlot, number: int) -> str:

@@ -1,7 +1,8 @@
-"""Arguments of a launch that share memory: loops over `px.pipelined` then run as they are written.
+"""Arguments with which loops over `px.pipelined` run as they are written: some that share memory, and empty ones.
 
 Which pairs matter the kernel says (`passes.pipelining.aliasing`). Arrays are compared by the bytes between their first and
-last element: two that interleave count as overlapping, which costs speed and never a result.
+last element: two that interleave count as overlapping, which costs speed and never a result. Of an empty array the copy
+engine has no description; its loops have no steps, or find nothing in any of them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ def watched_by(specialisation: Specialisation, arguments: list[Argument]) -> Wat
         assert first is not None and second is not None
         found.append((given[a], given[b], first, second))
     return Watched(tuple(found))
+
+
+def has_empty(arguments: list[Argument]) -> bool:
+    """Whether any array has no elements."""
+    return any(argument.info is not None and 0 in argument.info.shape for argument in arguments)
 
 
 def _pointer(array: Any) -> int:

@@ -19,8 +19,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 from phalanx.language.kernel import Kernel
@@ -31,6 +30,7 @@ from phalanx.runtime.device.arrays import (
     dense_strides,
     describe,
     describing_once,
+    is_describing_once,
     kind_of,
     refuse_gradients,
 )
@@ -38,8 +38,11 @@ from phalanx.runtime.device.arrays import (
 if TYPE_CHECKING:
     from phalanx.runtime.launch.launcher import Launcher
     from phalanx.runtime.launch.overlaps import Watched
+    from phalanx.runtime.launch.routes import Route
     from phalanx.runtime.launch.specialise import Specialisation
 
+Captured = tuple[Any, ...]
+"""Constants that a kernel captured from a user's code: who asks, the name, and the value it had."""
 GEOMETRIES = 1024
 """What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
 _MEMORIES: WeakSet[Memory] = WeakSet()
@@ -50,17 +53,18 @@ class Memory:
 
     `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
     came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
-    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants. `bound`
-    is the kernel's own table of what `kernel[grid]` gave.
+    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes`
+    those that were launched, by the same and by device. `bound` is the kernel's own table of what `kernel[grid]` gave.
     """
 
-    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "specialisations")
+    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "routes", "specialisations")
 
     def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
         self.limit = limit
         self.kept: dict[Any, Any] = {}
         self.latest: dict[tuple[Any, ...], Replay] = {}
         self.specialisations: dict[Any, Specialisation] = {}
+        self.routes: dict[Any, Route] = {}
         self.bound = {} if bound is None else bound
         _MEMORIES.add(self)
 
@@ -72,7 +76,7 @@ class Memory:
 
     def clear(self) -> None:
         """Forgets everything."""
-        for table in (self.kept, self.latest, self.specialisations):
+        for table in (self.kept, self.latest, self.specialisations, self.routes):
             table.clear()
         for bound in self.bound.values():
             bound.last = None
@@ -126,16 +130,32 @@ class Replay:
 # What a thread launches ------------------------------------------------------------------------------------
 
 
-@dataclass
 class Recording:
-    """What one thread launches on GPUs: the launch, its grid, and its arguments and their descriptions but for None.
+    """What one thread launches on GPUs, and the arrays that the library makes for it meanwhile.
 
-    `refused`: some of it was no plain launch on a GPU, which a list can't say.
+    `refused`: some of it was no plain launch of torch tensors on a GPU, which a list can't say.
     """
 
-    thread: int = field(default_factory=threading.get_ident)
-    launches: list[tuple[Replay, tuple[int, int, int], list[Any], list[ArrayInfo | None]]] = field(default_factory=list)
-    refused: bool = False
+    __slots__ = ("launches", "made", "refused", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.launches: list[Recorded] = []
+        self.made: list[Any] = []
+        self.refused = False
+
+
+class Recorded(NamedTuple):
+    """A launch: a launcher of the kernel, the constants that this captured, and its arguments but for None.
+
+    `scalars` has None for arrays, `infos` for all else. No array is kept.
+    """
+
+    launcher: Launcher
+    captured: Captured
+    grid: tuple[int, int, int]
+    scalars: list[Any]
+    infos: list[ArrayInfo | None]
 
 
 RECORDINGS: list[Recording] = []
@@ -152,13 +172,40 @@ def recording() -> Iterator[Recording]:
         RECORDINGS.remove(made)
 
 
+def is_recorded() -> bool:
+    """Whether somebody collects the launches of this thread."""
+    thread = threading.get_ident() if RECORDINGS else 0
+    for one in RECORDINGS:  # noqa: SIM110  (a third of what `any` takes)
+        if one.thread == thread:
+            return True
+    return False
+
+
 def record_launch(
-    replay: Replay, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
+    launcher: Launcher, captured: Captured, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
 ) -> None:
     """Adds a launch to the recordings of this thread."""
+    scalars: list[Any] = []
+    for x, info in zip(values, infos):
+        scalars.append(x if info is None else None)
+        if info is not None and kind_of(x) is not ArgumentKind.TORCH:
+            refuse_recording()
+    found = Recorded(launcher, captured, grid, scalars, infos)
     for one in RECORDINGS:
         if one.thread == threading.get_ident():
-            one.launches.append((replay, grid, values, infos))
+            one.launches.append(found)
+
+
+def record_array(made: Any) -> Any:
+    """The array, noted in the recordings of this thread: a new one, of which launches alone write what is read.
+
+    The library makes its results, and what passes between its kernels, through it: calls that come again make such arrays
+    anew. Example: ``record_array(torch.empty(shape, device=x.device))``.
+    """
+    for one in RECORDINGS:
+        if one.thread == threading.get_ident():
+            one.made.append(made)
+    return made
 
 
 def refuse_recording() -> None:
@@ -184,22 +231,144 @@ def unrecorded() -> Iterator[None]:
 
 
 class CallReplay:
-    """What a call of a library function did: its launches, and the tensor it gives back.
+    """What a call of a library function did: its launches, and what it gives back.
 
-    `make` allocates that tensor, the last source of pointers; without it argument number `returned` comes back.
+    Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it.
+    `make` then allocates the one tensor that the call made, the last source of pointers and its result, after the argument
+    number `like` where they are alike: torch is quickest then. Otherwise `makes` allocate what it made, the last sources,
+    and `returned` says which sources come back: one, or a tuple of them.
     """
 
-    __slots__ = ("captured", "launches", "make", "returned")
+    __slots__ = ("captured", "launches", "like", "make", "makes", "returned", "sketch")
 
-    def __init__(
-        self, launches: tuple[Callable[[tuple[int, ...]], None], ...], captured: tuple[Any, ...],
-        make: Callable[[], Any] | None, returned: int,
-    ) -> None:
-        self.launches, self.captured, self.make, self.returned = launches, captured, make, returned
+    def __init__(self, sketch: Sketch) -> None:
+        self.sketch: Sketch | None = sketch
+        self.captured: Captured = sketch.captured
+        self.launches: tuple[Callable[[tuple[int, ...]], None], ...] = ()
+        self.make: Callable[..., Any] | None = None
+        self.like: int | None = None
+        self.makes: tuple[Callable[[], Any], ...] = ()
+        self.returned: int | tuple[int | None, ...] = -1
 
     def is_current(self) -> bool:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
+
+    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
+        """The call once more, with arguments that begin at these addresses; `call` is the whole way to it."""
+        sketch = self.sketch
+        if sketch is not None and not self._finish(sketch, len(arrays)):
+            sketch.memory.keep(sketch.key, False)
+            return call()
+        made = [make() for make in self.makes]
+        if made:
+            pointers = (*pointers, *[x.data_ptr() for x in made])
+        for launch in self.launches:
+            launch(pointers)
+        returned = self.returned
+        sources = (*arrays, *made)
+        if isinstance(returned, int):
+            return sources[returned]
+        return tuple([None if number is None else sources[number] for number in returned])
+
+    def _finish(self, sketch: Sketch, arguments: int) -> bool:
+        """Makes launches of pointers of what was launched; False where it was more than that."""
+        found = sketch.sources()
+        if found is None:
+            return False
+        self.returned, numbers = found
+        self.makes = tuple([_maker(made) for made in sketch.made])
+        self.launches = tuple(
+            [
+                one.launcher.repeating(one.grid, one.scalars, one.infos, mine)
+                for one, mine in zip(sketch.launches, numbers, strict=True)
+            ]
+        )
+        if len(self.makes) == 1 and self.returned == arguments:
+            self.like = sketch.alike()
+            self.make = self.makes[0] if self.like is None else sys.modules["torch"].empty_like
+        self.sketch = None  # last: another thread may be about to do the same
+        return True
+
+
+class Made(NamedTuple):
+    """A tensor that a call made: its description, and how torch calls its type and its device."""
+
+    info: ArrayInfo
+    dtype: Any
+    device: Any
+
+
+class Sketch:
+    """What a call of a library function launched, made and gave back, without any array.
+
+    `pointers` are the addresses of the arguments, 0 for None. `given` has for each result the number of the argument
+    that it is, or its description, or None for None; `several` says whether they are a tuple. Nothing is worked out: most
+    sizes come once.
+    """
+
+    __slots__ = ("given", "infos", "key", "launches", "made", "memory", "pointers", "several")
+
+    def __init__(self, memory: Memory, key: Any, record: Recording, arrays: tuple[Any, ...], result: Any) -> None:
+        self.memory, self.key = memory, key
+        self.launches = record.launches
+        self.infos = [describe(x) for x in arrays]
+        self.pointers = tuple([0 if info is None else info.pointer for info in self.infos])
+        self.made = [_made(x) for x in record.made]
+        self.several = type(result) is tuple
+        self.given: list[int | Made | None] = []
+        for x in result if self.several else (result,):
+            place = _place(x, arrays)
+            self.given.append(None if x is None else _made(x) if place is None else place)
+
+    def alike(self) -> int | None:
+        """The argument that has the shape, the order and the type of the first array that was made, if there is one."""
+        made = self.made[0].info
+        if made.strides != dense_strides(made.shape):
+            return None  # torch orders axes of equal strides anew
+        wanted = made.shape, made.strides, made.dtype_name, made.device
+        for number, info in enumerate(self.infos):
+            if info is not None and (info.shape, info.strides, info.dtype_name, info.device) == wanted:
+                return number
+        return None
+
+    @property
+    def captured(self) -> Captured:
+        """The constants that all kernels captured."""
+        return tuple([found for one in self.launches for found in one.captured])
+
+    def sources(self) -> tuple[int | tuple[int | None, ...], list[list[int | None]]] | None:
+        """Which sources of pointers are given back, and which ones each launch takes; None where there are others.
+
+        The sources are the arguments, then what was made. Of that, a result has the place, in its own shape.
+        """
+        first = len(self.pointers)
+        sources = {pointer: number for number, pointer in enumerate(self.pointers) if pointer}
+        for number, made in enumerate(self.made, first):
+            if not made.info.pointer or made.info.pointer in sources:
+                return None
+            sources[made.info.pointer] = number
+        room = [_span(made.info) for made in self.made]
+        returned: list[int | None] = []
+        for given in self.given:
+            place = given if isinstance(given, int) else None
+            if isinstance(given, Made):
+                place = sources.get(given.info.pointer, -1)
+                if place < first or _span(given.info) != room[place - first] or not _is_whole(given.info):
+                    return None
+                self.made[place - first] = given
+            returned.append(place)
+        numbers: list[list[int | None]] = []
+        for one in self.launches:
+            mine = [None if info is None else sources.get(info.pointer, -1) for info in one.infos]
+            for info, source in zip(one.infos, mine):
+                if info is None or source is None:
+                    continue
+                if source < 0 or (source >= first and _span(info) > room[source - first]):
+                    return None  # what is no source, or more than was made
+            numbers.append(mine)
+        gives = tuple(returned) if self.several else returned[0]
+        return None if gives is None else (gives, numbers)
 
 
 def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -208,8 +377,9 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. The
     function must do nothing to memory but launch kernels, and what it does must depend on the options and on the
     arrays' types, shapes, strides, alignment (mod 16) and devices alone. A call is remembered if every array that was
-    launched begins where an argument or the result does: so not where one was copied first, nor in the simulator. CuPy
-    and NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
+    launched begins where an argument does, or one that `record_array` was told of: so not where one was copied first, nor in
+    the simulator. It gives back an array, or a tuple of arrays and None, each an argument or all of such a new one. CuPy and
+    NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
 
         @remembered("x", "weight")
         def rms_norm(x, weight=None, eps=1e-6): ...
@@ -235,6 +405,10 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     }  # fmt: skip
     signature, passed, starred = [], [], False
     for name, parameter in parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            signature.append(f"**{name}")
+            passed.append(f"**{name}")
+            continue
         by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         if by_name and not starred:
             signature.append("*")
@@ -245,16 +419,17 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             namespace[f"default_{name}"] = parameter.default
             signature.append(f"{name}=default_{name}")
         passed.append(f"{name}={name}" if by_name else name)
-    optional = {name for name in arrays if parameters[name].default is None}
-    tracked = [f"{f'{name} is not None and ' * (name in optional)}{name}.requires_grad" for name in arrays]
+    tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
     pointers = {name: f"pointer_{name}" for name in arrays}
-    fields = [f"{name}, {name}.__class__" for name in options]
+    others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
+    fields = [f"{name}, {name}.__class__" for name in options if name not in others]
+    fields += [f"tuple({name}.items()), tuple(map(type, {name}.values()))" for name in others]
     for name in arrays:
         told = (
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
             f"{name}.get_device())"
         )
-        fields.append(f"None if {name} is None else {told}" if name in optional else told)
+        fields.append(f"None if {name} is None else {told}")
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
     text = "\n".join(
@@ -280,11 +455,9 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        result = ({everything})[found.returned]",
-            f"        pointers = ({', '.join(pointers.values())},)",
-            "    else:",
-            "        result = make()",
-            f"        pointers = ({', '.join(pointers.values())}, result.data_ptr())",
+            f"        return found.repeat(({everything}), ({', '.join(pointers.values())},), lambda: {call})",
+            f"    result = make() if found.like is None else make(({everything})[found.like])",
+            f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
             "        launch(pointers)",
             "    return result",
@@ -299,6 +472,8 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which passes its arrays through several hands, with each of them read once."""
 
     def call(*args: Any, **options: Any) -> Any:
+        if is_describing_once():
+            return function(*args, **options)
         with describing_once():
             return function(*args, **options)
 
@@ -310,53 +485,66 @@ def _learn(memory: Memory, key: Any, arrays: tuple[Any, ...], call: Callable[[],
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:
         return call()  # which argument a pointer stands for can't be told: this time, not the next
-    with describing_once(), recording() as record:  # once for the call and for what is made of its record
-        result = call()
-        replay = _call_replay(record, arrays, result) if not record.refused and _is_exact(key) else None
-    memory.keep(key, False if replay is None else replay)
+    record = Recording()
+    with describing_once():  # once for the call and for what is kept of it
+        RECORDINGS.append(record)
+        try:
+            result = call()
+        finally:
+            RECORDINGS.remove(record)
+        kept = record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)
+        memory.keep(key, CallReplay(Sketch(memory, key, record, arrays, result)) if kept else False)
     return result
 
 
 def _is_exact(key: tuple[Any, ...]) -> bool:
     """Whether equal keys mean equal options: not so for zeros, of either sign, and for numbers that equal nothing."""
-    return not any(isinstance(option, float) and (option == 0 or option != option) for option in key)
+    return not any([isinstance(option, float) and (option == 0 or option != option) for option in key])
 
 
-def _call_replay(record: Recording, arrays: tuple[Any, ...], result: Any) -> CallReplay | None:
-    """How to repeat what was launched; None if that is more than launches on the arguments and on the result."""
-    sources = {x.data_ptr(): number for number, x in enumerate(arrays) if x is not None}
-    returned = next((number for number, x in enumerate(arrays) if x is result and x is not None), -1)
-    make = None
-    if returned < 0:
-        made = describe(result) if kind_of(result) is ArgumentKind.TORCH else None
-        if made is None or made.pointer in sources or made.strides != dense_strides(made.shape):
-            return None
-        sources[made.pointer] = len(arrays)
-        make = functools.partial(sys.modules["torch"].empty, made.shape, dtype=result.dtype, device=result.device)
-    launches = []
-    for replay, grid, values, infos in record.launches:
-        for x, info in zip(values, infos):
-            if info is None:
-                continue
-            source = sources.get(info.pointer)
-            if source is None or kind_of(x) is not ArgumentKind.TORCH:
-                return None
-            if source == len(arrays) and _span(info) > result.numel() * result.element_size():
-                return None  # the result is the beginning of something larger
-        numbers = [None if info is None else sources[info.pointer] for info in infos]
-        launches.append(replay.launcher.repeating(grid, values, infos, numbers))
-    if not launches:
-        return None
-    captured = [
-        (source, name, value)
-        for replay, *_ in record.launches
-        for source, name, value in replay.captured
-        if source.fn.__module__.partition(".")[0] != "phalanx"  # whose constants never change
-    ]
-    return CallReplay(tuple(launches), tuple(captured), make, returned)
+def _are_tensors(made: list[Any], result: Any) -> bool:
+    """Whether all that a call made and gives back are torch tensors, but for None."""
+    given = (*made, *result) if type(result) is tuple else (*made, result)
+    return all([x is None or kind_of(x) is ArgumentKind.TORCH for x in given])
+
+
+def _made(x: Any) -> Made:
+    info = describe(x)
+    assert info is not None
+    return Made(info, x.dtype, x.device)
+
+
+def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
+    """Which of the arguments something is; None where it is none of them."""
+    for number, given in enumerate(arrays):
+        if given is x:
+            return None if x is None else number
+    return None
+
+
+def _maker(made: Made) -> Callable[[], Any]:
+    """What makes a tensor like one whose elements fill its memory."""
+    torch, info = sys.modules["torch"], made.info.in_bytes  # torch counts bytes where elements share them
+    if info.strides == dense_strides(info.shape):
+        return functools.partial(torch.empty, info.shape, dtype=made.dtype, device=made.device)
+    return functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
+
+
+def _is_whole(info: ArrayInfo) -> bool:
+    """Whether an array's elements fill its memory, in any order of its axes."""
+    if info.strides == dense_strides(info.shape):
+        return True
+    step = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(info.shape, info.strides) if size != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _span(info: ArrayInfo) -> int:
     """Bytes from an array's first element to behind its last one."""
-    last = sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    return info.bytes_of(last + 1)
+    last = 1
+    for size, stride in zip(info.shape, info.strides):
+        last += (size - 1) * stride
+    return info.bytes_of(last)

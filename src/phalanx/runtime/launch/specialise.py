@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,8 +118,8 @@ class Argument:
     info: ArrayInfo | None = None
 
 
-def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
-    """What `value` is to the kernel."""
+def read_argument(kernel: Kernel, name: str, value: Any, info: ArrayInfo | None = None) -> Argument:
+    """What `value` is to the kernel; `info` is its description, where it is known already."""
     if value is None:
         return Argument(None, None)
     if isinstance(value, Spec):
@@ -128,7 +129,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
         chunk = () if inner or not value.aligned else _chunk_of(value)
         return Argument(value, ArrayType(len(value.shape), value.dtype, True, inner, inner and even, chunk, value.dense))
     try:
-        info = describe(value)
+        info = describe(value) if info is None else info
     except Error as error:
         error.message = f"argument '{name}': {error.message}"
         raise error.at(kernel.location) from None
@@ -139,9 +140,7 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
                 location=kernel.location,
                 remedy=f"an axis has at most {MAX_AXIS} elements: split or reshape the array",
             )
-        dtype = DTYPES[info.dtype_name]
-        facts = info.contiguous_inner, info.aligned16, info.whole_rows, info.chunk
-        return Argument(value, ArrayType(len(info.shape), dtype, *facts, info.dense), info)
+        return Argument(value, _array_type(*info.facts), info)
     try:
         scalar = scalar_dtype(value)
         if scalar is None:
@@ -150,6 +149,12 @@ def read_argument(kernel: Kernel, name: str, value: Any) -> Argument:
         error.message = f"argument '{name}': {error.message}"
         raise error.at(kernel.location) from None
     return Argument(value, ScalarType(DTYPES[scalar]))
+
+
+@functools.cache
+def _array_type(rank: int, dtype: str, *facts: Any) -> ArrayType:
+    """The type of an array with these facts: `ArrayInfo.facts`."""
+    return ArrayType(rank, DTYPES[dtype], *facts)
 
 
 @dataclass
@@ -225,6 +230,12 @@ class Specialisation:
         """What `px.auto` is as the grid of a launch with these arguments; see `auto_grid.fitting_grid`."""
         return fitting_grid(self.kernel, grid, self.reading.function, arguments, numbers=numbers)
 
+    @functools.cached_property
+    def captured(self) -> tuple[Any, ...]:
+        """What was captured from code that is not this package's, whose constants never change."""
+        found = self.reading.captured
+        return tuple(item for item in found if item[0].fn.__module__.partition(".")[0] != "phalanx")
+
     @property
     def is_current(self) -> bool:
         """Whether the names captured from the enclosing scopes still have the values they had."""
@@ -275,8 +286,10 @@ def _hashable(value: Any) -> bool:
     return True
 
 
-def read_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[Argument]:
-    """All positional arguments; their number must fit."""
+def read_arguments(
+    kernel: Kernel, args: tuple[Any, ...], infos: Sequence[ArrayInfo | None] | None = None
+) -> list[Argument]:
+    """All positional arguments; their number must fit. `infos` are their descriptions, where they are known already."""
     if len(args) != len(kernel.parameters):
         raise Error(
             f"kernel '{kernel.name}' takes {_arguments(len(kernel.parameters))}, not {len(args)}",
@@ -285,7 +298,10 @@ def read_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[Argument]:
             if kernel.parameters
             else "it has no positional parameters; constants are passed by name",
         )
-    return [read_argument(kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
+    known = (None,) * len(args) if infos is None else infos
+    return [
+        read_argument(kernel, name, value, info) for name, value, info in zip(kernel.parameters, args, known, strict=True)
+    ]
 
 
 def _arguments(count: int) -> str:

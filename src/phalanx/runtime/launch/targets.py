@@ -79,7 +79,7 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
                 return prepared  # not the loops' doing: an error of `lower`
             refusals = again
         elif problem is not None and made.stages > LEAST_STAGES:
-            most = made.stages - 1
+            most = max(LEAST_STAGES, made.stages - max(1, problem // made.each))  # what is lacking may be less by then
         elif problem is not None and made.choices.stores - refusals.stores:
             refusals = dataclasses.replace(refusals, stores=made.choices.stores | refusals.stores)
         elif problem is not None and made.stages:

@@ -80,17 +80,26 @@ class GemmBench:
     rows: list[dict[str, Any]] = field(default_factory=list)
     meter: Meter | None = None
 
-    def run(self) -> dict[str, Any]:
-        """The content of a results file."""
+    def begin(self) -> None:
+        """Who takes part, and what reads the power, before anything is measured."""
         self.admit()
         if any(MODES[mode].alone_ms for mode in self.options.modes):
             try:
                 self.meter = self.device.meter()
             except NoMeter as reason:
                 self.note(f"no power, energy or clock: {reason}")
+
+    def run(self) -> dict[str, Any]:
+        """The content of a results file."""
+        self.begin()
         for mode in self.options.modes:
             for shape in self.options.shapes:
                 self.measure(mode, shape)
+        return self.results
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What was found so far."""
         return {"errors": self.errors, "notes": self.notes, "rows": self.rows}
 
     # Who takes part ----------------------------------------------------------------------------------------

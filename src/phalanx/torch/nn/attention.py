@@ -56,10 +56,11 @@ class Attention(torch.nn.Module):
         return made.split(sizes, -2)
 
     def forward(self, x: Any, rope: Any = None) -> Any:
-        q, k, v = (part.transpose(1, 2) for part in self.split(x))
-        if rope is not None:
-            q, k = rotated(q, *rope), rotated(k, *rope)
-        y = attention(q, k, v, causal=self.causal)
+        q, k, v = self.split(x)
+        if rope is not None:  # before the axes change places, so that results lie as the projection behind wants them
+            turned = [part.unsqueeze(-2) for part in rope]
+            q, k = rotated(q, *turned), rotated(k, *turned)
+        y = attention(*(part.transpose(1, 2) for part in (q, k, v)), causal=self.causal)
         return self.out(y.transpose(1, 2).flatten(-2))
 
 

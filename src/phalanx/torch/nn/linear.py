@@ -13,7 +13,8 @@ class Linear(torch.nn.Linear):
     """``torch.nn.Linear`` whose product, with bias and `activation`, is one kernel of ours; gradients, too.
 
     Parameters, their names and their initialisation are torch's. `activation` is one of `px.kernels.matmul`'s, or None.
-    bf16 or f16, or any type under autocast. Example: ``px.torch.nn.Linear(512, 2048, activation="gelu")``.
+    bf16 or f16, or any type under autocast; f32 where torch allows tf32.
+    Example: ``px.torch.nn.Linear(512, 2048, activation="gelu")``.
     """
 
     activation: str | None = None

@@ -25,8 +25,8 @@ class Setting(NamedTuple):
 SETTINGS = (
     Setting(128, 256, 64, 3, 256),
     Setting(128, 256, 64, 4, 256),
-    Setting(256, 128, 64, 3, 256),
     Setting(128, 128, 64, 4, 256),
+    Setting(256, 128, 64, 3, 256),
     Setting(128, 128, 64, 4, 128),
     Setting(64, 128, 64, 4, 128),
 )

@@ -1,8 +1,19 @@
-/* As much of the driver API as exported launchers use. The numbers are those of NVIDIA's header. */
-#ifndef STUB_CUDA_H
-#define STUB_CUDA_H
+"""The driver API as far as exported functions use it: for shared libraries that are built where no CUDA toolkit is.
+
+Written from the API's documentation. Where there is a toolkit, its own cuda.h does as well.
+"""
+
+from __future__ import annotations
+
+DECLARATIONS = r"""/* What exported functions use of the driver API, with the numbers and symbols of NVIDIA's header. */
+#ifndef PX_CUDA_H
+#define PX_CUDA_H
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef unsigned long long CUdeviceptr;
 typedef int CUdevice;
@@ -10,6 +21,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUctx_st *CUcontext;
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
 
@@ -72,9 +84,22 @@ CUresult cuTensorMapEncodeTiled(
     const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra);
+#define cuCtxPushCurrent cuCtxPushCurrent_v2
+#define cuCtxPopCurrent cuCtxPopCurrent_v2
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
+CUresult cuCtxPushCurrent(CUcontext context);
+CUresult cuCtxPopCurrent(CUcontext *context);
+CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t count, CUstream stream);
 
-/* For the programs of the tests: how many bytes each parameter of the kernel has, and what the device is. */
-extern int stub_parameter_bytes[];
-extern int stub_parameters;
-extern int stub_major, stub_minor, stub_context;
+#ifdef __cplusplus
+}
 #endif
+#endif
+"""
+"""The text of a cuda.h."""
+FUNCTIONS = tuple(
+    line.split()[1].partition("(")[0] for line in DECLARATIONS.splitlines() if line.startswith("CUresult ")
+)
+"""The functions that it declares."""
+SYMBOLS = {"cuCtxPushCurrent": "cuCtxPushCurrent_v2", "cuCtxPopCurrent": "cuCtxPopCurrent_v2"}
+"""What the library calls some of them."""

@@ -1,0 +1,118 @@
+"""The folders of the kernels hub around an exported function: a variant for tvm-ffi, with its metadata.
+
+`build/tvm-ffiXY-cuZW-MACHINE-linux/` holds a package that loads the shared library, and `metadata.json`, which the package
+`kernels` reads; for older versions of that package there is a folder of the function's name in it. `build.toml` describes it
+as `kernel-builder` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import shutil
+from pathlib import Path
+
+from phalanx.cuda.nvrtc import nvrtc_version
+from phalanx.runtime.exporting.interface import Interface
+
+LICENSE = "other"
+"""Whose kernel it is, and under which terms, its owner says: the field has to be there."""
+SINCE = "0.17.0"
+"""The first version of the package `kernels` whose folders these are."""
+
+
+def write_hub(folder: Path, interface: Interface) -> list[str]:
+    """Writes hub/ into the folder of an export, and gives the names of the files."""
+    name, place = interface.name, folder / "hub"
+    version = importlib.metadata.version("apache-tvm-ffi").split(".")
+    variant = f"tvm-ffi{version[0]}{version[1]}-cu{_cuda()}-{platform.machine()}-linux"
+    build = place / "build" / variant
+    (build / name).mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / f"{name}.so", build / f"{name}.so")
+    kernel = hashlib.sha256((build / f"{name}.so").read_bytes()).hexdigest()[:12]
+    functions = [name, *[f"{name}_workspace"] * (interface.space == "workspace")]
+    loaded = "\n".join(f"{each} = _module.{each}" for each in functions)
+    texts = {
+        build / "__init__.py": f'''"""{interface.described}."""
+
+from pathlib import Path
+
+import tvm_ffi
+
+_module = tvm_ffi.load_module(str(Path(__file__).parent / "{name}.so"))
+{loaded}
+
+__all__ = {json.dumps(functions)}
+''',
+        build / name / "__init__.py": f'''"""The same for older versions of the package `kernels`, which look for it here."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+_file = Path(__file__).parent.parent / "__init__.py"
+_spec = importlib.util.spec_from_file_location(f"{{__name__}}_variant", _file)
+_module = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = _module
+_spec.loader.exec_module(_module)
+{chr(10).join(f"{each} = _module.{each}" for each in functions)}
+
+__all__ = {json.dumps(functions)}
+''',
+        build / "metadata.json": json.dumps(_metadata(interface, kernel), indent=2) + "\n",
+        place / "build.toml": _build_toml(interface),
+    }
+    for path, text in texts.items():
+        path.write_text(text)
+    return [str(path.relative_to(folder)) for path in (build / f"{name}.so", *texts)]
+
+
+def _cuda() -> str:
+    """The version of CUDA whose driver is asked for: drivers load what any compiler of their major version made."""
+    return f"{nvrtc_version().partition('.')[0]}0"
+
+
+def _archs(interface: Interface) -> list[str]:
+    """Compute capabilities as the hub writes them: sm_90a is 9.0a."""
+    made = []
+    for arch in interface.archs:
+        digits = "".join(letter for letter in arch if letter.isdigit())
+        made.append(f"{digits[:-1]}.{digits[-1]}{arch.removeprefix('sm_')[len(digits):]}")
+    return made
+
+
+def _metadata(interface: Interface, kernel: str) -> dict[str, object]:
+    return {
+        "id": f"_{interface.name}_cuda_{kernel}",
+        "name": interface.name.replace("_", "-"),
+        "version": 1,
+        "license": LICENSE,
+        "kernels-minver": SINCE,
+        "python-depends": ["tvm-ffi"],
+        "backend": {"type": "cuda", "archs": _archs(interface)},
+    }
+
+
+def _build_toml(interface: Interface) -> str:
+    archs = ", ".join(f'"{arch}"' for arch in _archs(interface))
+    return f"""# {interface.described}. The variants in build/ are ready to be loaded; this describes them.
+[general]
+name = "{interface.name.replace("_", "-")}"
+version = 1
+license = "{LICENSE}"
+backends = ["cuda"]
+
+[general.cuda]
+python-depends = ["tvm-ffi"]
+
+[tvm-ffi]
+src = []
+
+[kernel.{interface.name}]
+backend = "cuda"
+cuda-capabilities = [{archs}]
+depends = []
+src = []
+"""

@@ -1,0 +1,51 @@
+"""`phalanx draw FILE[:KERNEL]`: timelines and rings of a file's examples, as SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.errors import Error
+from phalanx.tools.check import declared
+from phalanx.tools.output import CLEAN, UNABLE, complain, say
+
+
+def draw(
+    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL draws one kernel.")],
+    to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path(),
+    arch: Annotated[
+        str | None, typer.Option(help="The target whose version is drawn (default: the first that has all of it).")
+    ] = None,
+    most: Annotated[int, typer.Option(help="Units of the clock that a picture shows.")] = 90,
+) -> None:
+    """Draws what overlaps in the kernels of a file, as its @px.example functions launch them.
+
+    Each kernel gets NAME.timeline.svg, with a row for every role and engine of its first cluster, and NAME.BUFFER.svg for
+    each shared buffer whose first axis counts stages. The clock has plain units, a copy or a product six of them: it shows
+    what waits for what, and is no prediction of times. No GPU is needed. Exits with 0, or with 2 where it can't be done.
+    """
+    from phalanx.runtime.recording import record
+    from phalanx.tools.draw.timeline import ring_picture, timeline_picture
+
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        drawn: set[str] = set()
+        for launch in declared(file):
+            if launch.name in drawn:
+                continue
+            drawn.add(launch.name)
+            made = record(launch.bound, *launch.args, arch=arch, **launch.constants)
+            title = f"{launch.name}: who works and who waits"
+            pictures = {f"{launch.name}.timeline.svg": timeline_picture(made, title, most)}
+            for buffer in sorted({use.buffer for use in made.uses if use.cta == 0}):
+                title = f"{launch.name}: stages of {buffer}"
+                pictures[f"{launch.name}.{buffer}.svg"] = ring_picture(made, buffer, title, most=most)
+            for name, text in pictures.items():
+                (to / name).write_text(text)
+                say(str(to / name))
+    except Error as error:
+        complain(str(error))
+        raise typer.Exit(UNABLE) from None
+    raise typer.Exit(CLEAN)

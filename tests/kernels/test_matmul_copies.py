@@ -1,0 +1,199 @@
+"""What the copies of a product bring: panels that are not all multiplied, nothing from outside, streams that pass L2 by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.kernels.products.matmul import MatmulConfig, matmul
+from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete
+from phalanx.kernels.products.matmul_cuts import PANEL, loaded_columns
+from phalanx.kernels.products.matmul_tiles import matmul_tiles, within
+from phalanx.machines.h200 import H200
+from phalanx.runtime.device.devices import Device
+
+BF16 = ml_dtypes.bfloat16
+H200_CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
+
+
+def numbers(*shape: int, dtype: Any = BF16) -> np.ndarray:
+    return np.random.default_rng(shape).standard_normal(shape, np.float32).astype(dtype)
+
+
+def across(x: np.ndarray) -> np.ndarray:
+    """The same matrix, stored column after column."""
+    return np.ascontiguousarray(x.T).T
+
+
+def as_is(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float32) @ b.astype(np.float32)
+
+
+def close(got: np.ndarray, want: np.ndarray) -> None:
+    assert np.abs(got.astype(np.float32) - want).max() <= 2**-7 * np.abs(want).max()
+
+
+# Operands that lie across K.
+
+WIDTHS = {
+    "alone": MatmulConfig(64, 40, stages=2, cluster=(1, 1), group=1, parts=1, groups=1),
+    "columns shared": MatmulConfig(64, 80, stages=2, cluster=(2, 1), group=1, parts=5, groups=1),
+    "rows shared": MatmulConfig(128, 88, stages=2, cluster=(1, 2), group=1, parts=1),
+    "swapped": MatmulConfig(64, 72, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, swapped=True),
+    "swapped, columns shared": MatmulConfig(128, 144, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
+    "swapped, three warpgroups": MatmulConfig(192, 24, stages=2, cluster=(1, 1), group=1, parts=1, groups=3, swapped=True),
+}
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("form", [as_is, across])
+@pytest.mark.parametrize("config", WIDTHS.values(), ids=WIDTHS)
+def test_tiles_of_operands_across_k_have_any_width(config: MatmulConfig, form: Callable) -> None:
+    a, b = across(numbers(168, 136)), form(numbers(136, 208))
+    close(matmul(a, b, config=config), product(a, b))
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("config", list(WIDTHS.values())[1:5:3], ids=list(WIDTHS)[1:5:3])
+def test_panels_that_are_not_multiplied_disturb_nobody(config: MatmulConfig) -> None:
+    rows, columns, k = config.bm * config.cluster[0], 2 * config.bn * config.cluster[1], 192
+    a, b = numbers(rows, k), numbers(k, columns)
+    c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
+    constants = {**config.constants(), "B_BY_K": False}
+    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, schedules=2, **constants)
+    assert report.ok, report
+    matmul_tiles[config.cluster](a, b, c, None, None, None, None, **constants)
+    close(c.T if config.swapped else c, product(a, b))
+
+
+def test_whole_panels_come() -> None:
+    problem = Problem(312, 8192, 28672, by_k=(False, True))
+    assert loaded_columns(problem, 160, (1, 2), True) == 192
+    assert loaded_columns(problem, 160, (2, 1), True) == 256
+    assert loaded_columns(problem, 160, (2, 1), False) == 160  # of B, whose rows lie along K
+    config = complete(problem, 128, 160, 2, (1, 2), True)
+    narrow = complete(problem.turned(), 128, 160, 2, (1, 2), True)
+    assert config.stages == 4 and narrow.stages == 5
+    assert {config.bn % PANEL for config in candidates(problem) if config.swapped} == set(range(0, PANEL, 8))
+
+
+# Nothing from outside.
+
+TRIMMED = {
+    "alone": MatmulConfig(192, 160, stages=2, cluster=(1, 1), group=1, parts=5, groups=3),
+    "columns shared": MatmulConfig(128, 144, stages=2, cluster=(2, 1), group=1, parts=1),
+    "rows shared": MatmulConfig(256, 40, stages=2, cluster=(1, 2), group=1, parts=1),
+    "swapped": MatmulConfig(128, 136, stages=2, cluster=(1, 2), group=1, parts=2, swapped=True),
+    "four in a row": MatmulConfig(128, 64, stages=2, cluster=(4, 1), group=1, parts=1),
+}
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("a_form, b_form", [(as_is, across), (across, as_is)])
+@pytest.mark.parametrize("config", TRIMMED.values(), ids=TRIMMED)
+def test_trimmed_tiles(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:
+    """Most of the pieces are outside, in one direction or the other."""
+    for (m, n), trimmed in (((72, 264), (True, True)), ((264, 40), (True, False)), ((40, 72), (False, True))):
+        a, b = a_form(numbers(m, 72)), b_form(numbers(72, n))
+        close(matmul(a, b, config=replace(config, trimmed=trimmed)), product(a, b))
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("by_k", [True, False])
+@pytest.mark.parametrize("name", ["columns shared", "swapped"])
+def test_trimmed_rings_are_clean(name: str, by_k: bool) -> None:
+    config, rows, columns, k = TRIMMED[name], 72, 200, 136
+    a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
+    c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
+    constants = {**replace(config, trimmed=(True, True)).constants(), "A_BY_K": by_k, "B_BY_K": by_k}
+    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, schedules=2, **constants)
+    assert report.ok, report
+
+
+def test_a_copy_from_outside_is_one_of_the_last_whole_panel() -> None:
+    for extent in (8, 64, 72, 200, 256):
+        for start in range(0, 512, PANEL):
+            here = within(start, extent)
+            assert here == start if start < extent else here < extent
+            assert start < extent or extent < PANEL or here + PANEL <= extent
+
+
+# Operands that pass L2 by.
+
+
+@pytest.mark.parametrize("streamed", ["rows", "columns"])
+def test_a_streamed_operand_passes_l2_by(streamed: str) -> None:
+    """What is read once brings no more than was asked for: its tensor map is another one. The other operand's is as ever."""
+    config = complete(Problem(128, 8192, 8192), 128, 64, 2, (1, 1))
+    arrays = px.spec((8192, 8192), px.bf16), px.spec((128, 8192), px.bf16), px.spec((8192, 128), px.bf16)
+    made = {
+        name: px.compile(
+            matmul_tiles[132, 1], *arrays, None, None, None, None, arch="sm_90a",
+            **replace(config, streamed=name).constants(),
+        )
+        for name in (None, streamed)
+    }
+    promotions = {
+        name: [slot.l2_promotion for slot in compiled.signature.tensor_maps] for name, compiled in made.items()
+    }
+    assert set(promotions[None]) == {256}
+    assert sorted(promotions[streamed]) == [128, *[256] * (len(promotions[None]) - 1)]
+
+
+# What is chosen.
+
+
+def chosen(m: int, n: int, k: int, **more: Any) -> MatmulConfig:
+    return choose(Problem(m, n, k, **more), H200_CARD)
+
+
+def test_few_readers_of_large_operands_stream_them() -> None:
+    assert chosen(272, 13824, 5120).streamed == ("rows" if chosen(272, 13824, 5120).swapped else "columns")
+    assert chosen(13824, 272, 5120).streamed == ("columns" if chosen(13824, 272, 5120).swapped else "rows")
+    assert chosen(288, 1024, 1024).streamed is None  # all of it stays in L2 for the next
+    assert chosen(8192, 8192, 8192).streamed is None  # many tiles read it, long after each other
+
+
+def test_last_tiles_are_trimmed_where_whole_pieces_are_outside() -> None:
+    cases = (224, 11008, 4096, (True, True)), (312, 8192, 4096, (False, True)), (976, 1280, 2352, (True, False))
+    for m, n, k, by_k in cases:
+        config = chosen(m, n, k, by_k=by_k)
+        (cm, cn), seen = config.cluster, (n, m) if config.swapped else (m, n)
+        assert config.trimmed[0] == (-seen[0] % (config.bm * cm) >= PANEL)
+        if by_k[0 if config.swapped else 1]:
+            assert config.trimmed[1] == (-seen[1] % (config.bn * cn) >= PANEL)
+    assert any(chosen(224, 11008, 4096).trimmed)
+    assert chosen(8200, 8200, 8192).trimmed == (False, False)  # one tile in a hundred
+
+
+def test_rows_that_lie_across_k_have_tiles_of_their_height() -> None:
+    """312 rows are two tiles of some 160, not three of 128 or two of 192."""
+    config = chosen(312, 8192, 28672, by_k=(False, False))
+    assert config.swapped and config.bn % PANEL and 312 <= 2 * config.bn <= 376
+
+
+def test_large_products_keep_to_pairs() -> None:
+    """Four CTAs in a row, and columns that are fetched in vain, are for products with few tiles."""
+    cases = (4096, 4096, 4096, (True, True)), (4624, 28672, 8192, (False, False)), (1936, 8192, 8192, (False, True))
+    for m, n, k, by_k in cases:
+        config = chosen(m, n, k, by_k=by_k)
+        assert max(config.cluster) == 2
+        if config.cluster[0] == 1 and not by_k[0 if config.swapped else 1]:
+            assert config.bn % PANEL == 0
+
+
+def test_a_ring_of_three_stages_is_for_long_steps() -> None:
+    """With three stages one is on its way: what is multiplied meanwhile has to last as long as a load."""
+    for m in range(200, 600, 24):
+        config = chosen(m, 7168, 4096)
+        assert config.stages > 3 or config.bm * config.bn >= 256 * 144
