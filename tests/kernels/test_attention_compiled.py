@@ -49,10 +49,11 @@ def judge(made):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("lse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", CHOICES, ids=str)
-def test_no_choice_spills(sizes, kind):
-    judge(compiled(sizes, **KINDS[kind]))
+def test_no_choice_spills(sizes, kind, lse):
+    judge(compiled(sizes, lse=lse, **KINDS[kind]))
 
 
 @pytest.mark.long

@@ -360,7 +360,8 @@ class Group:
         """Stores the rows of a whole tile: through shared memory, so that threads have 16 bytes of a row each.
 
         Not by TMA: the place would be free only when the copy engine has read it, and a tile may begin before row 0. Q's
-        place is free when the rows are in registers again; a fence behind stores to global memory would wait for these.
+        place is free when the rows are in registers again; a fence behind stores to global memory would wait for these. But
+        narrow heads with a bound on the right have no registers left to hold the rows over the fence.
         """
         b, O, LSE = self.buffers, self.O, self.LSE
         batch, head, at = tile.batch, tile.head, tile.first_query + row
@@ -377,12 +378,13 @@ class Group:
             px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))
         width = b.WIDE // self.PARTS
         step = width & -width  # threads share a power of two of columns best
+        early = b.WIDE > 64 or not self.SKIP
         for left in px.static_range(0, b.WIDE, width):
             px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)
             pieces: Any = ()
             for column in px.static_range(0, width, step):
                 pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005
-            if not self.OWN_OUT:
+            if not self.OWN_OUT and early:
                 px.fence.async_proxy()  # the next Q comes to where the result was stored
                 b.queries.release()
             for column in px.static_range(0, width, step):
@@ -391,6 +393,9 @@ class Group:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:
                     px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)
+            if not self.OWN_OUT and not early:
+                px.fence.async_proxy()
+                b.queries.release()
 
 
 @px.func
