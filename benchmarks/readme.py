@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ GEMMS = {
     "triton": "(Triton's persistent TMA matmul, bf16)",
     "tilelang": "(TileLang's matmul, bf16)",
 }
-SIMPLE_PEERS = {"matmul": "`px.kernels.matmul`", "cublas": "cuBLAS", "triton": "Triton's persistent TMA matmul"}
+SIMPLE_PEERS = {
+    "cublas": "cuBLAS", "triton": "Triton, three settings", "tilelang": "TileLang's `T.Pipelined`, three settings",
+}  # fmt: skip
 
 REGIMES = {"steady": "steady", "burst": "burst", "turns": "in turns"}
 
@@ -104,21 +107,25 @@ def summary() -> list[str]:
 
 
 def simple_lines() -> list[str]:
-    """The short loop that pipelines itself, beside the library's product and the peers."""
+    """The short loops that pipeline themselves, beside the library's kernels and the peers."""
     data = result("simple")
     if data is None:
         return []
-    lines, rows = [], data["matmul"]["rows"]
-    for mode in ("steady", "burst"):
-        ratios = gemm_ratios({"rows": rows}, mode)
-        for peer, title in SIMPLE_PEERS.items():
-            if peer in ratios:
-                values = [short / other for short, other in zip(ratios["simple"], ratios[peer], strict=True)]
-                lines.append(
-                    f"| the matmul above, {data['matmul']['lines']['simple']} lines, bf16, {mode} | {title} | "
-                    f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
-                    "`benchmarks/simple.py` |"
-                )
+    lines = []
+    for part, name, kernel in (("products", "matmul", "matmul"), ("attention", "attention", "library")):
+        found = data[part]
+        for mode in ("steady", "burst"):
+            rows = [row for row in found["rows"] if row["mode"] == mode]
+            times = {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows}
+            shapes = dict.fromkeys(shape for who, shape in times if who == "simple")
+            for peer, title in {kernel: f"`px.kernels.{name}`", **SIMPLE_PEERS}.items():
+                values = [times[peer, shape] / times["simple", shape] for shape in shapes if (peer, shape) in times]
+                if values:
+                    lines.append(
+                        f"| `examples/simple/{name}.py`, {found['lines']['simple']} lines, bf16, {mode} | {title} | "
+                        f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
+                        "`benchmarks/simple.py` |"
+                    )
     return lines
 
 
