@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from decode_cases import BF16, error, listed
 from phalanx.kernels.attention.sparse import _latent, sparse_attention
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
 from phalanx.kernels.matrices import HALVES, info_of
+from phalanx.runtime.device.arrays import ArrayInfo
 
 TOLERANCE = 0.012
 
@@ -143,7 +143,8 @@ def test_mistakes() -> None:
 def test_a_gpu_has_no_kernel_for_few_values_of_a_latent_cache() -> None:
     q, k, _, indices = make(0, 100, 10, kv_heads=1, list_heads=1, size=192)
     assert sparse_attention(q, k, None, indices, v_dim=128).shape == (1, 2, 4, 128)
-    on_gpu = replace(info_of("k", k, HALVES), kind="cuda")
+    here = info_of("k", k, HALVES)
+    on_gpu = ArrayInfo("cuda", 0, here.pointer, here.shape, here.strides, here.dtype_name)
     with pytest.raises(px.Error) as caught:
         _latent(on_gpu, 128)
     assert "pass v, or 256 columns and more: ptxas serialises the products of fewer" in str(caught.value)

@@ -1,4 +1,4 @@
-// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:407
+// attention_tiles(DIM=16, WIDE=16, GROUPS=2, KEYS=32, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False, SLACK=8.0, BIAS_KIND=None, SCHEDULE=counter, SURE=False, PRODUCER_REGS=None, REGS=None) for sm_90a, from forward_tiles.py:412
 // 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -60,8 +60,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   stmatrix_x4
 //   unpack
 //   load_vector
-//   fence_proxy_async_shared_cta
 //   store_vector
+//   fence_proxy_async_shared_cta
 //   shared_address
 
 extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
@@ -100,35 +100,35 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_tiles.py:425: queries = px.pipe(QUERY_STAGES)
+  // forward_tiles.py:430: queries = px.pipe(QUERY_STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 2);
-    // forward_tiles.py:426: keys = px.pipe(STAGES)
+    // forward_tiles.py:431: keys = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 2);
-    // forward_tiles.py:427: values = px.pipe(STAGES)
+    // forward_tiles.py:432: values = px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 2);
-    // forward_tiles.py:407: def attention_tiles(
+    // forward_tiles.py:412: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
   __syncthreads();  // barriers are initialised before their first use
-  // forward_tiles.py:431: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+  // forward_tiles.py:436: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_tiles.py:433: reach = Reach(Q.shape[2], K.shape[2], left, right)
+  // forward_tiles.py:438: reach = Reach(Q.shape[2], K.shape[2], left, right)
   const int K_size2 = K.shape[2];
-  // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
+  // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
   const int O_size0 = O.shape[0];
   const int O_size1 = O.shape[1];
   const int O_size3 = O.shape[3];
-  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:435)
+  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:440)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:435)
+  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:440)
   ptx::griddepcontrol_launch_dependents();
-  // forward_tiles.py:437: with px.warps(0, 1, regs=PRODUCER_REGS):
+  // forward_tiles.py:442: with px.warps(0, 1, regs=PRODUCER_REGS):
   if (px_warp_id == 0) {  // warp 0
     const int px_thread = (int)threadIdx.x;
     const bool px_one = ptx::elect_sync();
@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // tiles.py:56: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py:120)
     const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
     const int count = ptx::wrap_mul(t, heads);
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:438)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:443)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -198,24 +198,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_tiles.py:101: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:123)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:438)
+      // forward_tiles.py:124: batch, head = tile.batch, tile.head // px.keep(group)  (called at forward_tiles.py:443)
       const int t_8 = ptx::keep_scalar(group);
       const int head = ptx::floor_div<int>(t_5, t_8);
-      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:438)
+      // forward_tiles.py:125: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:443)
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:443)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
       __syncwarp();  // all threads are done with tile_counters at line 120 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
-        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:438)
+        // forward_tiles.py:127: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:443)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head, batch, keys_full + 8 * filling_1);
       }
-      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
+      // forward_tiles.py:126: with b.keys.produce() as stage:  (called at forward_tiles.py:443)
       const int t_9 = ptx::wrap_add(filling_1, 1);
       const bool t_10 = t_9 == 2;
-      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:438)
+      // forward_tiles.py:128: stage = b.queries.acquire()  (called at forward_tiles.py:443)
       ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
       // forward_tiles.py:60: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8) = 2;
@@ -225,59 +225,59 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       if (px_thread == 0) *(places + filling * 8 + 2) = t_5;
       // forward_tiles.py:63: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py:129)
       if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:438)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:443)
       __syncwarp();  // all threads have passed the wait at line 128 before the elected thread goes on
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
       }
-      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:438)
+      // forward_tiles.py:131: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:443)
       const int row_2 = ptx::wrap_add(row_1, 64);
-      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:438)
+      // forward_tiles.py:132: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:443)
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_5, batch, queries_full + 8 * filling);
-        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:438)
+        // forward_tiles.py:133: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:443)
         ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
       }
       const int t_11 = ptx::wrap_add(filling, 1);
       const bool t_12 = t_11 == 2;
       // forward_tiles.py:56: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:134)
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:438)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:443)
       int filling_3 = t_10 ? 0 : t_9;
       int filling_parity_3 = filling_parity_1 ^ ((int)t_10);
       int filling_4 = filling_2;
       int filling_parity_4 = filling_parity_2;
       #pragma unroll 1
       for (int j = 1; j < ptx::wrap_sub(high_1, low_1); ++j) {
-        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:438)
+        // forward_tiles.py:136: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:443)
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:443)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
-          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:438)
+          // forward_tiles.py:138: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:443)
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head, batch, keys_full + 8 * filling_3);
         }
-        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:438)
+        // forward_tiles.py:137: with b.keys.produce() as stage:  (called at forward_tiles.py:443)
         const int t_13 = ptx::wrap_add(filling_3, 1);
         const bool t_14 = t_13 == 2;
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:438)
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:443)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 139 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
-        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:438)
+        // forward_tiles.py:140: behind = key + b.KEYS  (called at forward_tiles.py:443)
         const int behind = ptx::wrap_add(key_1, 32);
-        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:438)
+        // forward_tiles.py:141: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:443)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head, batch, values_full + 8 * filling_4);
         }
-        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:438)
+        // forward_tiles.py:139: with b.values.produce() as stage:  (called at forward_tiles.py:443)
         const int t_15 = ptx::wrap_add(filling_4, 1);
         const bool t_16 = t_15 == 2;
         filling_3 = t_14 ? 0 : t_13;
@@ -285,19 +285,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         filling_4 = t_16 ? 0 : t_15;
         filling_parity_4 = filling_parity_4 ^ ((int)t_16);
       }
-      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:438)
-      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:438)
+      // forward_tiles.py:135: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:443)
+      // forward_tiles.py:142: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:443)
       const int key_1 = ptx::wrap_mul(low_1, 32);
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:438)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:443)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
       __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
-        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:438)
+        // forward_tiles.py:144: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:443)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head, batch, values_full + 8 * filling_4);
       }
-      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:438)
+      // forward_tiles.py:143: with b.values.produce() as stage:  (called at forward_tiles.py:443)
       const int t_13 = ptx::wrap_add(filling_4, 1);
       const bool t_14 = t_13 == 2;
       filling = t_12 ? 0 : t_11;
@@ -308,10 +308,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       filling_parity_2 = filling_parity_4 ^ ((int)t_14);
       place = (place == 1) ? 0 : ptx::wrap_add(place, 1);
     }
-    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:438)
-    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:438)
+    // forward_tiles.py:120: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:443)
+    // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:443)
     ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:438)
+    // forward_tiles.py:146: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:443)
     int t_1[1];
     #pragma unroll
     for (int i = 0; i < 1; ++i) t_1[i] = 0;
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       int* const p = places + filling * 8 + (px_lane & 7);
       *(p) = t_1[0];
     }
-    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:438)
+    // forward_tiles.py:147: b.queries.commit()  (called at forward_tiles.py:443)
     __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
@@ -329,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
     int taking;
-    // forward_tiles.py:440: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
+    // forward_tiles.py:445: with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
     const int c = px_copy;
     // forward_tiles.py:256: slot = b.queries.wait()  (called at forward_tiles.py:271)
     ptx::mbarrier_wait_parity(queries_full, 0);
@@ -341,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int t_3 = *(places + 3);
     // forward_tiles.py:260: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py:271)
     ptx::bar_sync_of<128>(1 + px_copy);
-    // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:449)
+    // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:454)
     if (t > 0) {
       float o[8];
       unsigned p_1[8];
@@ -638,7 +638,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float state_3_1[2];
         #pragma unroll
         for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = state_3[px_r];
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
         const unsigned long long q_first = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
         unsigned long long q_steps[1] = {q_first};
         ptx::hold_descriptors<1>(q_steps);
@@ -1462,17 +1461,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         px_bf16 result_2[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-        // forward_tiles.py:367: px.assume(batch >= 0)  (called at forward_tiles.py:357)
+        // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:357)
         __builtin_assume(batch >= 0);
-        // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
+        // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
         __builtin_assume(batch < O_size0);
-        // forward_tiles.py:369: px.assume(head >= 0)  (called at forward_tiles.py:357)
+        // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:357)
         __builtin_assume(head >= 0);
-        // forward_tiles.py:370: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
+        // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
         __builtin_assume(head < O_size1);
-        // forward_tiles.py:371: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
+        // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
         __builtin_assume(O_size3 == 16);
-        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:377)
+        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
         bool t_64[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_64[i] = total[i] == 0.0f;
@@ -1488,7 +1487,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float t_68[2];
         #pragma unroll
         for (int i = 0; i < 2; ++i) t_68[i] = t_64[i] ? __int_as_float(0xff800000) : t_67[i];
-        // forward_tiles.py:377: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
+        // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
         if ((px_lane & 3) == 0) {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
           float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1497,7 +1496,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_68[i];
           }
         }
-        // forward_tiles.py:381: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
+        // forward_tiles.py:383: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
         ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 185 before q is written
         {
           const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
@@ -1505,29 +1504,29 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::pack_words<8>(words, result_2);
           ptx::stmatrix_x4(a, words);
         }
-        // forward_tiles.py:384: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 381 before q is read
+        // forward_tiles.py:386: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 383 before q is read
         px_bf16 piece[8];
         {
           px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
           ptx::load_vector<8>(piece, p);
         }
-        // forward_tiles.py:386: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:357)
-        ptx::fence_proxy_async_shared_cta();
-        // forward_tiles.py:387: b.queries.release()  (called at forward_tiles.py:357)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
-        if (px_one) {
-          ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
-        }
-        const int t_69 = ptx::wrap_add(taking_3, 1);
-        const bool t_70 = t_69 == 2;
-        // forward_tiles.py:393: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
+        // forward_tiles.py:395: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
         {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
           const int x3 = (px_lane & 1) * 8;
           px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
           if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
         }
+        // forward_tiles.py:397: px.fence.async_proxy()  (called at forward_tiles.py:357)
+        ptx::fence_proxy_async_shared_cta();
+        // forward_tiles.py:398: b.queries.release()  (called at forward_tiles.py:357)
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 386 before the elected thread arrives
+        if (px_one) {
+          ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
+        }
+        const int t_69 = ptx::wrap_add(taking_3, 1);
+        const bool t_70 = t_69 == 2;
         // forward_tiles.py:337: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:280)
         taking_3 = t_70 ? 0 : t_69;
         taking_parity_2 = taking_parity_2 ^ ((int)t_70);
@@ -1575,7 +1574,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       ptx::wgmma_wait_group_0();
       ptx::keep_float<8>(o);
       // forward_tiles.py:340: b.values.release()  (called at forward_tiles.py:280)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_5);
       }
@@ -1638,17 +1636,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       px_bf16 result_2[8];
       #pragma unroll
       for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-      // forward_tiles.py:367: px.assume(batch >= 0)  (called at forward_tiles.py:357)
+      // forward_tiles.py:368: px.assume(batch >= 0)  (called at forward_tiles.py:357)
       __builtin_assume(batch >= 0);
-      // forward_tiles.py:368: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
+      // forward_tiles.py:369: px.assume(batch < O.shape[0])  (called at forward_tiles.py:357)
       __builtin_assume(batch < O_size0);
-      // forward_tiles.py:369: px.assume(head >= 0)  (called at forward_tiles.py:357)
+      // forward_tiles.py:370: px.assume(head >= 0)  (called at forward_tiles.py:357)
       __builtin_assume(head >= 0);
-      // forward_tiles.py:370: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
+      // forward_tiles.py:371: px.assume(head < O.shape[1])  (called at forward_tiles.py:357)
       __builtin_assume(head < O_size1);
-      // forward_tiles.py:371: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
+      // forward_tiles.py:372: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:357)
       __builtin_assume(O_size3 == 16);
-      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:377)
+      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:378)
       bool t_33[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_33[i] = total[i] == 0.0f;
@@ -1664,7 +1662,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float t_37[2];
       #pragma unroll
       for (int i = 0; i < 2; ++i) t_37[i] = t_33[i] ? __int_as_float(0xff800000) : t_36[i];
-      // forward_tiles.py:377: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
+      // forward_tiles.py:378: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:357)
       if ((px_lane & 3) == 0) {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;
         float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1673,42 +1671,42 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_37[i];
         }
       }
-      // forward_tiles.py:381: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
+      // forward_tiles.py:383: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:357)
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 185 before q is written
       {
         const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
         unsigned words[4];
         ptx::pack_words<8>(words, result_2);
         ptx::stmatrix_x4(a, words);
       }
-      // forward_tiles.py:384: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 381 before q is read
+      // forward_tiles.py:386: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:357)
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 383 before q is read
       px_bf16 piece[8];
       {
         px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
         ptx::load_vector<8>(piece, p);
       }
-      // forward_tiles.py:386: px.fence.async_proxy()  # the next Q comes to where the result was stored  (called at forward_tiles.py:357)
-      ptx::fence_proxy_async_shared_cta();
-      // forward_tiles.py:387: b.queries.release()  (called at forward_tiles.py:357)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 384 before the elected thread arrives
-      if (px_one) {
-        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
-      }
-      const int t_38 = ptx::wrap_add(taking_3, 1);
-      // forward_tiles.py:393: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
+      // forward_tiles.py:395: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:357)
       {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
         const int x3 = (px_lane & 1) * 8;
         px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
         if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
       }
-      // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:449)
+      // forward_tiles.py:397: px.fence.async_proxy()  (called at forward_tiles.py:357)
+      ptx::fence_proxy_async_shared_cta();
+      // forward_tiles.py:398: b.queries.release()  (called at forward_tiles.py:357)
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 386 before the elected thread arrives
+      if (px_one) {
+        ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
+      }
+      const int t_38 = ptx::wrap_add(taking_3, 1);
+      // forward_tiles.py:279: elif tile.groups > 0:  (called at forward_tiles.py:454)
       taking = (t_38 == 2) ? 0 : t_38;
     } else {
       taking = 0;
     }
-    // forward_tiles.py:281: b.queries.release()  (called at forward_tiles.py:449)
-    ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with O at line 393 before the elected thread arrives
+    // forward_tiles.py:281: b.queries.release()  (called at forward_tiles.py:454)
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking);
     }
