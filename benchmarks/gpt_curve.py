@@ -46,8 +46,9 @@ def summary(found: dict[str, Any]) -> str:
         return "\n".join(lines) + "\n"
     lines += ["", step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in SIDES})]
     for side in SIDES:
+        listed = [row for row in found[side]["kernels"] if step_table.is_kernel(row[0])]
         lines += ["", f"{side}: the longest kernels of a step (ms, launches)"]
-        lines += [f"{spent:9.3f} {count:5d}  {name[:96]}" for name, spent, count in found[side]["kernels"][:16]]
+        lines += [f"{spent:9.3f} {count:5d}  {name[:96]}" for name, spent, count in listed[:16]]
     return "\n".join(lines) + "\n"
 
 

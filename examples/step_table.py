@@ -28,6 +28,11 @@ OWNERS = (
 )
 
 
+def is_kernel(name: str) -> bool:
+    """Whether a row of the profiler is a kernel or a copy: not the span of an optimiser's step, which has them inside."""
+    return not name.startswith("Optimizer.step#")
+
+
 def work_of(kernel: str) -> str:
     """What a kernel does."""
     return next((work for work, pattern in WORK if re.search(pattern, kernel)), "other")
@@ -48,7 +53,10 @@ def kernels_of(step: Callable[[], Any], steps: int = 3) -> list[tuple[str, float
             step()
         torch.cuda.synchronize()
     on_device = [row for row in seen.key_averages() if row.device_type == torch.autograd.DeviceType.CUDA]
-    found = [(row.key, row.self_device_time_total / 1e3 / steps, round(row.count / steps)) for row in on_device]
+    found = [
+        (row.key, row.self_device_time_total / 1e3 / steps, round(row.count / steps))
+        for row in on_device if is_kernel(row.key)
+    ]  # fmt: skip
     return sorted(found, key=lambda row: -row[1])
 
 
@@ -56,6 +64,8 @@ def by_work(kernels: list[tuple[str, float, int]]) -> dict[str, dict[str, Any]]:
     """Kernels summed by what they do: milliseconds, launches and whose they are."""
     found: dict[str, dict[str, Any]] = defaultdict(lambda: {"ms": 0.0, "launches": 0, "of": set()})
     for name, spent, count in kernels:
+        if not is_kernel(name):
+            continue
         row = found[work_of(name)]
         row["ms"] += spent
         row["launches"] += count
@@ -64,7 +74,11 @@ def by_work(kernels: list[tuple[str, float, int]]) -> dict[str, dict[str, Any]]:
 
 
 def text_of(sides: dict[str, dict[str, dict[str, Any]]]) -> str:
-    """Tables of several sides beside each other, a line for each kind of work."""
+    """Tables of several sides beside each other, a line for each kind of work.
+
+    A kernel that is launched while the one before it ends (`pdl`, as ours are) counts from then on, with the time it waits:
+    the sum may be more than the step.
+    """
     works = {work: None for table in sides.values() for work in table}
     lines = ["ms of a step".ljust(40) + "".join(f"{side:>10}  {'by':<24}" for side in sides)]
     for work in works:

@@ -48,7 +48,7 @@ def test_serving(capsys: pytest.CaptureFixture[str]) -> None:
 def test_kernels_of_a_step_by_what_they_do(kernel: str, work: str, owner: str) -> None:
     table = importlib.import_module("step_table")
     assert (table.work_of(kernel), table.owner_of(kernel)) == (work, owner)
-    rows = table.by_work([(kernel, 1.5, 2), (kernel + "_", 0.5, 1)])
+    rows = table.by_work([(kernel, 1.5, 2), (kernel + "_", 0.5, 1), ("Optimizer.step#AdamW.step", 9.0, 1)])
     assert rows == {work: {"ms": 2.0, "launches": 3, "of": [owner]}}
     shown = table.text_of({"ours": rows, "torch": {}})
     assert work in shown and "2.000" in shown
