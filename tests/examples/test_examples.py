@@ -11,7 +11,7 @@ import pytest
 import phalanx as px
 from examples.cases import EXAMPLES, random_case
 
-WITH_TORCH = ("gpt", "train_gpt", "serve")
+WITH_TORCH = ("gpt", "train_gpt", "serve", "step_table")
 """Their tests are in tests/torch_ops."""
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 

@@ -99,13 +99,13 @@ def no_driver():
 
 @case
 def no_gpu():
-    with fake_gpu(cuInit=[100]):
+    with fake_gpu(cuInit=[100] * 2):
         fill[1](X, 1.0)
 
 
 @case
 def a_driver_that_is_not_loaded():
-    with fake_gpu(cuInit=[999]):
+    with fake_gpu(cuInit=[999] * 2):
         fill[1](X, 1.0)
 
 
