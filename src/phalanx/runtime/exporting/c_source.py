@@ -46,13 +46,18 @@ class Launch:
 
 def header(launch: Launch) -> str:
     """The text of NAME.h."""
-    guard, upper = f"PX_{launch.name.upper()}_H", launch.name.upper()
-    codes = "\n".join(f"#define {upper}_{name} ({code}) /* {text} */" for name, (code, text) in STATUSES.items())
+    return header_of(launch.name, launch.described, _contract(launch), _prototype(launch))
+
+
+def header_of(name: str, described: str, contract: str, prototype: str) -> str:
+    """The header of an exported kernel or function: what it promises, its codes and its prototype."""
+    guard, upper = f"PX_{name.upper()}_H", name.upper()
+    codes = "\n".join(f"#define {upper}_{which} ({code}) /* {text} */" for which, (code, text) in STATUSES.items())
     return f"""#ifndef {guard}
 #define {guard}
-/* {launch.described}
+/* {described}
 
-{_contract(launch)} */
+{contract} */
 #include <cuda.h>
 #include <stdint.h>
 
@@ -62,10 +67,10 @@ extern "C" {{
 
 {codes}
 
-{_prototype(launch)};
+{prototype};
 
 /* What a status says, in English. */
-const char *{launch.name}_message(int status);
+const char *{name}_message(int status);
 
 #ifdef __cplusplus
 }}

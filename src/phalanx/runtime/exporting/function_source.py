@@ -9,8 +9,8 @@ from typing import Any
 from phalanx.cuda.abi import SCALAR_FORMATS
 from phalanx.frozen import frozen
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.exporting.c_helpers import APART, ENCODE, FITTING, FLOOR_DIV, IN_BYTES, LOAD_AND_LAUNCH, STATUSES, TYPES
-from phalanx.runtime.exporting.c_source import definitions, map_text, message_function, program_tables
+from phalanx.runtime.exporting.c_helpers import APART, ENCODE, FITTING, FLOOR_DIV, IN_BYTES, LOAD_AND_LAUNCH, TYPES
+from phalanx.runtime.exporting.c_source import definitions, header_of, map_text, message_function, program_tables
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.exporting.paths import End, Fork, Tree
@@ -112,32 +112,7 @@ def function_prototype(made: FunctionExport) -> str:
 
 def function_header(made: FunctionExport) -> str:
     """The text of NAME.h."""
-    guard, upper = f"PX_{made.name.upper()}_H", made.name.upper()
-    codes = "\n".join(f"#define {upper}_{name} ({code}) /* {text} */" for name, (code, text) in STATUSES.items())
-    return f"""#ifndef {guard}
-#define {guard}
-/* {made.described}
-
-{_contract(made)} */
-#include <cuda.h>
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-{codes}
-
-{function_prototype(made)};
-
-/* What a status says, in English. */
-const char *{made.name}_message(int status);
-
-#ifdef __cplusplus
-}}
-#endif
-#endif
-"""
+    return header_of(made.name, made.described, _contract(made), function_prototype(made))
 
 
 def _contract(made: FunctionExport) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from phalanx.cuda.abi import SCALAR_FORMATS
 from phalanx.frozen import frozen
 from phalanx.runtime.exporting.c_source import Launch
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import DIVISIONS, FunctionExport
-from phalanx.runtime.exporting.parameters import ArrayParameter
+from phalanx.runtime.exporting.parameters import ArrayParameter, ScalarParameter
 from phalanx.runtime.exporting.tracing import ArrayGiven
 
 
@@ -18,19 +17,6 @@ class ArrayItem:
     name: str
     dtype: str
     shape: tuple[int | str, ...]
-
-
-@frozen
-class ScalarItem:
-    """A number that is passed by value."""
-
-    name: str
-    dtype: str
-
-    @property
-    def ctype(self) -> str:
-        """Its type in C."""
-        return SCALAR_FORMATS[self.dtype][1]
 
 
 @frozen
@@ -54,7 +40,7 @@ class Interface:
     name: str
     described: str
     sizes: tuple[str, ...]
-    items: tuple[ArrayItem | ScalarItem, ...]
+    items: tuple[ArrayItem | ScalarParameter, ...]
     results: tuple[ResultItem, ...]
     space: str
     zeroed: int
@@ -72,7 +58,7 @@ def interface_of(made: Launch | FunctionExport) -> Interface:
         items = tuple(
             ArrayItem(item.name, item.dtype, item.shape)
             if isinstance(item, ArrayParameter)
-            else ScalarItem(item.name, item.dtype)
+            else ScalarParameter(item.name, item.dtype)
             for item in made.parameters.items
         )
         counters = made.parameters.counters
@@ -86,7 +72,7 @@ def interface_of(made: Launch | FunctionExport) -> Interface:
     given = tuple(
         ArrayItem(each.name, each.spec.dtype.name, each.spec.sizes)
         if isinstance(each, ArrayGiven)
-        else ScalarItem(each.name, "f64")
+        else ScalarParameter(each.name, "f64")
         for each in made.arguments
     )
     archs = tuple(program.arch for program in made.programs[0])

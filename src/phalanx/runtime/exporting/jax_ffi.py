@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 
-from phalanx.runtime.exporting.interface import ArrayItem, Interface, ScalarItem, is_known, sizes_struct
+from phalanx.runtime.exporting.interface import ArrayItem, Interface, is_known, sizes_struct
+from phalanx.runtime.exporting.parameters import ScalarParameter
 
 XLA_TYPES = {
     "bool": 1, "i8": 2, "i16": 3, "i32": 4, "i64": 5, "u8": 6, "u16": 7, "u32": 8, "u64": 9, "f16": 10, "f32": 11, "f64": 12,
@@ -82,7 +83,7 @@ static int px_attribute(const XLA_FFI_Attrs *attrs, const char *name, int64_t *w
 def jax_source(interface: Interface) -> str:
     """The text of NAME_jax.c: the handler NAME_xla."""
     name = interface.name
-    scalars = [item for item in interface.items if isinstance(item, ScalarItem)]
+    scalars = [item for item in interface.items if isinstance(item, ScalarParameter)]
     traits = "0" if interface.space else "XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE"
     helpers = HELPERS.replace("{traits}", traits) + (ATTRIBUTE if scalars else "")
     lines = [
@@ -121,7 +122,7 @@ def jax_source(interface: Interface) -> str:
     lines += ["#ifndef PX_WITHOUT_STREAM", "  PX_TRY(api->XLA_FFI_Stream_Get(&stream));", "#endif"]  # tests run on a CPU
     passed = ["(CUstream)stream.stream", *(f"sizes.{size}" for size in interface.sizes)]
     for each in interface.items:
-        passed += [f"px_{each.name}"] if isinstance(each, ScalarItem) else [f"px_data(px_{each.name})", "NULL"]
+        passed += [f"px_{each.name}"] if isinstance(each, ScalarParameter) else [f"px_data(px_{each.name})", "NULL"]
     passed += [f"px_data(px_{each.name})" for each in interface.results]
     lines += _workspace(interface, passed) if interface.space else [f"  status = {name}({', '.join(passed)});"]
     lines += [
@@ -190,7 +191,7 @@ def jax_module(interface: Interface) -> str:
         {"dtype": JAX_NAMES[result.dtype], "shape": [size.text for size in result.shape]} for result in interface.results
     ]
     arrays = [{"name": item.name, "shape": list(item.shape)} for item in interface.arrays]
-    scalars = {item.name: JAX_NAMES[item.dtype] for item in interface.items if isinstance(item, ScalarItem)}
+    scalars = {item.name: JAX_NAMES[item.dtype] for item in interface.items if isinstance(item, ScalarParameter)}
     return f'''"""{interface.described}, as a function of JAX arrays that jax.jit takes."""
 
 import ctypes

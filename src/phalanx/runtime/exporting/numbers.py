@@ -154,7 +154,34 @@ class Undecided(TypeError):
     """A number was asked for something that it can't have for all sizes, such as a hash."""
 
 
-class Number:
+class Combined:
+    """Sums, differences and products of what a trace knows, of which `_with` makes another."""
+
+    __slots__ = ()
+
+    def _with(self, sign: str, left: Any, right: Any) -> Any:
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Any:
+        return self._with("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with("*", other, self)
+
+
+class Number(Combined):
     """An integer of a trace. Outside of it, or in a choice, it is no more than its value."""
 
     __slots__ = ("expression", "trace", "value")
@@ -181,24 +208,6 @@ class Number:
         if b.constant is not None:
             return b.constant > 0
         return value > 0 and not self._decide(b, "<=", constant(0), False)
-
-    def __add__(self, other: Any) -> Any:
-        return self._with("+", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._with("+", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with("-", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with("-", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with("*", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._with("*", other, self)
 
     def __floordiv__(self, other: Any) -> Any:
         expression = self.expression

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.runtime.device.arrays import _KINDS, ArgumentKind
-from phalanx.runtime.exporting.numbers import Trace, Undecided
+from phalanx.runtime.exporting.numbers import Combined, Trace, Undecided
 
 
 class RealExpression:
@@ -27,7 +27,7 @@ class RealExpression:
         return float(eval(self.text, {"__builtins__": {}}, values))
 
 
-class Real:
+class Real(Combined):
     """A number of a trace with an example's value. It is no float: what takes a float's value by itself refuses it."""
 
     __slots__ = ("expression", "trace", "value")
@@ -50,24 +50,6 @@ class Real:
         texts = f"({a.text} {sign} {b.text})", f"({a.c()} {sign} {b.c()})"
         bounds = (-float("inf"), float("inf"))
         return Real(self.trace, RealExpression(*texts, a.symbols | b.symbols, bounds), value)
-
-    def __add__(self, other: Any) -> Any:
-        return self._with("+", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._with("+", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._with("-", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._with("-", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with("*", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._with("*", other, self)
 
     def __truediv__(self, other: Any) -> Any:
         return self._with("/", self, other)

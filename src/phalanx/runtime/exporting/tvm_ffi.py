@@ -7,7 +7,8 @@ workspace, `__tvm_ffi_NAME_workspace` takes the same arguments but for that one,
 
 from __future__ import annotations
 
-from phalanx.runtime.exporting.interface import ArrayItem, Interface, ResultItem, ScalarItem, is_known, sizes_struct
+from phalanx.runtime.exporting.interface import ArrayItem, Interface, ResultItem, is_known, sizes_struct
+from phalanx.runtime.exporting.parameters import ScalarParameter
 
 DLPACK_TYPES = {
     "f64": (2, 64), "f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "i8": (0, 8), "i16": (0, 16), "i32": (0, 32),
@@ -70,10 +71,10 @@ def tvm_ffi_source(interface: Interface) -> str:
 
 def _function(interface: Interface, *, query: bool) -> str:
     name = interface.name
-    given: list[ArrayItem | ScalarItem | ResultItem] = [*interface.items, *interface.results]
+    given: list[ArrayItem | ScalarParameter | ResultItem] = [*interface.items, *interface.results]
     count = len(given) + (bool(interface.space) and not query)
     symbol = f"__tvm_ffi_{name}{'_workspace' if query else ''}"
-    tensors = [item for item in given if not isinstance(item, ScalarItem)]
+    tensors = [item for item in given if not isinstance(item, ScalarParameter)]
     lines = [
         f"TVM_FFI_DLL_EXPORT int {symbol}(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result);",
         f"TVM_FFI_DLL_EXPORT int {symbol}(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result) {{",
@@ -83,7 +84,7 @@ def _function(interface: Interface, *, query: bool) -> str:
         "  CUstream stream;",
     ]
     lines += [f"  const DLTensor *px_{item.name};" for item in tensors]
-    lines += [f"  {item.ctype} px_{item.name};" for item in interface.items if isinstance(item, ScalarItem)]
+    lines += [f"  {item.ctype} px_{item.name};" for item in interface.items if isinstance(item, ScalarParameter)]
     if interface.space:
         lines += ["  int64_t bytes = 0;"] * (interface.space == "workspace")
         lines += ["  const DLTensor *px_space;"] * (not query)
@@ -94,7 +95,7 @@ def _function(interface: Interface, *, query: bool) -> str:
     ]
     seen: set[str] = set()
     for number, item in enumerate(given):
-        if isinstance(item, ScalarItem):
+        if isinstance(item, ScalarParameter):
             lines += _scalar(name, number, item)
             continue
         code, bits = DLPACK_TYPES[item.dtype]
@@ -130,7 +131,7 @@ def _function(interface: Interface, *, query: bool) -> str:
     passed = ["stream", *(f"sizes.{size}" for size in interface.sizes)]
     for item in interface.items:
         as_array = [f"px_data(px_{item.name})", f"px_{item.name}->strides"]
-        passed += [f"px_{item.name}"] if isinstance(item, ScalarItem) else as_array
+        passed += [f"px_{item.name}"] if isinstance(item, ScalarParameter) else as_array
     passed += [f"px_data(px_{item.name})" for item in interface.results]
     if interface.space == "workspace":
         passed += ["0" if query else "px_data(px_space)", "&bytes"]
@@ -150,7 +151,7 @@ def _function(interface: Interface, *, query: bool) -> str:
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
-def _scalar(name: str, number: int, item: ScalarItem) -> list[str]:
+def _scalar(name: str, number: int, item: ScalarParameter) -> list[str]:
     value, wrong = f"args[{number}]", f"{name}: {item.name} is no number"
     whole = f"{value}.type_index == kTVMFFIInt || {value}.type_index == kTVMFFIBool"
     if item.dtype in ("f32", "f64"):
