@@ -4,8 +4,8 @@
     python examples/train_gpt.py --size small --experts 8 --steps 100
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
-Both sides have the same weights, text and optimiser (torch's fused AdamW) and are compiled by `torch.compile`; torch's
-attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
+Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`;
+torch's attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
 Inductor's on both sides; residual sums are part of our products on our side, and of Inductor's norms on the other.
 """
 
@@ -28,6 +28,8 @@ from phalanx.tools.bench.results import save
 SIZES = {"tiny": gpt.TINY, "small": gpt.SMALL, "card": gpt.CARD}
 SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}
 ON_GPU = torch.cuda.is_available()
+LARGEST_NORM = 1.0
+"""Of a step's gradients, which are scaled down to it."""
 
 
 def attention_of(side: str) -> Any:
@@ -65,6 +67,7 @@ class Side:
         with attention_of(self.side):
             loss = self.run(tokens)
             loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), LARGEST_NORM)  # without it training becomes unstable
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return loss.detach()
