@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fake_driver import FakeLibrary
+from fake_torch import DType
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
 
@@ -22,17 +23,6 @@ def library() -> FakeLibrary:
 @pytest.fixture
 def driver(library: FakeLibrary) -> cuda.Driver:
     return cuda.Driver(library)
-
-
-class DType:
-    """A torch dtype: compared by identity."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.itemsize = arrays.ITEM_BYTES.get(arrays.DTYPE_NAMES.get(name, ""), 8)
-
-    def __str__(self) -> str:
-        return f"torch.{self.name}"
 
 
 class Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import FunctionExport
+from phalanx.runtime.exporting.manifest import launched
 from phalanx.runtime.exporting.paths import End, Fork, Tree
 from phalanx.runtime.exporting.plans import Plan, PlannedArray
 from phalanx.runtime.exporting.reals import RealExpression
@@ -55,11 +56,7 @@ def _program(made: FunctionExport, number: int) -> dict[str, Any]:
     model = made.programs[number][0]
     return {
         "entry": model.name,
-        "cluster": list(model.cluster),
-        "as_cluster": model.addresses_cluster or model.cluster != (1, 1, 1),
-        "threads": 32 * model.warps,
-        "shared_bytes": model.shared_bytes,
-        "overlap": model.pdl,
+        **launched(model),
         "targets": {
             each.arch: {"cubin": cubin_name(made, number, each.arch), "registers": each.registers, "spills": each.spills}
             for each in made.programs[number]
