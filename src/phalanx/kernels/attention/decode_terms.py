@@ -318,7 +318,7 @@ class Turns:
 
 
 @px.func
-def attend(q, k, v, keys, values, mine, softmax, turns=None):
+def attend(q, k, v, keys, values, mine, softmax, turns=None, KT=False, VT=False):
     """The role that multiplies: sums of values, maxima and masses of the rows over the blocks that this CTA has.
 
     The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns.
@@ -328,18 +328,24 @@ def attend(q, k, v, keys, values, mine, softmax, turns=None):
     top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
         with keys.consume() as s:
+            if KT:
+                px.fence.async_proxy()
             x = px.dot(q, k[s].T)
     for block in range(mine.first, mine.end):
         at = values.wait()
         x = mine.masked(softmax.capped(x), v, block, at, True if turns is None else turns.which == 0)
         p, top, mass, factor = softmax.step(x, top, mass)
         sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)
+        if VT:
+            px.fence.async_proxy()
         if turns is not None:
             turns.wait(block - mine.first)
         px.wgmma(p.to(v.dtype), v[at], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
             s = keys.wait()
+            if KT:
+                px.fence.async_proxy()
             x = px.empty((BM, BN), px.f32)
             px.wgmma(q, k[s].T, x, accumulate=False)
             px.wgmma_commit()
