@@ -79,8 +79,8 @@ def keep(ctype: str, constraint: str) -> Helper:
 
 
 MOST_REGISTERS = 512
-"""Accumulators of all steps of a product together, up to which each step is a statement of its own. NVVM takes 15 to 20 ms for
-a statement with 50 to 100 registers, and an attention has ten such products: where they are long, all steps are one statement."""
+"""Accumulators of all steps of a product together, up to which each step is a statement of its own. NVVM takes 15 to 20 ms
+for a statement with 50 to 100 registers, and an attention has ten such products: long ones are one statement each."""
 
 
 @cache
