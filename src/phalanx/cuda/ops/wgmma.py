@@ -81,6 +81,8 @@ def keep(ctype: str, constraint: str) -> Helper:
 MOST_REGISTERS = 512
 """Accumulators of all steps of a product together, up to which each step is a statement of its own. NVVM takes 15 to 20 ms
 for a statement with 50 to 100 registers, and an attention has ten such products: long ones are one statement each."""
+MOST_AT_ONCE = 12
+"""Steps of such a statement: descriptors of more would be in registers at once, and others be spilled."""
 
 
 @cache
@@ -240,7 +242,8 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
         if _has_own_fence(w, op):
             w.line(f"{w.use(FENCE)}();")
         tiles, steps = _tiles(op), _steps(op)
-        at_once = steps if tiles == 1 and steps * w.registers(op.result) > MOST_REGISTERS else 1
+        long = steps * w.registers(op.result) > MOST_REGISTERS
+        at_once = steps if long and steps <= MOST_AT_ONCE and tiles == 1 else 1
         helper = w.use(
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
