@@ -192,7 +192,7 @@ def test_no_spills(size: int, group: int, tokens: int, page: int, item: int, bat
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "cluster, page, box, heads", [(1, 0, 64, 128), (2, 16, 16, 128), (8, 64, 64, 128), (8, 0, 64, 16), (1, 0, 64, 16)]
+    "cluster, page, box, heads", [(1, 0, 64, 128), (2, 16, 16, 128), (8, 64, 64, 128), (8, 0, 64, 16), (2, 0, 64, 16)]
 )
 def test_no_spills_of_latent_caches(cluster: int, page: int, box: int, heads: int) -> None:
     softmax = (1.0, 0.1, 30.0, 100, 0) if heads == 128 else (0.1, None, None, None, 0)

@@ -23,8 +23,8 @@ from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 56, 224
-LEAST = 8
-"""Rows that a CTA joins at least: 16 bytes for each thread."""
+LEAST = 16
+"""Rows that a CTA joins at least. With fewer ptxas serialises the products before (C7511, C7514)."""
 
 
 @px.func
