@@ -136,6 +136,7 @@ ROWS = RowLimits(
     # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
     run_vectors=96,
     weighted_run_vectors=4096,
+    span_bytes={0: 2048, 1: 2048, 2: 2048},
     stream_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },

@@ -193,6 +193,8 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
+    span_bytes: Mapping[int, int]
+    """By the vectors beside them: the longest rows that begin anywhere that pass in spans of several."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_gap: Mapping[str, tuple[int, int]]

@@ -202,7 +202,10 @@ def launch_stream(
             remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
         )
     vector = VECTOR_BYTES // itemsize
-    constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
+    constants = {
+        **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
+    }
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
@@ -234,7 +237,7 @@ class Stream:
 
     GROUP rows pass at once, a chunk of each in a stage: `group` has their numbers, and where the last ones are missing, the
     first one's again. They begin at the same place of a vector. `own` is how many chunks this CTA has of each row, `held`
-    how many of them stay in the ring. `taken` and `freed` are the
+    how many of them stay in the ring; WHOLE: all. `taken` and `freed` are the
     role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
     the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
 
@@ -261,6 +264,7 @@ class Stream:
     GROUP: int
     CLASSES: int
     STREAMED: bool
+    WHOLE: bool
     EDGES: bool
 
     def classes(self):
@@ -369,12 +373,15 @@ class Stream:
             begin, end, step = self.rows_of(which)
             for row in range(begin, end, step * self.GROUP):
                 group = self.group(row, end, step)
-                for chunk in range(self.own - self.held):
-                    self.fetch(group, chunk, not AGAIN)
-                for chunk in range(self.own - self.held, self.own):
-                    self.fetch(group, chunk, True)
-                if AGAIN:
+                if AGAIN and not self.WHOLE:
                     for chunk in range(self.own - self.held):
+                        self.fetch(group, chunk, False)
+                    for chunk in range(self.own - self.held, self.own):
+                        self.fetch(group, chunk, True)
+                    for chunk in range(self.own - self.held):
+                        self.fetch(group, chunk, True)
+                else:
+                    for chunk in range(self.own):
                         self.fetch(group, chunk, True)
 
     def peek(self):
@@ -412,15 +419,16 @@ class Stream:
         Unless chunks are read AGAIN, none is kept.
         """
         passed = self.own - self.held if AGAIN else self.own
-        for first in range(0, passed, self.BATCH):
-            count = px.minimum(passed - first, self.BATCH)
-            for chunk in range(first, first + count):
-                known = self.look_at(row, chunk, known, more, STEP, LANES)
-                if AGAIN:
-                    self.again.advance()
-            self.give_back(count)
+        if not (AGAIN and self.WHOLE):
+            for first in range(0, passed, self.BATCH):
+                count = px.minimum(passed - first, self.BATCH)
+                for chunk in range(first, first + count):
+                    known = self.look_at(row, chunk, known, more, STEP, LANES)
+                    if AGAIN:
+                        self.again.advance()
+                self.give_back(count)
         if AGAIN:
-            for chunk in range(passed, self.own):
+            for chunk in range(0 if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
         return known
 
@@ -446,18 +454,18 @@ def of_each(more, x, limit, known, STEP, LANES):
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, STREAMED, PERIOD, CLASSES=1):
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES=1):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
     own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
-    held = px.minimum(own, KEPT)
+    held = own if WHOLE else px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
         X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, PERIOD > 1,
+        CLASSES, STREAMED, WHOLE, PERIOD > 1,
     )
 
 

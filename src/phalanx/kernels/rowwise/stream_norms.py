@@ -45,7 +45,7 @@ def pivot_of(x, limit, edge, STEP, LANES):
 
 @px.func
 def of_warps(row, edge, rows, count, pivot, sums, squares, WARPS):
-    """How many elements of a row each warp has, their mean, and their squared distances from it, from what its threads know."""
+    """How many elements of a row each warp has, their mean, and their squared distances from it: its threads know a part."""
     if edge is not None:
         there = rows.edges(row, 32 * WARPS) >= 0
         apart = px.where(there, edge.to(px.f32) - pivot, 0.0)
@@ -181,8 +181,9 @@ def load_and_store(rows, W, B, Y, group, first, last, known, ONCE, PERIOD, COME)
 
 
 @px.func
-def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
-    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded."""
+def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
+    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded. ALL: there
+    are no others."""
     if CENTERED:
         found = moments(rows, group, edges, STEP, WARPS)
     else:
@@ -199,8 +200,9 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
                 store_norms(rows, rows.next_again(False), mine, bias, Y, group, part, known, ONCE)
         rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
     passed = rows.own - rows.held
-    load_and_store(rows, W, B, Y, group, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
-    if PARTS == 0:
+    if not (rows.WHOLE and ALL):
+        load_and_store(rows, W, B, Y, group, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
+    if PARTS == 0 and not rows.WHOLE:
         load_and_store(rows, W, B, Y, group, 0, passed, known, ONCE, PERIOD, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
@@ -209,7 +211,7 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
 
 
 @px.func
-def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
+def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
     """The role that computes, row after row of one class after another."""
     LANES = 32 * WARPS
     first, last = rows.classes()
@@ -223,15 +225,15 @@ def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
             if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
                 w_edge, b_edge = edges_of(rows, W, row, LANES), edges_of(rows, B, row, LANES)
             normalise_rows(
-                rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS, PARTS, CENTERED,
-                ONCE, PERIOD,
+                rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS, PARTS, ALL,
+                CENTERED, ONCE, PERIOD,
             )
 
 
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
@@ -244,8 +246,8 @@ def norm_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
-        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
+        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
         mine.fetch_all(True)

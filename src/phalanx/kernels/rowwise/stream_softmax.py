@@ -104,9 +104,10 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
             terms = (*terms, (largest * -LOG2E - px.log2(total), 1.0))
         else:
             terms = (*terms, softmax_terms(largest, total, LOG))
-    passed = rows.own - rows.held
+    passed = 0 if rows.WHOLE else rows.own - rows.held
     store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
-    store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
+    if not rows.WHOLE:
+        store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
@@ -128,7 +129,7 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
 @stream_kernel
 def softmax_stream(
     X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, LOG=False, PERIOD=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, LOG=False, PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -137,10 +138,10 @@ def softmax_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
         exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
         mine.fetch_all(True)
 
 
@@ -190,7 +191,7 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
 @stream_kernel
 def cross_entropy_stream(
     X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -199,8 +200,8 @@ def cross_entropy_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, STREAMED, PERIOD, CLASSES)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, STREAMED, PERIOD, CLASSES)
         judge(mine, X, T, L, ignore, STEP, WARPS)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, STREAMED, PERIOD, CLASSES)
+        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, STREAMED, PERIOD, CLASSES)
         mine.fetch_all(False)
