@@ -1,4 +1,4 @@
-"""Short rows that begin anywhere, in spans: every length against NumPy in f64, checked, compiled without spills; the choice."""
+"""Short rows that begin anywhere, in spans: against NumPy in f64, checked, compiled without spills; the choice."""
 
 from __future__ import annotations
 

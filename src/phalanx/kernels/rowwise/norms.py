@@ -231,8 +231,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
-    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule). `config` overrides all that. Any GPU from
-    sm_90, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.rms_norm(x, w)``.
+    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule). `config`
+    overrides all that. Any GPU from sm_90, on the current stream, or the simulator for NumPy.
+    Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     return _norm(x, None, weight, None, eps, config, centered=False)
 

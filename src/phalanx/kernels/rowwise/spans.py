@@ -20,7 +20,6 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.softmax_terms import finite
 from phalanx.runtime.device.arrays import describe
 
-
 MOST_ELEMENTS = 48
 """Of rows, weights and biases that a thread holds in registers, in f32."""
 SPAN_BYTES, SHARED_BYTES = 4096, 200 * 1024
@@ -231,8 +230,8 @@ def norm_of(rows, row, w, b, eps, inverse, CENTERED):
 
 @px.func
 def each_span(X, Y, columns, start, each, LANES, EACH, ROWS, VECTORS, WARPS):
-    """Every warp's spans: `each` is a function of the `Span`, of the first of the rows that are next, and of what `start` gives,
-    both with more arguments for them."""
+    """Every warp's spans: `each` is a function of the `Span`, of the first of the rows that are next, and of what `start`
+    gives, both with more arguments for them."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     assert ROWS % VEC == 0 and ROWS * LANES % 32 == 0, "a span begins at a multiple of a vector, and whole warps take it"
     s = px.shared((WARPS, VECTORS * 32 * VEC), X.dtype)

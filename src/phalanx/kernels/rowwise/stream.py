@@ -41,6 +41,8 @@ class StreamConfig:
 
     - `warps` of a CTA compute, with `step` vectors of 16 bytes of each chunk in each thread; one more fills the ring.
     - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
+    - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
+      exchange; else they stay in the ring, and are read there twice.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
     - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
@@ -56,6 +58,7 @@ class StreamConfig:
     once: bool = True
     streamed: bool = False
     group: int = 1
+    hold: bool = False
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -206,6 +209,13 @@ def launch_stream(
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
         "WHOLE": config.chunks(columns, itemsize) <= config.kept,
     }
+    if config.hold and config.chunks(columns, itemsize) != config.kept:
+        raise Error(
+            f"registers for {config.kept} chunks of rows of {columns} elements, of which a CTA has up to "
+            f"{config.chunks(columns, itemsize)}",
+            location=caller_location(),
+            remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
+        )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
@@ -237,7 +247,7 @@ class Stream:
 
     GROUP rows pass at once, a chunk of each in a stage: `group` has their numbers, and where the last ones are missing, the
     first one's again. They begin at the same place of a vector. `own` is how many chunks this CTA has of each row, `held`
-    how many of them stay in the ring; WHOLE: all. `taken` and `freed` are the
+    how many of them stay in the ring; WHOLE: all. HOLD of them are in registers, all or none. `taken` and `freed` are the
     role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
     the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
 
@@ -265,6 +275,7 @@ class Stream:
     CLASSES: int
     STREAMED: bool
     WHOLE: bool
+    HOLD: int
     EDGES: bool
 
     def classes(self):
@@ -413,11 +424,13 @@ class Stream:
 
     def walk(self, row, known, more, STEP, LANES, AGAIN):
         """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
-        chunk. `row` is the first of them.
+        chunk. `row` is the first of them. Beside it the chunks, where they are held: a tuple for each row.
 
         `x` is a chunk as `by_thread` gives it, of which the vectors before place `limit` are the row's; None: all.
         Unless chunks are read AGAIN, none is kept.
         """
+        if self.HOLD > 0:
+            return self.walk_held(row, known, more, STEP, LANES)
         passed = self.own - self.held if AGAIN else self.own
         if not (AGAIN and self.WHOLE):
             for first in range(0, passed, self.BATCH):
@@ -430,7 +443,24 @@ class Stream:
         if AGAIN:
             for chunk in range(0 if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known
+        return known, None
+
+    def walk_held(self, row, known, more, STEP, LANES):
+        """`walk` where rows are held: their stages are given back on the way. Only of the last chunk a part may be missing."""
+        held: tuple[Any, ...] = ()
+        for some in px.static_range(0, self.HOLD, self.BATCH):
+            LAST = min(some + self.BATCH, self.HOLD)
+            for chunk in px.static_range(some, LAST):
+                x = self.peek()
+                self.taken.advance()
+                held = (*held, x)
+                if chunk < self.HOLD - 1:
+                    known = of_each(more, x, None, known, STEP, LANES)
+                else:
+                    limit = self.whole(row)[1] - self.place(self.first(row), chunk)
+                    known = of_each(more, x, limit, known, STEP, LANES)
+            self.give_back(LAST - some)
+        return known, held
 
     def look_at(self, row, chunk, known, more, STEP, LANES):
         """What is known of each row with one chunk more."""
@@ -454,18 +484,27 @@ def of_each(more, x, limit, known, STEP, LANES):
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES=1):
+def pinned(chunks):
+    """Chunks, pinned in registers in their own type: the compiler keeps nothing that it computed from them."""
+    same: tuple[Any, ...] = ()
+    for x in chunks:
+        same = (*same, px.keep(x))
+    return same
+
+
+@px.func
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
-    own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
+    own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
     held = own if WHOLE else px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
         X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, WHOLE, PERIOD > 1,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1,
     )
 
 

@@ -15,6 +15,7 @@ from phalanx.kernels.rowwise.stream import (
     from_all,
     inside_row,
     of_warp,
+    pinned,
     stream,
     stream_kernel,
 )
@@ -61,14 +62,14 @@ def of_warps(row, edge, rows, count, pivot, sums, squares, WARPS):
 
 @px.func
 def moments(rows, group, edges, STEP, WARPS):
-    """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster."""
+    """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster; and the chunks that are held."""
     LANES = 32 * WARPS
     none = px.zeros((LANES,), px.f32)
     x, limit = rows.peek(), rows.whole(group[0])[1] - rows.first(group[0])
     known: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
-    known = rows.walk(group[0], known, more_moments, STEP, LANES, True)
+    known, held = rows.walk(group[0], known, more_moments, STEP, LANES, True)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
@@ -79,7 +80,7 @@ def moments(rows, group, edges, STEP, WARPS):
         mean = px.sum(counts * means) / rows.columns
         apart = means - mean
         result = (*result, (mean, px.sum(squares + counts * apart * apart)))
-    return result
+    return result, held
 
 
 @px.func
@@ -92,9 +93,10 @@ def more_squares(x, limit, squares):
 
 @px.func
 def squares_of(rows, group, edges, STEP, WARPS):
-    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean."""
+    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
+    are held."""
     known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
-    known = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
+    known, held = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         squares = known[turn][0]
@@ -105,7 +107,7 @@ def squares_of(rows, group, edges, STEP, WARPS):
     result: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         result = (*result, (None, px.sum(got[turn])))
-    return result
+    return result, held
 
 
 @px.func
@@ -168,29 +170,35 @@ def store_norms(rows, x, w, b, Y, group, chunk, known, ONCE):
 
 @px.func
 def load_and_store(rows, W, B, Y, group, first, last, known, ONCE, PERIOD, COME):
-    """The result of some chunks, whose weights and biases are loaded for them. They are given back.
-
-    COME: they come again, else they were kept.
+    """The result of some chunks, whose weights and biases are loaded for them, those of BATCH chunks together. They are
+    given back. COME: they come again, else they were kept.
     """
     for some in range(first, last, rows.BATCH):
-        count = px.minimum(last - some, rows.BATCH)
-        for chunk in range(some, some + count):
-            w, b = vector_of(rows, W, group[0], chunk, PERIOD), vector_of(rows, B, group[0], chunk, PERIOD)
-            store_norms(rows, rows.next_again(COME), w, b, Y, group, chunk, known, ONCE)
-        rows.give_back(count)
+        beside: tuple[Any, ...] = ()
+        for turn in px.static_range(rows.BATCH):
+            w, b = vector_of(rows, W, group[0], some + turn, PERIOD), vector_of(rows, B, group[0], some + turn, PERIOD)
+            beside = (*beside, (w, b))
+        for turn in px.static_range(rows.BATCH):
+            if some + turn < last:
+                w, b = beside[turn]
+                store_norms(rows, rows.next_again(COME), w, b, Y, group, some + turn, known, ONCE)
+        rows.give_back(px.minimum(last - some, rows.BATCH))
 
 
 @px.func
-def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
-    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded. ALL: there
-    are no others."""
-    if CENTERED:
-        found = moments(rows, group, edges, STEP, WARPS)
-    else:
-        found = squares_of(rows, group, edges, STEP, WARPS)
-    known: tuple[Any, ...] = ()
-    for mean, squares in found:
-        known = (*known, (mean, px.rsqrt(squares / rows.columns + eps)))
+def store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD):
+    """The result of rows that are held in registers."""
+    for part in px.static_range(rows.HOLD):
+        if part < PARTS:
+            mine, bias = None if W is None else px.keep(w[part]), None if B is None else px.keep(b[part])
+        else:
+            mine, bias = vector_of(rows, W, group[0], part, PERIOD), vector_of(rows, B, group[0], part, PERIOD)
+        store_norms(rows, pinned(held[part]), mine, bias, Y, group, part, known, ONCE)
+
+
+@px.func
+def store_kept(rows, W, B, w, b, Y, group, known, PARTS, ALL, ONCE, PERIOD):
+    """The result of rows that the ring has, or some of them; their stages are given back."""
     for some in px.static_range(0, PARTS, rows.BATCH):
         last = min(some + rows.BATCH, PARTS)
         for part in px.static_range(some, last):
@@ -204,6 +212,23 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
         load_and_store(rows, W, B, Y, group, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
     if PARTS == 0 and not rows.WHOLE:
         load_and_store(rows, W, B, Y, group, 0, passed, known, ONCE, PERIOD, True)
+
+
+@px.func
+def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
+    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded. ALL: there
+    are no others."""
+    if CENTERED:
+        found, held = moments(rows, group, edges, STEP, WARPS)
+    else:
+        found, held = squares_of(rows, group, edges, STEP, WARPS)
+    known: tuple[Any, ...] = ()
+    for mean, squares in found:
+        known = (*known, (mean, px.rsqrt(squares / rows.columns + eps)))
+    if rows.HOLD > 0:
+        store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD)
+    else:
+        store_kept(rows, W, B, w, b, Y, group, known, PARTS, ALL, ONCE, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
@@ -233,7 +258,7 @@ def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIO
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
@@ -246,8 +271,12 @@ def norm_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
         normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
         mine.fetch_all(True)

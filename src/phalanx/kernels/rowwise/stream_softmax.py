@@ -16,6 +16,7 @@ from phalanx.kernels.rowwise.stream import (
     from_all,
     inside_row,
     of_warp,
+    pinned,
     stream,
     stream_kernel,
 )
@@ -46,11 +47,14 @@ def more_mass_fused(x, limit, peak, mass):
 
 @px.func
 def masses(rows, group, edges, STEP, WARPS, AGAIN):
-    """The maximum and the sum of e^(x - maximum) of each row, in every thread of the cluster. AGAIN: see `Stream.walk`."""
+    """The maximum and the sum of e^(x - maximum) of each row, in every thread of the cluster, and the chunks that are held.
+
+    AGAIN: see `Stream.walk`.
+    """
     LANES = 32 * WARPS
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
     known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
-    known = rows.walk(group[0], known, more, STEP, LANES, AGAIN)
+    known, held = rows.walk(group[0], known, more, STEP, LANES, AGAIN)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         peak, mass = known[turn]
@@ -65,7 +69,7 @@ def masses(rows, group, edges, STEP, WARPS, AGAIN):
         peaks, parts = got[2 * turn], got[2 * turn + 1]
         largest = px.max(peaks)
         result = (*result, (largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))))
-    return result
+    return result, held
 
 
 @px.func
@@ -83,14 +87,19 @@ def probability(x, terms, LOG, FUSED):
 
 
 @px.func
+def store_chunks(rows, Y, group, chunk, x, terms, LOG, ONCE, FUSED):
+    """The result of a chunk of each row."""
+    for turn in px.static_range(rows.GROUP):
+        rows.store(Y, group[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
+
+
+@px.func
 def store_softmax(rows, Y, group, first, last, terms, LOG, ONCE, FUSED, COME):
     """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            x = rows.next_again(COME)
-            for turn in px.static_range(rows.GROUP):
-                rows.store(Y, group[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
+            store_chunks(rows, Y, group, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
         rows.give_back(count)
 
 
@@ -99,15 +108,20 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
     """Some rows, of which the edges were loaded."""
     FUSED = not LOG and Y.dtype.itemsize < 4
     terms: tuple[Any, ...] = ()
-    for largest, total in masses(rows, group, edges, STEP, WARPS, True):
+    found, held = masses(rows, group, edges, STEP, WARPS, True)
+    for largest, total in found:
         if FUSED:
             terms = (*terms, (largest * -LOG2E - px.log2(total), 1.0))
         else:
             terms = (*terms, softmax_terms(largest, total, LOG))
-    passed = 0 if rows.WHOLE else rows.own - rows.held
-    store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
-    if not rows.WHOLE:
-        store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
+    if rows.HOLD > 0:
+        for part in px.static_range(rows.HOLD):
+            store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+    else:
+        passed = 0 if rows.WHOLE else rows.own - rows.held
+        store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        if not rows.WHOLE:
+            store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
@@ -129,7 +143,7 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
 @stream_kernel
 def softmax_stream(
     X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, WHOLE=False, LOG=False, PERIOD=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -138,10 +152,14 @@ def softmax_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
         exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
         mine.fetch_all(True)
 
 
@@ -163,7 +181,7 @@ def judge_rows(rows, X, L, ignore, group, labels, edges, STEP, WARPS):
         inside = (label >= 0) & (label < rows.columns)
         at = group[turn] * rows.columns + px.where(inside, label, 0).to(px.i32)
         chosen = (*chosen, px.load(X[at]).to(px.f32))  # of a row that is on its way anyway
-    found = masses(rows, group, edges, STEP, WARPS, False)
+    found, _ = masses(rows, group, edges, STEP, WARPS, False)
     if px.cluster.rank() == 0:
         for turn in px.static_range(rows.GROUP):
             label, (largest, total) = labels[turn], found[turn]
@@ -191,7 +209,7 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
 @stream_kernel
 def cross_entropy_stream(
     X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -200,8 +218,12 @@ def cross_entropy_stream(
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
+        )
         judge(mine, X, T, L, ignore, STEP, WARPS)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, STREAMED, PERIOD, CLASSES)
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
+        )
         mine.fetch_all(False)
