@@ -32,7 +32,7 @@ def verify_spans(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: SpanConfig
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16))
-@pytest.mark.parametrize("columns", (1, 3, 7, 9, 33, 57, 130, 181, 257, 429))
+@pytest.mark.parametrize("columns", (1, 7, 33, 57, 181, 257, 429))
 def test_all_functions(columns: int, dtype: Any) -> None:
     """As the library chooses, of which the last span is not full."""
     x, w, b = sample(21, columns, dtype)

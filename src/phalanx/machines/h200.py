@@ -124,6 +124,7 @@ ROWS = RowLimits(
     fewer_held=6,
     most_held=10,
     ahead=4,
+    warp_vectors=4,
     # For clusters of CTAs of 512 threads.
     centered_held={8: 7, 16: 6},
     centered_parts=5,

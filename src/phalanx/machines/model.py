@@ -175,6 +175,8 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
+    warp_vectors: Count
+    """Vectors per thread of the longest rows of which each has a warp of its own."""
     centered_held: Mapping[int, int]
     """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
     centered_parts: Count

@@ -446,7 +446,7 @@ class Stream:
         return known, None
 
     def walk_held(self, row, known, more, STEP, LANES):
-        """`walk` where rows are held: their stages are given back on the way. Only of the last chunk a part may be missing."""
+        """`walk` where rows are held: their stages are given back on the way. Of the last chunk a part may be missing."""
         held: tuple[Any, ...] = ()
         for some in px.static_range(0, self.HOLD, self.BATCH):
             LAST = min(some + self.BATCH, self.HOLD)
