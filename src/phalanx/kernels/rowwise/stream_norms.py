@@ -20,6 +20,9 @@ from phalanx.kernels.rowwise.stream import (
     stream_kernel,
 )
 
+LOADED = 2
+"""Chunks whose weights are loaded together."""
+
 
 @px.func
 def more_moments(x, limit, count, pivot, sums, squares):
@@ -169,20 +172,28 @@ def store_norms(rows, x, w, b, Y, group, chunk, known, ONCE):
 
 
 @px.func
+def beside(rows, W, B, row, first, PERIOD):
+    """The weights and biases of LOADED chunks, each with None where there are none."""
+    vectors: tuple[Any, ...] = ()
+    for turn in px.static_range(LOADED):
+        w, b = vector_of(rows, W, row, first + turn, PERIOD), vector_of(rows, B, row, first + turn, PERIOD)
+        vectors = (*vectors, (w, b))
+    return vectors
+
+
+@px.func
 def load_and_store(rows, W, B, Y, group, first, last, known, ONCE, PERIOD, COME):
-    """The result of some chunks, whose weights and biases are loaded for them, those of BATCH chunks together. They are
-    given back. COME: they come again, else they were kept.
+    """The result of some chunks, whose weights and biases are loaded for them, while those before them are computed. They
+    are given back. COME: they come again, else they were kept.
     """
-    for some in range(first, last, rows.BATCH):
-        beside: tuple[Any, ...] = ()
-        for turn in px.static_range(rows.BATCH):
-            w, b = vector_of(rows, W, group[0], some + turn, PERIOD), vector_of(rows, B, group[0], some + turn, PERIOD)
-            beside = (*beside, (w, b))
-        for turn in px.static_range(rows.BATCH):
+    ahead = beside(rows, W, B, group[0], first, PERIOD)
+    for some in range(first, last, LOADED):
+        vectors, ahead = ahead, beside(rows, W, B, group[0], some + LOADED, PERIOD)
+        for turn in px.static_range(LOADED):
             if some + turn < last:
-                w, b = beside[turn]
+                w, b = vectors[turn]
                 store_norms(rows, rows.next_again(COME), w, b, Y, group, some + turn, known, ONCE)
-        rows.give_back(px.minimum(last - some, rows.BATCH))
+        rows.give_back(px.minimum(last - some, LOADED))
 
 
 @px.func
