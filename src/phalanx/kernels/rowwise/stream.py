@@ -342,12 +342,10 @@ class Stream:
         return rows
 
     def whole(self, row):
-        """Where the vectors begin and end that are all of this row."""
+        """Where the vectors begin and end that are all of this row; without any, where the one begins that it lies in."""
         begin = row * self.columns
         first, last = (begin + (self.VEC - 1)) // self.VEC * self.VEC, (begin + self.columns) // self.VEC * self.VEC
-        if self.EDGES:  # a row of a few elements may have none
-            last = px.maximum(first, last)
-        return first, last
+        return px.minimum(first, last) if self.EDGES else first, last
 
     def first(self, row):
         """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
