@@ -17,6 +17,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
@@ -65,6 +66,7 @@ def _constants(config: RowConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
 
 
+@chosen_by_sizes
 @cache
 def choose(
     columns: int, itemsize: int, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False,

@@ -23,6 +23,7 @@ from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
@@ -82,6 +83,7 @@ OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
 """For few rows, of which the last ones would leave most CTAs idle."""
 
 
+@chosen_by_sizes
 @cache
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
