@@ -78,6 +78,8 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
             if again is None:
                 return prepared  # not the loops' doing: an error of `lower`
             refusals = again
+        elif problem is not None and made.grown:
+            refusals = dataclasses.replace(refusals, larger=False)
         elif problem is not None and made.stages > LEAST_STAGES:
             most = max(LEAST_STAGES, made.stages - max(1, problem // made.each))  # what is lacking may be less by then
         elif problem is not None and made.choices.stores - refusals.stores:
