@@ -312,7 +312,7 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
     layout = w.plan.layouts[op.value]
     name = w.name(op.value)
     shared = w.plan.buffers[view.buffer].layout
-    for turned in (False, True) if layout.rank == 2 else ():  # the transpose of a fragment, too, as what it is the transpose of
+    for turned in (False, True) if layout.rank == 2 else ():  # a fragment, or the transpose of one
         there = view.replaced(kept=view.kept[::-1]) if turned else view
         held = layout.transpose((1, 0)) if turned else layout
         if stores_matrices(there, held, shared):

@@ -42,7 +42,7 @@ FENCE = "what threads wrote is seen by the copy engine"
 
 @dataclass(eq=False)
 class Leaving:
-    """A store that the copy engine carries out; `loop` deals the tiles. Parts of `size` along `axis` go one after another."""
+    """A store that the copy engine carries out, in parts of `size` along `axis`; `loop` deals the tiles."""
 
     op: Op
     store: Store
