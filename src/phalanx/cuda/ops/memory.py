@@ -312,9 +312,12 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
     layout = w.plan.layouts[op.value]
     name = w.name(op.value)
     shared = w.plan.buffers[view.buffer].layout
-    if stores_matrices(view, layout, shared):
-        emit_matrix_store(w, view, op.value, layout, shared, facts_of(w))
-        return
+    for turned in (False, True) if layout.rank == 2 else ():  # a fragment, or the transpose of one
+        there = view.replaced(kept=view.kept[::-1]) if turned else view
+        held = layout.transpose((1, 0)) if turned else layout
+        if stores_matrices(there, held, shared):
+            emit_matrix_store(w, there, op.value, held, shared, facts_of(w))
+            return
     owner = owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
         access = SharedAccess(w, view, layout, shared, facts_of(w))
