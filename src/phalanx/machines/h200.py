@@ -45,6 +45,12 @@ TILES = TileCosts(
     step=51,
     step_in_pair=19,
     step_in_four=23,
+    split=3000,
+    sums_stored=24,
+    sums_added=40,
+    shortest_part=8,
+    most_parts=8,
+    split_waves=4,
     single_group_factor=1.245,
     clock=1716,
     hbm=3.62e6,
@@ -62,6 +68,7 @@ TILES = TileCosts(
     streamed_readers=4,
     trimmed_waves=1,
     margin=0.985,
+    split_margin=0.97,
     # The model gives (2, 1) 3.8% less; measured, it takes 0.1 to 1.2% more.
     pair_margin=0.955,
 )

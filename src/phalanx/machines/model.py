@@ -75,6 +75,18 @@ class TileCosts:
     """How much longer that takes where two CTAs share what they load."""
     step_in_four: Cycles
     """The same for four CTAs."""
+    split: Cycles
+    """What it takes to leave a part's sums and to learn who is the last, besides the bytes."""
+    sums_stored: BytesPerCycle
+    """Sums of a part that an SM leaves in L2."""
+    sums_added: BytesPerCycle
+    """Sums of other parts that an SM reads and adds to its own."""
+    shortest_part: Count
+    """Steps along K of a part, at least."""
+    most_parts: Count
+    """Parts of K of a tile, at most."""
+    split_waves: Count
+    """Waves of tiles up to which the last one may be cut along K: of many it is a small part."""
     single_group_factor: Factor
     """One warpgroup alone leaves gaps between its products: they take that much longer."""
     clock: CyclesPerMicrosecond
@@ -103,6 +115,8 @@ class TileCosts:
     """Waves of tiles up to which the last one's zeros count: copies then leave out what is all outside an array."""
     margin: Factor
     """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
+    split_margin: Factor
+    """The same for tiles that are cut along K."""
     pair_margin: Factor
     """The same for CTAs that share columns of B instead of rows of A."""
 

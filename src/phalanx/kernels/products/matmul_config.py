@@ -18,11 +18,19 @@ from phalanx.kernels.products.matmul_cuts import (
     require_fits,
 )
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
-from phalanx.kernels.products.tile_model import costs_of, predicted_all, predicted_tiles, streaming_readers, tabled
+from phalanx.kernels.products.tile_model import (
+    costs_of,
+    predicted_all,
+    predicted_splits,
+    predicted_tiles,
+    streaming_readers,
+    tabled,
+)
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.numbers import is_traced
 
 CHOICES = 1 << 14
 """Choices that are kept: a model in service has dozens of weights, and batches of any size."""
@@ -61,17 +69,26 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
 @chosen_at_example
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights."""
-    return _best_tiles(problem.in_eights(), device)
+    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights.
+
+    An export has none with parts of K: what it is called with may have too short a K for them.
+    """
+    return _best_tiles(problem.in_eights(), device, is_traced())
 
 
 @lru_cache(maxsize=CHOICES)
-def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulConfig, float]:
     table, took = predicted_all(problem, device)
     costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])
     chosen = best if best > 1 and took[best] < costs.margin * took[default] else default
+    found = None if whole else predicted_splits(problem, device)
+    if found is not None:
+        splits, times = found
+        best = int(np.argmin(times))
+        if times[best] < costs.split_margin * took[chosen]:
+            return replace(splits.configs[best], split=int(splits.split[best])), float(times[best])
     return table.configs[chosen], float(took[chosen])
 
 

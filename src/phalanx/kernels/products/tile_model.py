@@ -12,6 +12,7 @@ table of arrays, made once: a new shape costs some fifty operations on arrays, n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +28,7 @@ from phalanx.kernels.products.matmul_cuts import (
     loaded_columns,
     possible,
     whole_panels,
+    with_parts,
 )
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
@@ -42,7 +44,8 @@ class TileTable:
     and columns that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
     `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
-    `step` what comes on top, `ending` those of an epilogue.
+    `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
+    that fill no wave.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -64,6 +67,8 @@ class TileTable:
     tensor: Any
     step: Any
     ending: Any
+    results: Any
+    split: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) -> TileTable:
@@ -86,7 +91,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     return TileTable(
         found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
-        np.array([c.streamed is not None for c in found]), tensor, step, ending,
+        np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
+        np.array([c.split for c in found], np.float64),
     )
 
 
@@ -130,8 +136,15 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
-    tiles = rows * columns * batch
-    busy = np.minimum(tiles, table.slots) * table.ctas
+    tiles, steps = rows * columns * batch, -(-k * itemsize // STAGE_ROW_BYTES)
+    splits = bool(table.split.max() > 1)
+    if splits:
+        full = np.floor(tiles / table.slots)
+        units = full * table.slots + (tiles - full * table.slots) * table.split
+        waves = full + np.ceil((units - full * table.slots) / table.slots) * np.ceil(steps / table.split) / steps
+    else:
+        units, waves = tiles, np.ceil(tiles / table.slots)
+    busy = np.minimum(units, table.slots) * table.ctas
     larger = batch * k * max(m, n) * itemsize
     read, written = batch * k * (m + n) * itemsize, batch * m * n * problem.out_itemsize
     missed = min(1.0, (read + written) / costs.kept_bytes)
@@ -144,7 +157,6 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
     body = _beside(all_there)
-    steps = -(-k * itemsize // STAGE_ROW_BYTES)
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
     no_rows, no_columns = rows * table.high - down, columns * table.wide - across
     if suits:
@@ -156,7 +168,12 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
-    cycles = np.ceil(tiles / table.slots) * (steps * (table.step + body) + table.ending) + held_up
+    cycles = waves * steps * (table.step + body) + np.ceil(units / table.slots) * table.ending
+    if splits:
+        held_up = held_up / table.split
+        sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
+        cycles = cycles + np.where(table.split > 1, costs.split + sums, 0.0)
+    cycles = cycles + held_up
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
@@ -183,6 +200,35 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
         return spare <= allowed and max(config.cluster) <= costs.longest_row
 
     return tabled(filter(suits, possible(problem)), device, costs)
+
+
+@lru_cache(maxsize=256)
+def split_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
+    """The same of those whose last tiles may be cut along K; into how many parts, a product's sizes decide."""
+    made = (with_parts(config, problem, 2) for config in table_for(problem, device, costs).configs)
+    return tabled((config for config in made if config is not None), device, costs)
+
+
+def predicted_splits(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
+    """All configurations of a product with parts of K, and the microseconds of each; None where no part would be long enough.
+
+    A tile has as many parts as make the tiles that fill no wave fill one.
+    """
+    costs = costs_of(problem)
+    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
+    if longest < 2:
+        return None
+    table = split_table_for(problem.kind(), device, costs)
+    down, across = (problem.n, problem.m), (problem.m, problem.n)
+    swapped = table.swapped
+    rows = np.ceil(np.where(swapped, *down) / table.high)
+    tiles = rows * np.ceil(np.where(swapped, *across) / table.wide) * problem.batch
+    left = tiles % table.slots
+    split = np.minimum(np.floor(table.slots / np.maximum(left, 1)), min(longest, costs.most_parts))
+    if not np.any(few := (left > 0) & (split > 1) & (tiles <= costs.split_waves * table.slots)):
+        return None
+    table = replace(table, split=np.where(few, split, 2))
+    return table, np.where(few, predicted_tiles(table, problem, device, costs), np.inf)
 
 
 def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
