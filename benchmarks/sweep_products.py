@@ -22,7 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
-from phalanx.kernels.products.tile_model import costs_of, predicted_splits, predicted_tiles, tabled
+from phalanx.kernels.products.tile_model import config_at, costs_of, predicted_parted, predicted_tiles, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -96,15 +96,15 @@ def tile_configs(problem: Problem, most: int, compiled: set[Any], key: Callable[
 
 def part_configs(problem: Problem, most: int = PARTED) -> list[MatmulConfig]:
     """The best ones whose last tiles are cut along K, one of each number of tiles of a height and of parts."""
-    predicted_ones = predicted_splits(problem, CARD)
+    predicted_ones = predicted_parted(problem, CARD)
     if predicted_ones is None:
         return []
     table, took = predicted_ones
     found: dict[Any, MatmulConfig] = {}
     for index in np.argsort(took, kind="stable"):
-        if len(found) == most or not took[index] <= WITHIN * took.min():
+        if len(found) == most or not took[index] <= WITHIN * took.min() < np.inf:
             break
-        config = replace(table.configs[index], split=int(table.split[index]))
+        config = config_at(table, int(index))
         found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem), config.split), config)
     return list(found.values())
 

@@ -50,7 +50,9 @@ TILES = TileCosts(
     sums_added=40,
     shortest_part=8,
     most_parts=8,
-    split_waves=4,
+    split_results=4 * 132 * 256 * 160,
+    split_above=1.15,
+    most_sharing=2,
     single_group_factor=1.245,
     clock=1716,
     hbm=3.62e6,
@@ -194,6 +196,8 @@ H200 = Machine(
     few_tiles=FEW_TILES,
     # A wave and a quarter of tiles of 128 x 256.
     few_results=165 * 128 * 256,
+    # 70 rows under 151,936 columns with a bias: 330 us in tiles of 128 rows, of which half are not there.
+    fitting=1.25,
     split=SPLIT,
     # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
     split_rows=SplitRule(few=64, most=512, allowed=1.03, stored=0.0),

@@ -85,8 +85,12 @@ class TileCosts:
     """Steps along K of a part, at least."""
     most_parts: Count
     """Parts of K of a tile, at most."""
-    split_waves: Count
-    """Waves of tiles up to which the last one may be cut along K: of many it is a small part."""
+    split_results: Count
+    """Results of a product up to which its last tiles may be cut along K: of many waves the last one is a small part."""
+    split_above: Factor
+    """How much longer than its SMs need has a product to take in whole tiles, before parts of K are looked at."""
+    most_sharing: Count
+    """CTAs of a cluster whose tiles are cut along K, at most."""
     single_group_factor: Factor
     """One warpgroup alone leaves gaps between its products: they take that much longer."""
     clock: CyclesPerMicrosecond
@@ -292,6 +296,8 @@ class Machine:
     few_tiles: TileCosts
     few_results: Count
     """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
+    fitting: Factor
+    """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule

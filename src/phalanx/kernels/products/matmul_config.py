@@ -19,9 +19,11 @@ from phalanx.kernels.products.matmul_cuts import (
 )
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
 from phalanx.kernels.products.tile_model import (
+    busy_microseconds,
+    config_at,
     costs_of,
     predicted_all,
-    predicted_splits,
+    predicted_parted,
     predicted_tiles,
     streaming_readers,
     tabled,
@@ -82,14 +84,22 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])
-    chosen = best if best > 1 and took[best] < costs.margin * took[default] else default
-    found = None if whole else predicted_splits(problem, device)
-    if found is not None:
-        splits, times = found
-        best = int(np.argmin(times))
-        if times[best] < costs.split_margin * took[chosen]:
-            return replace(splits.configs[best], split=int(splits.split[best])), float(times[best])
+    margin = costs.margin if _fits(table.configs[default], problem) else 1.0
+    chosen = best if best > 1 and took[best] < margin * took[default] else default
+    idle = not whole and took[chosen] > costs.split_above * busy_microseconds(problem, device)
+    parted = predicted_parted(problem, device) if idle else None
+    if parted is not None:
+        row = int(np.argmin(parted[1]))
+        if parted[1][row] < costs.split_margin * took[chosen]:
+            return config_at(parted[0], row), float(parted[1][row])
     return table.configs[chosen], float(took[chosen])
+
+
+def _fits(config: MatmulConfig, problem: Problem) -> bool:
+    """Whether little of a configuration's tiles lies outside: tiles that do more than they need lose even where HBM is the
+    limit."""
+    area = config.bm * config.bn * config.cluster[0] * config.cluster[1]
+    return config.tiles(problem) * area <= H200.fitting * problem.m * problem.n * problem.batch
 
 
 @chosen_at_example

@@ -203,36 +203,47 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
 
 
 @lru_cache(maxsize=256)
-def split_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
-    """The same of those whose last tiles may be cut along K; into how many parts, a product's sizes decide."""
-    made = (with_parts(config, problem, 2) for config in table_for(problem, device, costs).configs)
-    return tabled((config for config in made if config is not None), device, costs)
-
-
-def predicted_splits(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
-    """All configurations of a product with parts of K, and the microseconds of each; None where no part would be long enough.
-
-    A tile has as many parts as make the tiles that fill no wave fill one.
-    """
-    costs = costs_of(problem)
-    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
-    if longest < 2:
-        return None
-    table = split_table_for(problem.kind(), device, costs)
-    down, across = (problem.n, problem.m), (problem.m, problem.n)
-    swapped = table.swapped
-    rows = np.ceil(np.where(swapped, *down) / table.high)
-    tiles = rows * np.ceil(np.where(swapped, *across) / table.wide) * problem.batch
-    left = tiles % table.slots
-    split = np.minimum(np.floor(table.slots / np.maximum(left, 1)), min(longest, costs.most_parts))
-    if not np.any(few := (left > 0) & (split > 1) & (tiles <= costs.split_waves * table.slots)):
-        return None
-    table = replace(table, split=np.where(few, split, 2))
-    return table, np.where(few, predicted_tiles(table, problem, device, costs), np.inf)
+def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
+    """The same of those whose last tiles are cut along K; into how many parts, a product's sizes decide."""
+    whole = table_for(problem, device, costs).configs
+    parted = (with_parts(config, problem, 2) for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
+    return tabled((config for config in parted if config is not None), device, costs)
 
 
 def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
-    """All configurations of a product, and the microseconds that the model gives each of them."""
+    """All configurations of a product without parts of K, and the microseconds that the model gives each of them."""
     costs = costs_of(problem)
     table = table_for(problem.kind(), device, costs)
     return table, predicted_tiles(table, problem, device, costs)
+
+
+def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
+    """The same with parts of K, as many as make the tiles that fill no wave fill one; None where parts would be too short.
+
+    What has no such number takes forever.
+    """
+    costs = costs_of(problem)
+    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
+    if longest < 2 or problem.m * problem.n * problem.batch > costs.split_results:
+        return None
+    table = parted_table_for(problem.kind(), device, costs)
+    down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
+    left = np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch % table.slots
+    parts = np.minimum(np.floor(table.slots / np.maximum(left, 1)), min(longest, costs.most_parts))
+    table = replace(table, split=np.maximum(parts, 1))
+    return table, np.where((left == 0) | (parts < 2), np.inf, predicted_tiles(table, problem, device, costs))
+
+
+def config_at(table: TileTable, row: int) -> MatmulConfig:
+    """A configuration of a table, with its parts."""
+    config, parts = table.configs[row], int(table.split[row])
+    return config if config.split == parts else replace(config, split=parts)
+
+
+def busy_microseconds(problem: Problem, device: Device) -> float:
+    """What a product takes at least: the time of its multiplications if no SM ever waits, or of its bytes."""
+    costs = costs_of(problem)
+    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
+    rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / itemsize * device.sms * costs.clock
+    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    return max(batch * m * n * k / rate, min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
