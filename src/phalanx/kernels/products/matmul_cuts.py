@@ -25,6 +25,8 @@ WIDTHS = (128, 64, 32)
 """Columns of a part of the epilogue: more would need more registers than there are."""
 SPLIT_WIDTHS = (64, 32, 16)
 """The same where the sums of several parts of K are added up."""
+MOST_SPLIT_RESULTS = 128 * 176
+"""Results of one warpgroup that leave registers for those of other parts."""
 MOST_COUNTED = 396
 """Warpgroups whose parts of K may be counted: of tiles that are fewer than the SMs, three each at most."""
 SCALE_BYTES = 4
@@ -200,6 +202,8 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
     """
     bm, bn, groups = config.bm, config.bn, config.groups
+    if bm // groups * bn > MOST_SPLIT_RESULTS:
+        return None
     beside = 3 if problem.fused or problem.vectors else 2
     for width in SPLIT_WIDTHS:
         if bm // groups * (bn + beside * width) <= MOST_HELD[groups] and width <= bn and (config.swapped or bn % width == 0):

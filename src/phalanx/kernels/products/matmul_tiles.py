@@ -381,14 +381,13 @@ def by_place(pieces, rows, columns):
 class Sums:
     """The sums of the SPLIT parts of a tile, of one warpgroup, one after the other in W; `place` numbers the warpgroups.
 
-    `part` is this CTA's own, `split` whether the tile has parts at all. `done` counts the parts that are there.
+    `part` is this CTA's own. `done` counts the parts that are there.
     """
 
     W: Any
     done: Any
     place: Any
     part: Any
-    split: Any
     height: int
     BN: int
     width: int
@@ -416,18 +415,16 @@ class Sums:
         They are added up in the order of the parts, whoever does it: the same call has the same result. Of two parts the
         order does not matter.
         """
-        (height, width), total = own.shape, own
-        if self.split:
-            mine = by_thread(own)
-            if self.SPLIT == 2:
-                added = mine + px.load(self.piece(1 - self.part, start, width))
-            else:
-                added = px.full(mine.shape, 0.0, px.f32)
-                for part in range(self.SPLIT):
-                    there = px.load(self.piece(part, start, width))
-                    added = added + px.where(part == self.part, mine, there)
-            total = by_place(added, height, width)
-        return total
+        height, width = own.shape
+        mine = by_thread(own)
+        if self.SPLIT == 2:
+            added = mine + px.load(self.piece(1 - self.part, start, width))
+        else:
+            added = px.full(mine.shape, 0.0, px.f32)
+            for part in range(self.SPLIT):
+                there = px.load(self.piece(part, start, width))
+                added = added + px.where(part == self.part, mine, there)
+        return by_place(added, height, width)
 
 
 @px.kernel(
@@ -499,13 +496,13 @@ def matmul_tiles(
                 rows_ahead, columns_ahead = epilogue.scales(m, n)  # held in the loads' own layout during the products
                 acc, bias = work.multiply(epilogue, top, z, m, n, begin, end)
                 if SPLIT > 1:
-                    place = ((tile - whole) * CM * CN + y * CM + x) * GROUPS + c
-                    sums = Sums(W, done, place, part, number >= whole, height, BN, width, SPLIT)
-                    mine = True
                     if number >= whole:
-                        mine = sums.leave(acc)
-                    if mine:
-                        epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n, sums)
+                        place = ((tile - whole) * CM * CN + y * CM + x) * GROUPS + c
+                        sums = Sums(W, done, place, part, height, BN, width, SPLIT)
+                        if sums.leave(acc):
+                            epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n, sums)
+                    else:
+                        epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
                 else:
                     epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
             if TMA_STORE:
