@@ -27,9 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from anywhere_draws import Case, drawn, seed_of
-
 import numpy as np
+from anywhere_draws import Case, drawn, seed_of
 
 import phalanx as px
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, suited

@@ -53,7 +53,8 @@ def test_results_of_all_layouts(form: str, swapped: bool) -> None:
 @pytest.mark.parametrize(
     "batch, split, cluster, more",
     [
-        ((), 3, (1, 1), {"activation": "relu"}), ((3,), 2, (1, 1), {}), ((), 2, (1, 2), {"scale_a": 0.5}), ((), 5, (2, 1), {}),
+        ((), 3, (1, 1), {"activation": "relu"}), ((3,), 2, (1, 1), {}), ((), 2, (1, 2), {"scale_a": 0.5}),
+        ((), 5, (2, 1), {}),
     ],
 )  # fmt: skip
 def test_results_with_all_that_follows(
@@ -121,7 +122,10 @@ def test_parts_are_long_enough() -> None:
 
 @pytest.mark.parametrize(
     "changes, message",
-    [({"split": 0}, "split=0: K is cut into 1 to 8 parts"), ({"split": 9}, "split=9"), ({"split": 2, "bn": 72, "parts": 1}, "72")],
+    [
+        ({"split": 0}, "split=0: K is cut into 1 to 8 parts"), ({"split": 9}, "split=9"),
+        ({"split": 2, "bn": 72, "parts": 1}, "72"),
+    ],
 )
 def test_refused(changes: dict[str, Any], message: str) -> None:
     a, b = operands((128, 72, 512), "a @ b.T")

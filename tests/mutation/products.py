@@ -52,7 +52,7 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
 
 
 def multiplying_in_parts() -> Case:
-    """Three tiles on two clusters of one CTA, of which the last is cut into parts of 2 steps along K, through a ring of 2."""
+    """Three tiles on two CTAs, of which the last is cut into parts of 2 steps along K, through a ring of 2."""
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((size, 256), np.float32).astype(ml_dtypes.bfloat16) for size in (192, 64))
     config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, split=2)

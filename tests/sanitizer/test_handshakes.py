@@ -1,4 +1,4 @@
-"""Ordered atomics: what one cluster hands to another, what it does not, and counters that a launch leaves as it found them."""
+"""Ordered atomics: what one cluster hands to another and what it does not; counters that a launch leaves at 0."""
 
 from __future__ import annotations
 

@@ -99,6 +99,10 @@ class TileCosts:
     """Bytes that HBM brings to all SMs."""
     hbm_streamed: BytesPerMicrosecond
     """The same of an operand that L2 is told not to keep."""
+    read_again: Factor
+    """Part of the larger operand that each tile beside the first brings from HBM again."""
+    read_again_streamed: Factor
+    """The same where L2 is told not to keep it."""
     hbm_sm: BytesPerMicrosecond
     """Bytes of the larger operand that HBM brings to one SM."""
     kept_bytes: Bytes

@@ -98,8 +98,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "groups", "last_read", "layout", "locally", "now", "own",
-        "rank", "received", "seen", "taken", "unacquired", "vector",
+        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "groups", "last_read", "layout", "locally", "now",
+        "own", "rank", "received", "seen", "taken", "unacquired", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:

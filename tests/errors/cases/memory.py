@@ -78,7 +78,7 @@ def counters_in_a_loop():
     @px.kernel
     def count(X):
         for i in range(X.shape[0]):
-            px.atomic_add(px.counters(4)[0], 1)
+            px.atomic_add(px.counters(4)[i], 1)
 
     count[1](X)
 

@@ -288,7 +288,7 @@ def _plan(
 
 
 def _kernel(problem: Problem, target: Target, config: Any) -> tuple[Any, dict[str, Any], int]:
-    """The kernel of a product with its grid, the constants that say how it is cut, and the sums that it leaves on its way."""
+    """The kernel of a product with its grid, the constants that say how it is cut, and the sums that it leaves behind."""
     device = target.device if target.on_gpu else replace(target.device, sms=SIMULATED_SMS)
     if target.blackwell:
         if config is not None:

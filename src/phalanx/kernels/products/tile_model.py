@@ -177,7 +177,9 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    streamed = np.maximum((read * missed + written) / np.where(streams, costs.hbm_streamed, costs.hbm), alone)
+    again = larger * missed * (readers - 1) * np.where(streams, costs.read_again_streamed, costs.read_again)
+    streamed = (read * missed + written + again) / np.where(streams, costs.hbm_streamed, costs.hbm)
+    streamed = np.maximum(streamed, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
     took = costs.launch + _beside(_eighth_power(cycles / costs.clock), _eighth_power(streamed))
     return np.where(idle, np.inf, took)
@@ -206,7 +208,8 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
 def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
     """The same of those whose last tiles are cut along K; into how many parts, a product's sizes decide."""
     whole = table_for(problem, device, costs).configs
-    parted = (with_parts(config, problem, 2) for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
+    few = (config for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
+    parted = (with_parts(config, problem, 2) for config in few)
     return tabled((config for config in parted if config is not None), device, costs)
 
 

@@ -220,8 +220,8 @@ def atomic_add(ctx: Builder, view: object, tile: object, order: object = "relaxe
     alone and give 0. With an index tile, ``A[rows]``, an index that occurs twice is updated twice, in no fixed order.
     With ``order="acq_rel"``, of one element of global memory, it is how CTAs of different clusters hand memory to each
     other: what the role did or observed before it is visible to all roles that update the element so later (PTX
-    ``atom.add.acq_rel.gpu``, between two barriers of the role's threads). Whoever finds that all others have been there reads
-    what they wrote; nobody waits, so that it does not matter which CTAs run at the same time.
+    ``atom.add.acq_rel.gpu``, between two barriers of the role's threads). Whoever finds that all others have been there
+    reads what they wrote; nobody waits, so that it does not matter which CTAs run at the same time.
     Example: ``px.atomic_add(C[m:m+64], x)``; ``last = px.atomic_add(done[i], 1, order="acq_rel") == parts - 1``.
     """
     if order not in ORDERS:
