@@ -146,6 +146,12 @@ class Note:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
 
 
+MOST_COUNTERS = 480
+"""Words of the runtime's that a kernel may ask for by `px.counters`."""
+MOST_DRAWN = 16
+"""Those of them that the compiler may ask for besides, for loops that draw their tiles."""
+
+
 @frozen(eq=False, repr=False)
 class Function:
     """A kernel, specialised to its argument types and constants."""

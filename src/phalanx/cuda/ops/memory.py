@@ -354,7 +354,8 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
         _no_text(op, op.view)
     space = "remote" if op.view.peer is not None else op.view.space.name
     scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
-    update = atomic(op.update, dtype.name, space, scope, result is not None)
+    ordered = bool(op.effects().handshakes)
+    update = atomic(op.update, dtype.name, space, scope, result is not None, ordered)
     if isinstance(op.value.type, TileType):
         if op.update == "add" and result is None and in_global(op.view) and dtype.name in VECTOR_ADDITIONS:
             _add_vectors(w, op, op.view, update)
@@ -362,6 +363,8 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
             _atomic_tile(w, op, w.use(update), result)
     else:
         _atomic_scalar(w, op, w.use(update), result)
+        if ordered and (result is None or w.agent.warps == 1):  # what one thread acquired is all threads'
+            w.sync_agent()
 
 
 def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:

@@ -23,6 +23,12 @@ PART_BYTES = 36 * 1024
 """Shared memory that the epilogue may use."""
 WIDTHS = (128, 64, 32)
 """Columns of a part of the epilogue: more would need more registers than there are."""
+SPLIT_WIDTHS = (64, 32, 16)
+"""The same where the sums of several parts of K are added up."""
+MOST_SPLIT_RESULTS = 128 * 176
+"""Results of one warpgroup that leave registers for those of other parts."""
+MOST_COUNTED = 396
+"""Warpgroups whose parts of K may be counted: of tiles that are fewer than the SMs, three each at most."""
 SCALE_BYTES = 4
 """Size of an f32."""
 MOST_GROUPS = 3
@@ -62,7 +68,8 @@ class MatmulConfig:
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
     of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
     keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
-    pieces of 64, none of which is fetched from outside the array.
+    pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles that fill no wave is cut into as
+    many parts, for different clusters.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -77,6 +84,7 @@ class MatmulConfig:
     swapped: bool = False
     streamed: str | None = None
     trimmed: tuple[bool, bool] = (False, False)
+    split: int = 1
 
     def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
@@ -84,7 +92,7 @@ class MatmulConfig:
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
-            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1],
+            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -95,6 +103,20 @@ class MatmulConfig:
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
         return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
+
+    def cut_tiles(self, problem: Problem, device: Device) -> int:
+        """How many of the tiles are cut into parts of K: those that fill no wave, if they are not too many to be counted."""
+        left = self.tiles(problem) % self.clusters(device) if self.split > 1 else 0
+        return left if left * self.cluster[0] * self.cluster[1] * self.groups <= MOST_COUNTED else 0
+
+    def launched(self, problem: Problem, device: Device) -> int:
+        """How many clusters have something to do."""
+        return min(self.clusters(device), self.tiles(problem) + (self.split - 1) * self.cut_tiles(problem, device))
+
+    def left_sums(self, problem: Problem, device: Device) -> int:
+        """Sums that parts of tiles leave in global memory."""
+        cm, cn = self.cluster
+        return self.cut_tiles(problem, device) * self.split * cm * cn * self.bm * self.bn
 
 
 @frozen
@@ -172,6 +194,25 @@ def complete(
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
+
+
+def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConfig | None:
+    """The configuration with K cut into `split` parts; None where it can't be.
+
+    Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
+    """
+    bm, bn, groups = config.bm, config.bn, config.groups
+    if bm // groups * bn > MOST_SPLIT_RESULTS:
+        return None
+    beside = 3 if problem.fused or problem.vectors else 2
+    for width in SPLIT_WIDTHS:
+        if bm // groups * (bn + beside * width) <= MOST_HELD[groups] and width <= bn and (config.swapped or bn % width == 0):
+            break
+    else:
+        return None
+    stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    stages = min(MAX_STAGES, (SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, width)) // stage)
+    return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
 
 
 def part_width(bn: int, parts: int) -> int:
@@ -259,6 +300,10 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
+    elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):
+        broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
+    elif config.split > 1 and width & (width - 1):
+        broken = f"split={config.split} with parts of {width} columns, which is no power of two"
     elif cuts_panels(seen, bm // cn):
         broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:
