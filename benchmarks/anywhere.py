@@ -36,7 +36,7 @@ import machine
 import torch
 from anywhere_compile import call_once, compile_all
 from anywhere_contests import CONTESTS, Contest, Run
-from anywhere_draws import DRAWS, Case, drawn, seed_of
+from anywhere_draws import DRAWS, Case, drawn, op_of, seed_of
 
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
@@ -175,7 +175,7 @@ def by_processes(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", nargs="+", default=["matmul"], choices=list(DRAWS))
+    parser.add_argument("--op", nargs="+", type=op_of, default=["matmul"], choices=list(DRAWS))
     parser.add_argument("--seed", nargs="+", default=["0"], help="numbers, or hexadecimal digits of a commit")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--modes", nargs="+", default=["burst", "steady"], choices=list(MODES))

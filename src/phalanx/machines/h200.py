@@ -135,6 +135,7 @@ ROWS = RowLimits(
     fewer_held=6,
     most_held=10,
     ahead=4,
+    warp_vectors=4,
     # For clusters of CTAs of 512 threads.
     centered_held={8: 7, 16: 6},
     centered_parts=5,
@@ -147,6 +148,7 @@ ROWS = RowLimits(
     # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
     run_vectors=96,
     weighted_run_vectors=4096,
+    span_bytes={0: 2048, 1: 2048, 2: 2048},
     stream_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },

@@ -197,6 +197,8 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
+    warp_vectors: Count
+    """Vectors per thread of the longest rows of which each has a warp of its own."""
     centered_held: Mapping[int, int]
     """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
     centered_parts: Count
@@ -215,6 +217,8 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
+    span_bytes: Mapping[int, int]
+    """By the vectors beside them: the longest rows that begin anywhere that pass in spans of several."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_gap: Mapping[str, tuple[int, int]]

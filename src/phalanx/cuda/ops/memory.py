@@ -286,12 +286,23 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
                 w.line(f"{asked}{store}<{width}>({place}, {name} + {i}, {at}, {first}, {end});")
 
         def by_vectors() -> None:
-            if view.within:
+            even = access.even_ends(width, facts_of(w)) if view.within else ""
+            if even is None:
                 parts_of_vectors()
-                return
+            elif even:
+                with w.block(f"if ({even})", footer="} else {"):
+                    whole_vectors()
+                with w.indent():
+                    parts_of_vectors()
+                w.line("}")
+            else:
+                whole_vectors()
+
+        def whole_vectors() -> None:
+            inside = access.inside_even_ends if view.within else access.inside
             with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
-                conditions = [*access.alive(i, width), *access.inside(i, width)]
+                conditions = [*access.alive(i, width), *inside(i, width)]
                 place, apart = access.place(i, width)
                 if once or (apart and size > WORD_BYTES):
                     store = w.use(h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR_IF)
