@@ -79,11 +79,10 @@ def measure(case: Case, modes: list[str], rounds: int | None, rest: float | None
             timed, per = {name: machine.graphed(run, GRAPHED) for name, run in runs.items()}, GRAPHED
         clock = device.cold_milliseconds if cold else device.milliseconds
         regime = MODES[mode] if rest is None or not MODES[mode].rest_s else replace(MODES[mode], rest_s=rest)
-        drawn: dict[str, list[Reading]] = {name: [] for name in timed}
-        meter, unmetered = _meter(device) if regime.alone_ms else (None, "")
-        times = take_turns(
-            timed, clock, regime, rounds=rounds, meter=meter, observe=lambda name, reading: drawn[name].append(reading)
-        )
+        readings: list[tuple[str, Reading]] = []
+        meter, unmetered = _meter(device) if regime.alone_ms else (None, {})
+        observe = lambda *seen, to=readings: to.append(seen)  # noqa: E731
+        times = take_turns(timed, clock, regime, rounds=rounds, meter=meter, observe=observe)
         middle = {name: statistics.median(took) / per for name, took in times.items()}
         fastest = min(contest.theirs, key=lambda name: middle[name])
         ms = middle["ours"]
@@ -91,24 +90,24 @@ def measure(case: Case, modes: list[str], rounds: int | None, rest: float | None
             "case": str(case), "sizes": case.sizes, "dtype": case.dtype, "mode": mode, "ms": ms,
             "ratio": middle[fastest] / ms, "against": fastest, "tflops": contest.flops / ms / 1e9,
             "gbs": contest.nbytes / ms / 1e6, "error": error,
-            **energy_of(drawn, fastest, per, contest.flops, ms, device.sms), **({"unmetered": unmetered} if unmetered else {}),
+            **energy_of(readings, fastest, per, contest.flops, ms, device.sms), **unmetered,
         })
     return rows
 
 
-def _meter(device: TorchDevice) -> tuple[Meter | None, str]:
-    """What reads the card's energy, or why there is none."""
+def _meter(device: TorchDevice) -> tuple[Meter | None, dict[str, str]]:
+    """What reads the card's energy; or why there is none, as a row says it."""
     try:
-        return device.meter(), ""
+        return device.meter(), {}
     except NoMeter as reason:
-        return None, str(reason)
+        return None, {"unmetered": str(reason)}
 
 
 def energy_of(
-    drawn: dict[str, list[Reading]], fastest: str, per: int, flops: float, ms: float, sms: int
+    readings: list[tuple[str, Reading]], fastest: str, per: int, flops: float, ms: float, sms: int
 ) -> dict[str, float | None]:
     """What a row says of energy: joules of a call of ours and theirs, watts, clock, FLOP per cycle per SM of ours."""
-    ours, theirs = median_reading(drawn["ours"]), median_reading(drawn[fastest])
+    ours, theirs = (median_reading([found for who, found in readings if who == name]) for name in ("ours", fastest))
     if ours is None or theirs is None:
         return {}
     return {
@@ -134,7 +133,8 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
             if joules:
                 lines.append(f"    energy of torch's way over ours: geometric mean {geometric_mean(joules):.3f}")
             lines += [f"    {row['ratio']:.3f}  {row['case']}  ({1e3 * row['ms']:.1f} us)" for row in mine[:5]]
-            lines += [f"    no energy: {why}" for why in dict.fromkeys(row["unmetered"] for row in mine if "unmetered" in row)]
+            reasons = dict.fromkeys(row["unmetered"] for row in mine if "unmetered" in row)
+            lines += [f"    no energy: {why}" for why in reasons]
         lines += [f"    WRONG  {row['case']}: {row['wrong']}" for row in rows if row["mode"] == mode and "wrong" in row]
     return lines
 

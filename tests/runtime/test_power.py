@@ -58,7 +58,7 @@ class Nvml:
 
 
 class Ticking:
-    """A clock and a counter that go on as a block is looked at: a look each `look_s`, a step of the counter each `step_s`."""
+    """A clock and a counter that go on as a block is looked at: a look each `look_s`, a step each `step_s`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, watts: float, look_s: float, step_s: float, looks: int) -> None:
         self.now, self.left, self.library = 100.0, looks, Nvml()

@@ -26,7 +26,7 @@ SAMPLE_S = 0.002
 LOOKS_PER_CLOCK = 5
 """How many looks at the energy counter come for one at clock and power, which change slowly."""
 LEAST_STEPS = 3
-"""Steps of the energy counter that a block needs for a power of its own; the power that the card reports counts with fewer."""
+"""Steps of the energy counter that a block needs for a power of its own; with fewer, what the card reports counts."""
 _SM_CLOCK = 1
 _POWER_CAPS = 0x4 | 0x80
 """Of the reasons for a low clock: the power limit, kept by software or by a brake on the board."""
