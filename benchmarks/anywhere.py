@@ -112,7 +112,7 @@ def energy_of(
         return {}
     return {
         "joules": ours.joules and ours.joules / per, "their_joules": theirs.joules and theirs.joules / per,
-        "watts": ours.watts, "megahertz": ours.megahertz, "capped": ours.capped,
+        "watts": ours.watts, "megahertz": ours.megahertz,
         "flop_per_cycle_per_sm": ours.flops_per_cycle(flops, ms, sms) if flops else None,
     }
 

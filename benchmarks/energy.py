@@ -141,10 +141,9 @@ def compile_one(job: tuple[Shape, MatmulConfig]) -> str:
     a, b = px.spec((m, k), px.bf16), px.spec((n, k), px.bf16)
     try:
         require_fits(config, Problem(m, n, k))
-        made = px.compile(
-            matmul_tiles[config.cluster], *((b, a) if config.swapped else (a, b)), px.spec((m, n), px.bf16), None, None,
-            None, None, arch="sm_90a", **config.constants(),
-        )
+        arrays = *((b, a) if config.swapped else (a, b)), px.spec((m, n), px.bf16)
+        absent = [None] * (len(matmul_tiles.parameters) - len(arrays))  # bias, scales
+        made = px.compile(matmul_tiles[config.cluster], *arrays, *absent, arch="sm_90a", **config.constants())
         return f"{made.spills} bytes spilled" if made.spills else ""
     except px.Error as problem:
         return str(problem).splitlines()[0]

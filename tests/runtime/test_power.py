@@ -19,11 +19,10 @@ COMPILER = shutil.which("gcc") or shutil.which("cc")
 
 
 class Nvml:
-    """Enough of NVML: a counter, a power, a clock and the reasons for it."""
+    """Enough of NVML: a counter, a power and a clock."""
 
     def __init__(self, missing: tuple[str, ...] = ()) -> None:
         self.millijoules, self.missing, self.bus_ids = 5000, missing, []
-        self.reasons = [0x4, 0x1]
 
     def nvmlInit_v2(self) -> int:
         return 999 if "init" in self.missing else 0
@@ -52,9 +51,6 @@ class Nvml:
     def nvmlDeviceGetClockInfo(self, handle: Any, which: Any, value: Any) -> int:
         assert which.value == 1, "the SMs' clock"
         return self._give("clock", handle, value, 1500)
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: Any, value: Any) -> int:
-        return self._give("reasons", handle, value, self.reasons[-1])
 
 
 class Ticking:
@@ -89,7 +85,7 @@ def test_what_a_block_of_launches_drew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done
     assert reading.watts == pytest.approx(600.0), "of the counter, not the card's own mean of 650.5"
     assert reading.joules == pytest.approx(600.0 * 0.47 / 10), "the whole block, although its steps cover 0.3 s"
-    assert (reading.megahertz, reading.capped) == (1500.0, 0.0)
+    assert reading.megahertz == 1500.0
     assert reading.flops_per_cycle(1e12, 1.0, 100) == pytest.approx(1e12 / (1e-3 * 1500e6 * 100))
 
 
@@ -116,22 +112,18 @@ def test_power_is_that_between_the_first_and_the_last_step(looks: Any, watts: fl
 
 def test_work_shorter_than_a_sample_is_looked_at_once() -> None:
     reading = Meter(Nvml(), "x").during(lambda: None, 1)[1]
-    assert (reading.watts, reading.megahertz, reading.capped) == (650.5, 1500.0, 0.0)
+    assert (reading.watts, reading.megahertz) == (650.5, 1500.0)
 
 
 def test_figures_that_a_card_does_not_give() -> None:
-    meter = Meter(Nvml(missing=("energy", "power", "clock", "reasons", "limit")), "x")
+    meter = Meter(Nvml(missing=("energy", "power", "clock", "limit")), "x")
     reading = meter.during(lambda: None, 1)[1]
     assert reading == Reading(None, None, None) and meter.limit() is None
     assert reading.flops_per_cycle(1e12, 1.0, 100) is None
 
 
-@pytest.mark.parametrize(("reasons", "capped"), [(0x4, 1.0), (0x80, 1.0), (0x1, 0.0), (0x44, 1.0), (0x20, 0.0)])
-def test_the_power_limit_is_one_reason_for_a_clock(reasons: int, capped: float) -> None:
-    library = Nvml()
-    library.reasons = [reasons]
-    meter = Meter(library, "x")
-    assert meter.is_capped() == capped and meter.limit() == 700.0
+def test_the_power_limit_of_a_card() -> None:
+    assert Meter(Nvml(), "x").limit() == 700.0
 
 
 def test_the_work_may_fail() -> None:
@@ -141,8 +133,8 @@ def test_the_work_may_fail() -> None:
 
 def test_medians_over_blocks() -> None:
     assert median_reading([]) is None
-    readings = [Reading(1.0, 600.0, None), Reading(3.0, None, None), Reading(2.0, 700.0, None, 1.0)]
-    assert median_reading(readings) == Reading(2.0, 650.0, None, 1.0)
+    readings = [Reading(1.0, 600.0, None), Reading(3.0, None, None), Reading(2.0, 700.0, None)]
+    assert median_reading(readings) == Reading(2.0, 650.0, None)
 
 
 def test_no_meter_says_why(monkeypatch: pytest.MonkeyPatch, library: Any, driver: Any) -> None:
@@ -197,4 +189,4 @@ def test_a_library_of_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver:
     assert meter.millijoules() == float(1 << 40 | 1) and meter.limit() is None
     reading = meter.during(lambda: time.sleep(30 * power.SAMPLE_S), 2)[1]
     assert reading.watts is not None and 0 < reading.watts < 1, "a millijoule each look, some two milliseconds apart"
-    assert (reading.megahertz, reading.capped) == (1500.0, None)
+    assert reading.megahertz == 1500.0

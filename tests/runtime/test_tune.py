@@ -714,7 +714,7 @@ class FakeMeter:
 
     def during(self, work: Any, launches: int) -> tuple[Any, Reading]:
         took = work()
-        return took, Reading(float(self.gpu.launches[-1].grid[0]), 500.0, 1000.0, 1.0)
+        return took, Reading(float(self.gpu.launches[-1].grid[0]), 500.0, 1000.0)
 
 
 def steady(**options: Any) -> Any:
@@ -728,7 +728,7 @@ def test_the_energy_of_a_launch_stands_beside_steady_times(gpu: Any, monkeypatch
     for from_cache in (False, True):
         tuned = steady(flops=4e-3 * 1e9 * 132 * 7)
         assert tuned.from_cache == from_cache
-        drawn = [Reading(joules, 500.0, 1000.0, 1.0) for joules in (4.0, 8.0)]
+        drawn = [Reading(joules, 500.0, 1000.0) for joules in (4.0, 8.0)]
         assert [row.drawn for row in tuned.table] == [*drawn, None]
         assert [row.rate for row in tuned.table] == [pytest.approx(7.0), pytest.approx(3.5), None]
         lines = str(tuned).splitlines()

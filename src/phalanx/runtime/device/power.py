@@ -3,8 +3,9 @@
 A large product runs at the card's power limit, so fewer joules are speed; and FLOP per cycle per SM compares two kernels
 whatever the clock did meanwhile. NVML is part of the driver; where it is missing, a `NoMeter` says why.
 
-The card adds to its energy counter every 20 to 100 ms. So a block of launches is not charged the difference between its
-start and its end, which may be a whole step off, but the power between the first and the last step that was seen in it.
+The card adds to its energy counter every 20 to 100 ms (an H200 every 100), and a look at it takes a millisecond. So a block
+of launches is not charged the difference between its start and its end, which may be a whole step off, but the power between
+the first and the last step that was seen in it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ Result = TypeVar("Result")
 LIBRARY_NAMES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 SAMPLE_S = 0.002
 """Between two looks at the energy counter: a step is seen that much too late at most."""
-LOOKS_PER_CLOCK = 5
-"""How many looks at the energy counter come for one at clock and power, which change slowly."""
+LOOKS_AT_CLOCK = 5
+"""So many looks after a step of the counter come with one at clock and power, which delay the look at the next step."""
 LEAST_STEPS = 3
 """Steps of the energy counter that a block needs for a power of its own; with fewer, what the card reports counts."""
 _SM_CLOCK = 1
-_POWER_CAPS = 0x4 | 0x80
-"""Of the reasons for a low clock: the power limit, kept by software or by a brake on the board."""
 
 
 class NoMeter(Exception):
@@ -40,15 +39,14 @@ class NoMeter(Exception):
 class Reading:
     """What a block of launches drew: joules of one launch, and over the block the mean watts and megahertz of the SMs.
 
-    `capped` is the share of the block in which the card held its clock down for the power limit. A figure that the card
-    does not give is None. Blocks of a third of a second are good to a few hundredths, of a second to one; shorter ones
-    are not worth reading.
+    A figure that the card does not give is None. Blocks of a third of a second are good to a few hundredths, of a second to
+    one; shorter ones are not worth reading. Whether power holds the clock down is told by the watts, beside `Meter.limit`:
+    NVML's reasons for a clock name power also where a card draws 418 of 700 W.
     """
 
     joules: float | None
     watts: float | None
     megahertz: float | None
-    capped: float | None = None
 
     def flops_per_cycle(self, flops: float, milliseconds: float, sms: int) -> float | None:
         """Operations of one launch over the cycles it took and the SMs that could have done them."""
@@ -63,7 +61,7 @@ def median_reading(readings: Sequence[Reading]) -> Reading | None:
         return None
     middle = (
         [value for reading in readings if (value := getattr(reading, name)) is not None]
-        for name in ("joules", "watts", "megahertz", "capped")
+        for name in ("joules", "watts", "megahertz")
     )
     return Reading(*(statistics.median(known) if known else None for known in middle))
 
@@ -109,22 +107,20 @@ class Meter:
         """The SMs' clock now."""
         return self._number("nvmlDeviceGetClockInfo", ctypes.c_uint, ctypes.c_int(_SM_CLOCK))
 
-    def is_capped(self) -> float | None:
-        """1.0 where the power limit holds the clock down now, else 0.0."""
-        reasons = self._number("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.c_ulonglong)
-        return None if reasons is None else float(int(reasons) & _POWER_CAPS != 0)
-
     def during(self, work: Callable[[], Result], launches: int) -> tuple[Result, Reading]:
         """What `work` gives, which ends when the GPU is done with its launches, and what the card drew meanwhile."""
         counter: list[tuple[float, float | None]] = []
-        looks: list[tuple[float | None, float | None, float | None]] = []
+        looks: list[tuple[float | None, float | None]] = []
         over = threading.Event()
 
         def look() -> None:
+            same, before = 0, None  # looks at the counter since its last step
             while not over.wait(SAMPLE_S):
-                counter.append((time.monotonic(), self.millijoules()))
-                if len(counter) % LOOKS_PER_CLOCK == 0:
-                    looks.append((self.watts(), self.megahertz(), self.is_capped()))
+                energy = self.millijoules()
+                counter.append((time.monotonic(), energy))
+                same, before = same + 1 if energy == before else 0, energy
+                if same < LOOKS_AT_CLOCK or energy is None:
+                    looks.append((self.watts(), self.megahertz()))
 
         watcher = threading.Thread(target=look, daemon=True)
         began = time.monotonic()
@@ -136,11 +132,11 @@ class Meter:
             over.set()
             watcher.join()
         if not looks:
-            looks.append((self.watts(), self.megahertz(), self.is_capped()))
-        watts, megahertz, capped = (_mean(look[which] for look in looks) for which in range(3))
+            looks.append((self.watts(), self.megahertz()))
+        watts, megahertz = (_mean(look[which] for look in looks) for which in (0, 1))
         drawn = power_of(counter)
         watts = watts if drawn is None else drawn
-        return result, Reading(None if watts is None else watts * took / launches, watts, megahertz, capped)
+        return result, Reading(None if watts is None else watts * took / launches, watts, megahertz)
 
 
 def power_of(counter: Iterable[tuple[float, float | None]]) -> float | None:
