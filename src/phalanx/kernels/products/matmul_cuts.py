@@ -52,7 +52,9 @@ CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
-that a share may begin within it; the model looks at multiples of 8."""
+that a share may begin within it. The model looks at such shares of large tiles alone."""
+LARGE_TILE = 128 * 256
+"""Results of a tile that is as large as the first one."""
 PANEL = 64
 """Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
 
@@ -217,7 +219,8 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            if cuts_panels(seen, bm // cn) or bn % (8 * cm):
+            least = LEAST_SHARED if bm * bn > LARGE_TILE and seen.by_k[1] else 8
+            if cuts_panels(seen, bm // cn) or bn % (least * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
