@@ -322,10 +322,10 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
 NARROW_TILES = {
     "swapped": MatmulConfig(64, 40, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, swapped=True),
     "swapped, one part": MatmulConfig(128, 56, stages=2, cluster=(1, 1), group=2, parts=1, swapped=True),
-    "swapped, columns of B": MatmulConfig(128, 56, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True, kept=False),
+    "swapped, columns of B": MatmulConfig(128, 56, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
     "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
     "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
-    "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1, kept=False),
+    "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
 }
 
 

@@ -285,7 +285,7 @@ def matmul_blackwell(
         factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
         epilogue = Epilogue(
             C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, BIAS_KIND,
-            ACTIVATION, False, True,
+            ACTIVATION, False,
         )
         held = px.ring(ACCS)
         leader = 1 << (rank & ~1) if CTAS == 2 else None

@@ -282,7 +282,6 @@ class Epilogue:
     BIAS_KIND: Any
     ACTIVATION: Any
     SWAPPED: bool
-    KEPT: bool
 
     def scales(self, m, n):
         """A tile's scales of rows, and of columns for each part: a few registers; None where there are none."""
@@ -352,14 +351,12 @@ class Epilogue:
             if self.out is not None and self.SWAPPED:
                 px.store(self.out[:width].T, result)
                 px.fence.async_proxy()
-                target = block(self.C, z, n + start, m, width, self.height)
-                px.tma.store(self.out[:width], target, cache=None if self.KEPT else "evict_first")
+                px.tma.store(self.out[:width], block(self.C, z, n + start, m, width, self.height))
                 px.tma.commit()
             elif self.out is not None:
                 px.store(self.out, result)
                 px.fence.async_proxy()
-                target = block(self.C, z, m, n + start, self.height, width)
-                px.tma.store(self.out, target, cache=None if self.KEPT else "evict_first")
+                px.tma.store(self.out, block(self.C, z, m, n + start, self.height, width))
                 px.tma.commit()
             else:
                 px.store(block(self.C, z, m, n + start, self.height, width), result)
@@ -435,7 +432,7 @@ class Sums:
 )
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
-    A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, KEPT=True,
+    A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
     BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, TRIM_ROWS=False,
     TRIM_COLUMNS=False, SPLIT=1,
 ):  # fmt: skip
@@ -443,7 +440,6 @@ def matmul_tiles(
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
     TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
-    Without KEPT the result does, where it leaves by TMA stores.
     TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
     SPLIT: parts of K of the tiles that fill no wave. Their sums are left in W, BM * BN of f32 for each part and CTA of such
     a tile.
@@ -491,7 +487,7 @@ def matmul_tiles(
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
             epilogue = Epilogue(
                 C, BIAS, SCALE_A, SCALE_B, factor, of_group(out, c), of_group(row_scales, c), of_group(column_scales, c),
-                of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION, SWAPPED, KEPT,
+                of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION, SWAPPED,
             )  # fmt: skip
             for number in range(first, count, step):
                 tile, part, begin, end = work.part(number)
