@@ -315,14 +315,14 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
     c, bias = np.zeros((rows, columns), BF16), numbers(columns)
     constants = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, "BIAS_KIND": "row", "ACTIVATION": "relu"}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
 NARROW_TILES = {
     "swapped": MatmulConfig(64, 40, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, swapped=True),
     "swapped, one part": MatmulConfig(128, 56, stages=2, cluster=(1, 1), group=2, parts=1, swapped=True),
-    "swapped, columns of B": MatmulConfig(128, 48, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
+    "swapped, columns of B": MatmulConfig(128, 56, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
     "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
     "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
     "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
@@ -346,7 +346,7 @@ def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
     bias = numbers(rows if config.swapped else columns)
     constants = {**config.constants(), "BIAS_KIND": "row", "ACTIVATION": "relu"}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
@@ -371,7 +371,7 @@ def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     a, b, c = numbers(128 * groups, 136), numbers(128, 136), np.zeros((128 * groups, 128), BF16)
     vectors = [numbers(size, dtype=np.float32) for size in (128, 128 * groups, 128)]
     constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
-    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
@@ -381,7 +381,7 @@ def test_vectors_are_read_as_the_sums_lie() -> None:
     vector = px.spec((4096,), px.f32)
     config = choose(Problem(4096, 4096, 4096, itemsize=1, vectors=True))
     constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
-    made = px.compile(matmul_tiles[66, 2], *arrays, vector, vector, vector, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[66, 2], *arrays, vector, vector, vector, None, None, arch="sm_90a", **constants)
     assert config.stages == 4 and made.spills == 0
     assert not any("changes its register layout" in str(note) for note in made.notes)
 
@@ -391,7 +391,7 @@ def test_batches_are_clean() -> None:
     bias = numbers(3, 128, 64, dtype=np.float32)
     constants = MatmulConfig(64, 64, stages=2, cluster=(2, 1), group=1, parts=1, groups=1).constants()
     more = {"A_BATCH": True, "BATCH": True, "BIAS_KIND": "batch"}
-    report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, schedules=2, **constants, **more)
+    report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, None, schedules=2, **constants, **more)
     assert report.ok, report
 
 
@@ -446,7 +446,7 @@ def test_more_ctas_share_what_takes_two_lines_of_l2() -> None:
 def test_tiles_of_160_columns_are_clean() -> None:
     config = MatmulConfig(64, 160, stages=2, cluster=(2, 1), group=1, parts=5, groups=1)
     a, b, c = numbers(128, 136), numbers(320, 136), np.zeros((128, 320), BF16)
-    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, schedules=2, **config.constants())
+    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, None, schedules=2, **config.constants())
     assert report.ok, report
     close(matmul(a, b.T, config=config), product(a, b.T))
 
@@ -473,7 +473,7 @@ def test_all_candidates_fit() -> None:
 )
 def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, ...], bias: Any) -> None:
     arrays = [px.spec((4096, 4096), dtype) for dtype in dtypes]
-    made = px.compile(matmul_tiles[66, 2], *arrays, bias, None, None, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[66, 2], *arrays, bias, None, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0
     assert not any("serial" in str(note) for note in made.notes)
 
@@ -493,7 +493,7 @@ def test_the_largest_tiles_compile_without_spills(
     config = complete(Problem(4096, 4096, 4096, fused=bias is not None), bm, bn, groups, cluster, swapped)
     matrix, vector = px.spec((4096, 4096), px.bf16), px.spec((4096,), px.bf16) if bias else None
     constants = {**config.constants(), "BIAS_KIND": bias, "ACTIVATION": activation}
-    made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0 and not any("serial" in str(note) for note in made.notes)
 
 

@@ -45,10 +45,20 @@ TILES = TileCosts(
     step=51,
     step_in_pair=19,
     step_in_four=23,
+    split=3000,
+    sums_stored=24,
+    sums_added=40,
+    shortest_part=8,
+    most_parts=8,
+    split_results=4 * 132 * 256 * 160,
+    split_above=1.15,
+    most_sharing=2,
     single_group_factor=1.245,
     clock=1716,
     hbm=3.62e6,
     hbm_streamed=3.98e6,
+    read_again=0.01,
+    read_again_streamed=0.1,
     hbm_sm=38.8e3,
     kept_bytes=43_500_000,
     launch=1.0,
@@ -62,6 +72,7 @@ TILES = TileCosts(
     streamed_readers=4,
     trimmed_waves=1,
     margin=0.985,
+    split_margin=0.97,
     # The model gives (2, 1) 3.8% less; measured, it takes 0.1 to 1.2% more.
     pair_margin=0.955,
 )
@@ -124,6 +135,7 @@ ROWS = RowLimits(
     fewer_held=6,
     most_held=10,
     ahead=4,
+    warp_vectors=4,
     # For clusters of CTAs of 512 threads.
     centered_held={8: 7, 16: 6},
     centered_parts=5,
@@ -136,6 +148,7 @@ ROWS = RowLimits(
     # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
     run_vectors=96,
     weighted_run_vectors=4096,
+    span_bytes={0: 2048, 1: 2048, 2: 2048},
     stream_bytes={
         "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },
@@ -187,6 +200,8 @@ H200 = Machine(
     few_tiles=FEW_TILES,
     # A wave and a quarter of tiles of 128 x 256.
     few_results=165 * 128 * 256,
+    # 70 rows under 151,936 columns with a bias: 330 us in tiles of 128 rows, of which half are not there.
+    fitting=1.25,
     split=SPLIT,
     # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
     split_rows=SplitRule(few=64, most=512, allowed=1.03, stored=0.0),

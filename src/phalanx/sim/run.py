@@ -55,6 +55,24 @@ def simulate(
     )
     with np.errstate(all="ignore"):
         Scheduler(machine, schedule, sms).run()
+    check_counters(function, args)
+
+
+def check_counters(function: Function, args: Sequence[Any]) -> None:
+    """A launch leaves the runtime's counters as it found them: the next one that gets them begins with 0."""
+    left = np.flatnonzero(args[-1]) if function.counters else ()
+    if not len(left):
+        return
+    counters = function.params[-1]
+    users = [
+        op for op in function.walk() for access in op.effects().accesses
+        if in_global(access.region) and access.region.array is counters
+    ]
+    raise Error(
+        f"{function.name} ends with {counters.name}[{left[0]}] at {args[-1][left[0]]}, and the next launch that gets it "
+        "begins with that", location=users[-1].loc if users else function.loc, kind="unfinished",
+        remedy="let whoever comes last set it back: px.atomic_exch(counters[i], 0)",
+    )
 
 
 def with_counters(function: Function, args: Sequence[Any]) -> list[Any]:

@@ -132,17 +132,18 @@ def choose_products(function: Function, arch: Arch) -> Function:
     return function if whole is bare else write_protocols(whole)
 
 
-def unreadable_products(function: Function, arch: Arch) -> dict[Location, str]:
+def unreadable_products(function: Function, arch: Arch, *, measured: bool = True) -> dict[Location, str]:
     """Where the tensor cores can't read the operands of a prepared kernel's products as these are laid out, and why.
 
     For `runtime.launch.targets`, which then takes another instruction for a `px.dot` there. What else is wrong with the
-    kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them.
+    kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them. Not
+    `measured`: how much shared memory there is does not matter yet.
     """
     from phalanx.cuda.lower.registry import unreadables
 
     try:
         arranged = arrange(without_protocols(function))
-        place(arranged, arch)
+        place(arranged, arch if measured else None)
     except Error as problem:
         return {op.loc: problem.message for op in function.walk() if unreadables.of(op) is not None}
     laid_out = arranged.pushes.function

@@ -94,7 +94,8 @@ def choose(
     if not aligned and itemsize < 4:
         held, weighted = min(held, LIMITS.fewer_held), False
     config = _spread(columns, itemsize, held)
-    if config.rows > 1 and aligned and not single:
+    alone = not apart and columns * itemsize <= 32 * VECTOR_BYTES * min(LIMITS.warp_vectors, held)
+    if (config.rows > 1 or alone) and aligned and not single:
         return _apart(config, columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
     if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
@@ -181,12 +182,13 @@ def _apart(config: RowConfig, columns: int, itemsize: int) -> RowConfig:
 def _shared_by_rows(columns: int, itemsize: int, centered: bool) -> RowConfig:
     """The configuration for short rows that begin at vectors: the lanes for a row that leave the fewest idle."""
     vector = VECTOR_BYTES // itemsize
-    lanes = [count for count in (32, 16, 8, 4, 2, 1) if px.cdiv(columns, count * vector) <= LIMITS.ahead]
+    most = LIMITS.ahead if columns <= 32 * vector * LIMITS.ahead else LIMITS.warp_vectors
+    lanes = [count for count in (32, 16, 8, 4, 2, 1) if px.cdiv(columns, count * vector) <= most]
     best = min(lanes, key=lambda count: px.cdiv(columns, count * vector) * count)
     width = best * vector
     parts = px.cdiv(columns, width)
-    several = max(2 if centered else 1, LIMITS.ahead // parts)
-    return RowConfig(1, 4, 4 * (32 // best) * several, width, parts, ahead=True)
+    several = max(2 if centered and parts <= LIMITS.ahead else 1, LIMITS.ahead // parts)
+    return RowConfig(1, 4, 4 * (32 // best) * several, width, parts, ahead=parts <= LIMITS.ahead)
 
 
 def _spread(columns: int, itemsize: int, held: int) -> RowConfig:

@@ -163,6 +163,12 @@ def current_trace() -> Trace | None:
     return _TRACING.trace
 
 
+def is_exported() -> bool:
+    """Whether this thread runs a function for an export, which is to hold for sizes that nobody knows yet."""
+    trace = _TRACING.trace
+    return trace is not None and not trace.asks_again
+
+
 class Undecided(TypeError):
     """A number was asked for something that it can't have for all sizes, such as a hash: `symbols` are its own."""
 
