@@ -49,6 +49,10 @@ class TileCosts:
     """What an operand costs that is not contiguous along K, and comes in panels."""
     unaligned_across_factor: Factor
     """What it costs on top where its rows do not begin at lines of L2."""
+    odd_factor: Factor
+    """What a row costs that does not begin at a sector of L2 either, in place of `unaligned_factor`."""
+    odd_across_factor: Factor
+    """What it costs, in all, where an operand comes in panels."""
     latency: Cycles
     """From asking for a stage to having it, out of L2, while all SMs ask."""
     latency_missed: Cycles
@@ -75,6 +79,8 @@ class TileCosts:
     """How much longer that takes where two CTAs share what they load."""
     step_in_four: Cycles
     """The same for four CTAs."""
+    step_shared_columns: Cycles
+    """How much longer it takes where CTAs share columns of B, so that each waits for its own rows of A."""
     split: Cycles
     """What it takes to leave a part's sums and to learn who is the last, besides the bytes."""
     sums_stored: BytesPerCycle
@@ -288,6 +294,7 @@ class Machine:
     """Streaming multiprocessors."""
     l2_bytes: Bytes
     """Size of L2."""
+    sector_bytes: Bytes
     line_bytes: Bytes
     """A line of L2."""
     shared_bytes_per_sm: Bytes
