@@ -7,8 +7,9 @@ An H200 runs a large product of random numbers at its power limit, so its time i
 both, and clock and FLOP per cycle per SM, for tiles, clusters and orders of tiles (`VARIANTS`), then for other numbers
 in the same kernel (`PATTERNS`): what is not arithmetic is what a configuration can save.
 
-The numbers of a configuration (`traffic`), counted, not measured: bytes from L2 to SMs (a multicast counts once), bytes that
-tensor cores read from shared memory, and bytes from HBM by an L2 that forgets what was used longest ago. `--fit` brings
+The numbers of a configuration (`traffic`), counted, not measured: bytes from L2 (a multicast counts once), bytes that arrive
+in shared memory (it counts for each CTA), bytes that tensor cores read from there, and bytes from HBM by an L2 that forgets
+what was used longest ago. `--fit` brings
 measured joules and these together: picojoules a byte, by least squares over the configurations of every shape.
 """
 
@@ -78,14 +79,16 @@ def name_of(config: MatmulConfig) -> str:
 
 
 def traffic(problem: Problem, config: MatmulConfig) -> dict[str, float]:
-    """Gigabytes of a launch: from L2 to SMs, from shared memory into tensor cores, from and to HBM."""
+    """Gigabytes of a launch: from L2, into shared memory, from there into tensor cores, from and to HBM."""
     seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
     ctas = config.tiles(problem) * cm * cn
     steps = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) * STAGE_ROW_BYTES
     l2 = ctas * (config.bm / cn + config.bn / cm) * steps
+    arrived = ctas * (config.bm + config.bn) * steps
     shared = ctas * config.bm / 64 * (64 + config.bn) * steps
     written = seen.m * seen.n * problem.out_itemsize
-    return {"l2": l2 / 1e9, "shared": shared / 1e9, "hbm": (hbm_reads(seen, config) + written) / 1e9}
+    hbm = hbm_reads(seen, config) + written
+    return {"l2": l2 / 1e9, "arrived": arrived / 1e9, "shared": shared / 1e9, "hbm": hbm / 1e9}
 
 
 def waves(seen: Problem, config: MatmulConfig) -> Iterator[tuple[set[int], set[int]]]:
@@ -256,7 +259,7 @@ def table(rows: Sequence[dict[str, Any]], shape: list[int]) -> list[str]:
     mine = [row for row in rows if row.get("shape") == shape and "variant" in row]
     base = next(row for row in mine if row["variant"] == BASELINE)
     where = " x ".join(map(str, shape))
-    head = f"{where}, steady: speed over cuBLAS's, J of a launch over its, W, MHz, FLOP/cycle/SM; GB of L2, shared, HBM"
+    head = f"{where}, steady: speed over cuBLAS's, J of a launch over its, W, MHz, FLOP/cycle/SM; GB from L2, arrived, HBM"
     lines = ["", head]
     for row in sorted(mine, key=lambda row: statistics.median(row["ms"])):
         line = f"{row['variant']:44} {statistics.median(base['ms']) / statistics.median(row['ms']):6.3f}"
@@ -264,7 +267,7 @@ def table(rows: Sequence[dict[str, Any]], shape: list[int]) -> list[str]:
             line += f" {row['joules'] / base['joules']:6.3f} {row['watts']:4.0f} {row['megahertz'] or 0:5.0f}"
             line += f" {row['flop_per_cycle_per_sm'] or 0:5.0f}"
         if row["config"] is not None:
-            line += f"   {row['l2']:6.2f} {row['shared']:6.1f} {row['hbm']:5.2f}"
+            line += f"   {row['l2']:6.2f} {row['arrived']:6.2f} {row['hbm']:5.2f}"
         lines.append(line)
     return lines
 
@@ -291,7 +294,7 @@ def fit(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-KINDS = {"l2": "from L2 to an SM", "hbm": "from or to HBM"}
+KINDS = {"l2": "from L2", "arrived": "into shared memory", "hbm": "from or to HBM"}
 
 
 def main() -> None:

@@ -52,7 +52,8 @@ TILE_FIXED = (
 SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json")
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
-    "across_factor": (1.0, 1.6), "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
+    "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
+    "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
     "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 40.0), "zero_fill_shared": (8.0, 40.0),
     "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "single_group_factor": (1.0, 1.3), "launch": (1.0, 4.0),
     "read_again": (0.001, 0.3), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),

@@ -4,8 +4,8 @@
     python examples/train_gpt.py --size small --experts 8 --steps 100
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
-Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`;
-torch's attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
+Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`,
+torch's as one graph, ours block by block; torch's attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
 Inductor's on both sides; residual sums are part of our products on our side, and of Inductor's norms on the other.
 """
 
@@ -60,10 +60,22 @@ class Side:
         with self.device:
             self.model = gpt.GPT(sizes, SIDES[side])
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), fused=ON_GPU or None)
-        graph = side == "ours" or not sizes.experts  # torch's own loop over experts reads their sizes on the host
-        self.run = torch.compile(self.model, fullgraph=graph) if compiled else self.model
+        self.run = self.model
+        if compiled:
+            self.compile()
         self.text = gpt.Text(sizes.vocab)
         self.length = sizes.length
+
+    def compile(self, backend: Any = "inductor") -> None:
+        """Torch's side as one graph, ours block by block: all blocks are one graph, compiled once, however many there are.
+
+        Nothing of ours could be fused across blocks, and outside of them there is little but our own operators.
+        """
+        if self.side == "ours":
+            for block in self.model.blocks:
+                block.compile(fullgraph=True, backend=backend)
+        else:  # torch's own loop over experts reads their sizes on the host
+            self.run = torch.compile(self.model, fullgraph=not self.model.sizes.experts, backend=backend)
 
     def batch(self) -> torch.Tensor:
         """The next tokens: the same ones on either side."""

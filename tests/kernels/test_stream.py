@@ -24,6 +24,8 @@ from kernels.test_rowwise import (
 from phalanx.kernels.rowwise.rows import RowConfig, places, run_of
 from phalanx.kernels.rowwise.stream import (
     LAYER_NORM,
+    LOG_SOFTMAX,
+    ODD_READ,
     READ,
     READ_ONLY,
     RMS_NORM,
@@ -117,8 +119,9 @@ CHOSEN = [
         pytest.param(*case, marks=pytest.mark.long)
         for case in (
             (SOFTMAX, 2_000_000, 4), (RMS_NORM, 50_257, 2), (RMS_NORM, 404_200, 4), (LAYER_NORM, 5_003, 2),
-            (LAYER_NORM, 65_536, 2), (LAYER_NORM, 238_976, 4), (LAYER_NORM, 283_584, 2), (LAYER_NORM, 489_664, 4),
-            (LAYER_NORM, 2_000_000, 4),
+            (LAYER_NORM, 65_536, 2), (LAYER_NORM, 238_976, 4), (LAYER_NORM, 250_392, 2), (LAYER_NORM, 489_664, 4),
+            (LAYER_NORM, 2_000_000, 4), (LAYER_NORM, 41_511, 4), (LAYER_NORM, 111_387, 4), (SOFTMAX, 750_720, 2),
+            (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 116_088, 2), (LOG_SOFTMAX, 250_392, 2),
         )
     ),
 ]  # fmt: skip
@@ -133,13 +136,15 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
     dtype = px.bf16 if itemsize == 2 else px.f32
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
     constants = {**config.constants(), "PERIOD": vector // math.gcd(columns, vector)}
-    if kind == SOFTMAX:
-        made = px.compile(softmax_stream[config.cluster], x, x, columns, 64, arch="sm_90a", **constants)
+    constants["WHOLE"] = config.chunks(columns, itemsize) <= config.kept
+    if kind in (SOFTMAX, LOG_SOFTMAX):
+        args = (x, x, columns, 64)
+        made = px.compile(softmax_stream[config.cluster], *args, arch="sm_90a", **constants, LOG=kind == LOG_SOFTMAX)
     else:
         bias, centered = (w, True) if kind == LAYER_NORM else (None, False)
         args = (x, w, bias, x, EPS, columns, 64)
         made = px.compile(norm_stream[config.cluster], *args, arch="sm_90a", **constants, CENTERED=centered)
-    assert made.spills == 0
+    assert made.spills <= (4 * 4 if config.hold else 0), "up to four words of a held row: faster than a larger cluster"
 
 
 def test_which_rows_are_streamed() -> None:
@@ -148,7 +153,12 @@ def test_which_rows_are_streamed() -> None:
     assert clusters == [(400_000, 8), (1_000_000, 16)]
     assert choose_stream(262144, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
     assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
-    assert choose_stream(32_000, 2, READ_ONLY) is None and choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
+    assert choose_stream(32_000, 2, READ_ONLY) is None and choose_stream(128_256, 2, READ_ONLY) is READ
+    assert choose_stream(50_257, 2, READ_ONLY, aligned=False) is ODD_READ
+    for columns, kind, cluster in ((750_720, SOFTMAX, 8), (1_000_000, SOFTMAX, 16), (116_088, LOG_SOFTMAX, 4)):
+        config = choose_stream(columns, 2, kind)
+        assert config is not None and config.hold and config.cluster == cluster
+    assert choose_stream(116_088, 2) is None and choose_stream(119_963, 4, LOG_SOFTMAX, aligned=False) is None
 
 
 def test_weights_of_another_type_stay_in_no_registers() -> None:

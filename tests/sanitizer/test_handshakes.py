@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from front import array, prepared
+from phalanx.ir.effects import Span
 
 PARTS, TILES, N = 3, 2, 64
 
@@ -144,3 +146,27 @@ def test_the_text_releases_behind_a_barrier_of_the_role() -> None:
     before, after = source[source.index("__global__") :].split("atomic_add_i32_global_ordered(counters")
     assert "before one of them tells other CTAs" in before.splitlines()[-3] + before.splitlines()[-4]
     assert "__syncthreads();" in after.splitlines()[2]
+
+
+@px.kernel(warps=4, cluster=2)
+def signalling(X, Y, *, TOLD=True):
+    """Each CTA signals its peer behind a store; then it reads what others stored, told by an atomic or by the peer."""
+    done, bar = px.counters(1), px.barrier()
+    number = px.block_id(0)
+    px.store(X[number, 0:N], px.full((N,), 3.0, px.f32))
+    bar.arrive(ctas=1 << (px.cluster.rank() ^ 1))
+    bar.wait(0)
+    if TOLD:
+        if px.atomic_add(done[0], 1, order="acq_rel") == 3:
+            px.atomic_exch(done[0], 0)
+            px.store(Y[0:N], px.load(X[0, 0:N]) + px.load(X[3, 0:N]))
+    else:
+        px.store(Y[number * N : number * N + N], px.load(X[number ^ 1, 0:N]))
+
+
+def test_what_an_atomic_brings_needs_no_signal_of_cluster_scope() -> None:
+    x, y = np.zeros((4, N), np.float32), np.zeros(4 * N, np.float32)
+    for told, scope in ((True, Span.CTA), (False, Span.CLUSTER)):
+        function = prepared(signalling, (array(2), array(1)), TOLD=told)
+        assert {wait.scope for op in function.walk() for wait in op.effects().waits} == {scope}
+        assert px.check(signalling[4], x, y, TOLD=told).ok

@@ -35,6 +35,7 @@ def test_what_a_multicast_saves(energy: ModuleType, cluster: tuple[int, int], li
     problem, config = Problem(4096, 4096, 1024), MatmulConfig(cluster=cluster)
     moved = energy.traffic(problem, config)
     assert moved["l2"] == pytest.approx(32 * 16 * lines * 1024 * 2 / 1e9)
+    assert moved["arrived"] == pytest.approx(32 * 16 * (128 + 256) * 1024 * 2 / 1e9)
     assert moved["shared"] == pytest.approx(32 * 16 * 2 * (64 + 256) * 1024 * 2 / 1e9)
 
 
@@ -77,13 +78,13 @@ def rows(energy: ModuleType, **picojoules: float) -> list[dict[str, Any]]:
 
 
 def test_the_fit_finds_what_was_planted(energy: ModuleType) -> None:
-    told = energy.fit(rows(energy, mac=1.8, l2=7.0, hbm=33.0))
+    told = energy.fit(rows(energy, mac=1.8, l2=7.0, arrived=3.0, hbm=33.0))
     assert "off by 0.00%" in told[0]
-    assert [line.split(" pJ")[0].strip() for line in told[1:]] == ["1.80", "7.00", "33.00"]
+    assert [line.split(" pJ")[0].strip() for line in told[1:]] == ["1.80", "7.00", "3.00", "33.00"]
 
 
 def test_the_table_has_the_fastest_first(energy: ModuleType) -> None:
-    found = rows(energy, mac=1.8, l2=7.0, hbm=33.0)
+    found = rows(energy, mac=1.8, l2=7.0, arrived=3.0, hbm=33.0)
     lines = energy.table(found, list(LARGE[0].sizes))[2:]
     assert len(lines) == len(energy.variants(LARGE[0])) + 1
     speeds = [float(line[44:51]) for line in lines]

@@ -98,7 +98,7 @@ def _of_added(ctx: Any, d: Any) -> Any:
 
 
 def _scatters(name: str, gradients: Any) -> Any:
-    """The function `name` with gradients: operators that write `out` in place, and into a copy of it where torch records."""
+    """Operators that write `out` in place, and into a copy of it where torch records: the call that chooses."""
     move = getattr(kernels, name)
     functional = name.replace("scatter", "scattered")
 
@@ -112,23 +112,36 @@ def _scatters(name: str, gradients: Any) -> Any:
     writing = operator(f"{name}(Tensor x, Tensor idx, Tensor(a!) out) -> ()")(in_place)
     copying = operator(f"{functional}(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=rule)(into_copy)
 
-    def call(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
-        refuse_config(config)
+    def call(x: Any, idx: Any, out: Any) -> Any:
         if is_recorded(x, out):
             return out.copy_(copying(x, idx, out))
         writing(x, idx, out)
         return out
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"""`px.kernels.{name}` with gradients, of `x` and of what `out` was.
+    return call
 
-    Example: ``px.torch.{name}(x, idx, out)``.
+
+_scatter_rows, _scatter_add_rows = _scatters("scatter_rows", _of_stored), _scatters("scatter_add_rows", _of_added)
+
+
+@straight(kernels.scatter_rows, "x", "idx", "out")
+def scatter_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_rows` with gradients, of `x` and of what `out` was: rows that were overwritten have none.
+
+    Example: ``px.torch.scatter_rows(x, idx, out)``.
     """
-    return straight(move, "x", "idx", "out")(call)
+    refuse_config(config)
+    return _scatter_rows(x, idx, out)
 
 
-scatter_rows = _scatters("scatter_rows", _of_stored)
-scatter_add_rows = _scatters("scatter_add_rows", _of_added)
+@straight(kernels.scatter_add_rows, "x", "idx", "out")
+def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_add_rows` with gradients, of `x` and of what `out` was.
+
+    Example: ``px.torch.scatter_add_rows(x, idx, out)``.
+    """
+    refuse_config(config)
+    return _scatter_add_rows(x, idx, out)
 
 
 # --- caches -------------------------------------------------------------------------------------------------------------

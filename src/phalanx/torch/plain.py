@@ -22,7 +22,7 @@ def is_plain(*arrays: Any) -> bool:
     """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or transform.
 
     NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in less
-    than a microsecond (`straight` asks for it in half the time). Not so autocast, which few functions know (`autocasts`), and
+    than a microsecond (`straight` asks for it in half the time). Not so autocast, which few functions know (`autocasts`), or
     modes of Python functions, such as torch's default device: launches are none.
     """
     if traced() or modes() or transform() is not None:

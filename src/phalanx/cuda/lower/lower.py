@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from weakref import WeakKeyDictionary
 
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
@@ -16,6 +15,7 @@ from phalanx.cuda.text.registry import check_emitters
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
+from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.values import Value
@@ -81,7 +81,7 @@ class Arrangement:
     notes: tuple[Note, ...]
 
 
-_ARRANGED: WeakKeyDictionary[Function, Arrangement] = WeakKeyDictionary()
+_ARRANGED = Beside[Arrangement]("arranged")
 """What is wanted twice: by the decision to share memory, and by the target."""
 
 
@@ -109,7 +109,7 @@ def arrange(function: Function) -> Arrangement:
         sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
         scratch = {op: size for op, size in sizes.items() if size > 0}
         found = Arrangement(whole, pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
-        _ARRANGED[function] = _ARRANGED[whole] = found
+        _ARRANGED.keep(function, _ARRANGED.keep(whole, found))
     return found
 
 

@@ -58,8 +58,8 @@ CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
-that a share may begin within it. Such shares are looked at in tiles of 16-bit operands that are larger than `LARGE_TILE`:
-8192 x 8192 x 8192 in pairs of 256 x 184 is 1.0% faster than without clusters (`energy.txt`)."""
+that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
+256 x 184 is 1.0% faster than without clusters (`energy.txt`)."""
 LARGE_TILE = 128 * 256
 """Results of the first tile."""
 PANEL = 64
@@ -253,13 +253,17 @@ def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
                     yield bm, width, groups, swapped
 
 
+def least_shared(seen: Problem, results: int, cluster: tuple[int, int]) -> int:
+    """Columns that CTAs share in whole multiples, in tiles with so many results of a product as it is multiplied."""
+    return LEAST_SHARED if results > LARGE_TILE and cluster == (2, 1) and seen.by_k[1] and seen.itemsize == 2 else 8
+
+
 def possible(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that a product of this kind allows, whatever its sizes, the default first."""
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            least = LEAST_SHARED if bm * bn > LARGE_TILE and seen.by_k[1] and problem.itemsize == 2 else 8
-            if cuts_panels(seen, bm // cn) or bn % (least * cm):
+            if cuts_panels(seen, bm // cn) or bn % (least_shared(seen, bm * bn, (cm, cn)) * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:

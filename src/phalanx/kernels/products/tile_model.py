@@ -83,6 +83,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     one = np.maximum(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
+    step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
     ending = costs.epilogue + bm * bn / costs.epilogue_rate + costs.extra_part * np.maximum(0, parts - 2)
     panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
     rows_zeros, columns_zeros = (
@@ -187,10 +188,12 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
 
 def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
     """What a row of a stage counts, in bytes: `along` K or across it, of an array whose rows have `size` elements."""
-    unaligned = size * itemsize % H200.line_bytes != 0
+    pitch = size * itemsize
     if along:
-        return STAGE_ROW_BYTES * (costs.unaligned_factor if unaligned else 1.0)
-    return STAGE_ROW_BYTES * costs.across_factor * (costs.unaligned_across_factor if unaligned else 1.0)
+        factors = 1.0, costs.unaligned_factor, costs.odd_factor
+    else:
+        factors = costs.across_factor, costs.across_factor * costs.unaligned_across_factor, costs.odd_across_factor
+    return STAGE_ROW_BYTES * factors[0 if pitch % H200.line_bytes == 0 else 1 if pitch % H200.sector_bytes == 0 else 2]
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.spans import SpanConfig, softmax_spans, span_for
-from phalanx.kernels.rowwise.stream import StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
 
@@ -154,7 +154,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     held = LIMITS.fewer_held if log or not plain else LIMITS.held
     args: tuple[Any, ...]
     if plain and config is None:
-        config = span_for(rows) or stream_for(rows)
+        config = span_for(rows) or stream_for(rows, LOG_SOFTMAX if log else SOFTMAX)
     if isinstance(config, RingConfig):
         launch_softmax_ring(rows, y, config, log=log)
     elif isinstance(config, SpanConfig):

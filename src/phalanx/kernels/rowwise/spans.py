@@ -20,7 +20,7 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.softmax_terms import finite
 from phalanx.runtime.device.arrays import describe
 
-MOST_ELEMENTS = 48
+MOST_ELEMENTS = 72
 """Of rows, weights and biases that a thread holds in registers, in f32."""
 SPAN_BYTES, SHARED_BYTES = 4096, 200 * 1024
 """Of a warp's span, about; of the spans of an SM."""
@@ -63,7 +63,7 @@ def choose_span(columns: int, itemsize: int, vectors: int = 0) -> SpanConfig | N
     Anyone may call it; no hardware is involved. Example: ``choose_span(257, 2).lanes == 32``.
     """
     most = MOST_ELEMENTS // (1 + vectors)
-    if columns > most * 32 or columns * itemsize > LIMITS.span_bytes[vectors]:
+    if columns > most * 32 or columns * itemsize > LIMITS.span_bytes[vectors, itemsize]:
         return None
     fitting = [lanes for lanes in (1, 2, 4, 8, 16, 32) if lanes * most >= columns and lanes * 8 <= max(columns, 8)]
     lanes = max(fitting or [32], key=lambda lanes: (columns / (lanes * px.cdiv(columns, lanes)) > 0.85, lanes))

@@ -30,9 +30,10 @@ WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
 """Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
-SOFTMAX, RMS_NORM, LAYER_NORM, READ_ONLY = "softmax", "rms_norm", "layer_norm", "read only"
+SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
+READ_ONLY = "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
-VECTORS = {SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
+VECTORS = {SOFTMAX: 0, LOG_SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
 """Weights and biases beside the rows."""
 
 
@@ -99,11 +100,10 @@ def _constants(config: StreamConfig) -> dict[str, Any]:
     return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
 
 
-WEIGHTED = StreamConfig(16, 8, 2, 13, 10, per_sm=2)
-LONGEST = StreamConfig(16, 16, 1, 26, 24)
+LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
 READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
-OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
-"""For few rows, of which the last ones would leave most CTAs idle."""
+ODD_READ = replace(READ, step=1, group=2)
+"""For rows that begin anywhere."""
 
 
 @chosen_by_sizes
@@ -111,27 +111,52 @@ OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
 
-    `kind`: `SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's size is
-    written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as long
-    as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
+    `kind`: `SOFTMAX`, `LOG_SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's
+    size is written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as
+    long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
-    1,000,003 bf16 0.78 against 0.39, of 1,394,256 f32 0.74, which no cluster holds; rms_norm of 919,168 bf16 0.86 against
-    0.59; layer_norm of 65,536 0.87 against 0.78, of 50,257 0.64 against 0.42, of 5,003 0.70 against 0.67; cross_entropy of
-    128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.84 against 0.86,
-    layer_norm of 15,936 f32 0.88 against 0.96, of 250,392 bf16 0.73 where registers have 0.76 of 262,144. Anyone may
-    call it; no hardware is involved.
+    750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16, of 1,000,003 0.77 against 0.39, of
+    1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
+    against 0.78, of 50,257 0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67; log_softmax of
+    116,088 0.81 against 0.73; cross_entropy of 128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose:
+    softmax of 50,257 bf16 0.83 against 0.86, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
+    Anyone may call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
+    if kind == LOG_SOFTMAX and itemsize == 4:
+        kind = SOFTMAX
     if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
         return None
     above, upto = LIMITS.stream_gap.get(kind, (0, 0))
     if aligned and above < row <= upto:
         return None
     if kind == READ_ONLY:
-        return READ
-    whole = whole_rows(columns, itemsize, VECTORS[kind])
-    return whole or (LONGEST if kind == SOFTMAX else WEIGHTED)
+        return READ if aligned else ODD_READ
+    return held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, VECTORS[kind]) or LONGEST
+
+
+def held_rows(columns: int, itemsize: int, kind: str, aligned: bool) -> StreamConfig | None:
+    """The stream whose threads hold whole rows of 16-bit elements, and all weights beside them; None where none pays.
+
+    The smallest cluster with as few chunks for each thread as `LIMITS.stream_held` says: for softmax of long rows; for its
+    logarithm of shorter ones; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of
+    the registers. Anyone may call it; no hardware is involved.
+    Example: ``held_rows(750720, 2, "softmax", True).cluster == 8``.
+    """
+    row = columns * itemsize
+    if kind == RMS_NORM or (kind == LAYER_NORM and aligned) or (kind != LAYER_NORM and itemsize == 4):
+        return None
+    for upto, warps, per_sm, clusters, most in LIMITS.stream_held[kind]:
+        if row > upto:
+            continue
+        for cluster in clusters:
+            stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * VECTOR_BYTES)
+            config = StreamConfig(cluster, warps, 1, stages, 0, per_sm=per_sm, hold=True)
+            own = config.chunks(columns, itemsize)
+            if own <= most:
+                return replace(config, kept=own, parts=own if VECTORS[kind] else 0)
+    return None
 
 
 def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
@@ -139,38 +164,40 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
 
     The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
-    Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
-    half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
+    Two rows with two vectors pass at once, where the ring has room for both. Measured on an H200, rms_norm of 919,168 bf16
+    is at 0.91 of the device copy with all weights in registers, at 0.64 with half of them; layer_norm of 240,020 f32 at 0.83
+    with all, at 0.58 with three quarters of them. Anyone may call it; no hardware is involved.
+    Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
-    weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
     warps, per_sm = next(((few, many) for limit, few, many in LIMITS.stream_warps if row <= limit), (16, 1))
+    stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * VECTOR_BYTES)
     best, most = None, 0.0
-    step = 1  # vectors of a thread's chunk: two are slower with half the warps, and were never timed with all of them
     for cluster in (1, 2, 4, 8, MAX_CLUSTER):
-        stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
-        config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
+        config = StreamConfig(cluster, warps, 1, stages, 0, per_sm=per_sm)
         own = config.chunks(columns, itemsize)
-        parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
+        parts = min(own, LIMITS.stream_weights // vectors) if vectors else 0
         share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
-        if own > share * stages or (vectors and 2 * parts < own):
+        if own > share * stages or (vectors and parts < own and cluster < MAX_CLUSTER):
             continue
-        loaded = (own - parts) * step * vectors
-        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
+        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * 1.5 + (own - parts) * vectors)
         if rate > most:
             best, most = replace(config, kept=own, parts=parts), rate
+    if best is not None and vectors == 2 and best.cluster < MAX_CLUSTER and 2 * best.kept <= LIMITS.stream_share * stages:
+        best = replace(best, group=2, stages=stages // 2)
     return best
 
 
-def choose_read(rows: int, clusters: Any) -> StreamConfig:
+def choose_read(rows: int, clusters: Any, first: StreamConfig = READ) -> StreamConfig:
     """The stream for so many rows of which nothing is written, with `clusters(config)` of them at once.
 
     A CTA to each row takes no exchange, but the last rows may find most CTAs idle: then a few CTAs share each.
     """
-    best, most = READ, 0.0
-    for config in (READ, *OTHER_READS):
-        count = clusters(config)
-        busy = rows / (px.cdiv(rows, count) * count) * LIMITS.stream_read_shares[config.cluster]
+    best, most = first, 0.0
+    for size, share in LIMITS.stream_read_shares.items():
+        config = replace(first, cluster=size) if size > 1 else first
+        count = clusters(config) * config.group
+        busy = rows / (px.cdiv(rows, count) * count) * share
         if busy > most:
             best, most = config, busy
     return best
@@ -188,9 +215,9 @@ def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | 
         return None
     others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
     if config.parts and any(name != info.dtype_name for name in others):
-        return WEIGHTED if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
-    if config is READ:
-        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
+        return LONGEST if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
+    if kind == READ_ONLY:
+        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster], config)
     return config
 
 
