@@ -172,7 +172,7 @@ HOST_FUNCTIONS.update(host_stmatrix(transposed) for transposed in (False, True))
 
 def _wgmma(name: str) -> str | None:
     """Hopper's products and the groups around them."""
-    match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?", name)
+    match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?(_x\d+)?", name)
     if match is None:
         if re.fullmatch(r"wgmma_fence.*", name):
             return f"static void {name}() {{}}"
@@ -185,10 +185,15 @@ def _wgmma(name: str) -> str | None:
         if name == "hold_descriptors":
             return f"template <int N> static void {name}(unsigned long long*) {{}}"
         return None
-    n, kind, a, b, registers, *flags = match.groups()
+    n, kind, a, b, registers, *flags, steps = match.groups()
     negate, ta, tb = (str(bool(flag)).lower() for flag in flags)
     ctype = {"s32": "int", "f16": "px_f16"}.get(kind, "float")
     left = "const unsigned* a" if registers else "unsigned long long a"
+    if steps:  # as many instructions one after the other
+        one, count = name.removesuffix(steps), int(steps[2:])
+        places = ", ".join(f"{left}{step}, unsigned long long b{step}" for step in range(count))
+        calls = " ".join(f"{one}(d, a{step}, b{step}, {'accumulate' if step == 0 else 'true'});" for step in range(count))
+        return once(one, _wgmma(one) or "") + f"static void {name}({ctype}* d, {places}, bool accumulate) {{ {calls} }}"
     return (
         f"static void {name}({ctype}* d, {left}, unsigned long long b, bool accumulate) {{\n"
         f'  px_wgmma({{d, "{kind}", "{a}", "{b}", {n}, {"0" if registers else "a"}, b, accumulate, '

@@ -48,6 +48,8 @@ SHAPES: list[tuple[tuple[Any, Any, Any], dict[str, Any]]] = [
     ((BF16, BF16, F32), {"M": 128, "W": 8, "N": 128, "TA": True, "TB": True}),
     ((BF16, BF16, F32), {"REGISTERS": True, "TB": True}),
     ((E5M2, E4M3, F32), {"REGISTERS": True, "N": 8}),
+    ((BF16, BF16, F32), {"K": 192, "N": 96}),
+    ((F16, F16, F32), {"K": 96, "N": 192, "REGISTERS": True, "NEGATE": True}),
 ]
 
 
@@ -67,6 +69,7 @@ def test_every_type_and_major() -> None:
             args = arrays(types, shape)
             cases.append(HostCase(module_for(multiplies, tuple(args), **shape), 1, args, seed))
             assert "wgmma_m64" in cases[-1].module.source
+            assert ("_x6(" in cases[-1].module.source or "_x12(" in cases[-1].module.source) == (shape["N"] in (96, 192))
             a, b, c = (x.astype(np.int64) for x in args)
             sums = (a.T if shape.get("TA") else a) @ (b if shape.get("TB") else b.T)
             wanted.append((c + (-sums if shape.get("NEGATE") else sums)).astype(types[2]))

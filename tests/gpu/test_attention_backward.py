@@ -51,11 +51,14 @@ MASKS = [{}, {"causal": True}, {"window": (200, 31)}, {"causal": True, "window":
 @pytest.mark.parametrize("mask", MASKS, ids=str)
 @pytest.mark.parametrize("dim", [64, 96, 128, 192, 256])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_sizes_and_masks(dim: int, mask: dict[str, Any], deterministic: bool) -> None:
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_sizes_and_masks(dtype: str, dim: int, mask: dict[str, Any], deterministic: bool) -> None:
     rng = np.random.default_rng(dim)
-    both(rng, 2, 2, 2, 777, 1000, dim, deterministic=deterministic, **mask)
-    both(rng, 1, 1, 3, 1000, 513, dim, dtype=np.float16, rounding=2**-10, deterministic=deterministic, **mask)
-    both(rng, 1, 4, 1, 1, 1, dim, deterministic=deterministic, **mask)
+    if dtype == "bf16":
+        both(rng, 2, 2, 2, 777, 1000, dim, deterministic=deterministic, **mask)
+        both(rng, 1, 4, 1, 1, 1, dim, deterministic=deterministic, **mask)
+    else:
+        both(rng, 1, 1, 3, 1000, 513, dim, dtype=np.float16, rounding=2**-10, deterministic=deterministic, **mask)
 
 
 CONFIGS = [
@@ -70,12 +73,16 @@ def test_configurations(config: BackwardConfig) -> None:
 
 
 @pytest.mark.parametrize("dim", [64, 128])
-def test_caps_and_biases(dim: int) -> None:
+@pytest.mark.parametrize("kind", ["cap", "slopes", "bias", "bias of all queries"])
+def test_caps_and_biases(kind: str, dim: int) -> None:
     rng = np.random.default_rng(2)
-    slopes = np.array([0.5, 0.01, 0.1, 0.02], np.float32)
-    both(rng, 2, 2, 2, 300, 400, dim, softcap=3.0, causal=True)
-    both(rng, 2, 2, 2, 300, 400, dim, bias=slopes, dbias=True, causal=True)
-    for shape in ((2, 4, 300, 400), (1, 4, 1, 400)):
+    if kind == "cap":
+        both(rng, 2, 2, 2, 300, 400, dim, softcap=3.0, causal=True)
+    elif kind == "slopes":
+        slopes = np.array([0.5, 0.01, 0.1, 0.02], np.float32)
+        both(rng, 2, 2, 2, 300, 400, dim, bias=slopes, dbias=True, causal=True)
+    else:
+        shape = (2, 4, 300, 400) if kind == "bias" else (1, 4, 1, 400)
         both(rng, 2, 2, 2, 300, 400, dim, bias=rng.standard_normal(shape).astype(np.float32), dbias=True)
 
 

@@ -84,7 +84,7 @@ def test_latent_checked_clean(pair: bool) -> None:
     assert px.check(sparse_latent[1, 2], *args, D=192, DV=128, HERE=64, G=128, PAIR=pair).ok
 
 
-RINGS = [(64, 6, 2, 1), (128, 3, 2, 1), (128, 3, 2, 4), (256, 3, 1, 2)]
+RINGS = [(64, 6, 2, 1), (128, 2, 2, 1), (128, 3, 2, 4), (256, 2, 1, 1), (256, 3, 1, 2)]
 """Size of heads, stages, CTAs that are to share an SM, CTAs of a cluster."""
 
 

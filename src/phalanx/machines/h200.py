@@ -145,6 +145,9 @@ ROWS = RowLimits(
     fewer_held=6,
     most_held=10,
     ahead=4,
+    warp_vectors=10,
+    read_vectors=7,
+    most_read=12,
     # For clusters of CTAs of 512 threads.
     centered_held={8: 7, 16: 6},
     centered_parts=5,
@@ -157,12 +160,15 @@ ROWS = RowLimits(
     # `rows.places` and `stream.choose_stream` say what was measured; `rows_and_indices.txt` has it all.
     run_vectors=96,
     weighted_run_vectors=4096,
+    span_bytes={(0, 2): 1400, (0, 4): 800, (1, 2): 1400, (1, 4): 1000, (2, 2): 1400, (2, 4): 2048},
     stream_bytes={
-        "softmax": 512 * 1024 + 1, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
+        "softmax": 512 * 1024 + 1, "log_softmax": 192 * 1024, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1,
+        "read only": 64 * 1024 + 1,
     },
-    stream_gap={"layer_norm": (128 * 1024, 512 * 1024)},
+    stream_gap={"layer_norm": (128 * 1024, 256 * 1024)},
     stream_odd_bytes={
-        "softmax": 512 * 1024 + 1, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024, "read only": 64 * 1024 + 1,
+        "softmax": 512 * 1024 + 1, "log_softmax": 192 * 1024, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024,
+        "read only": 64 * 1024 + 1,
     },
     stream_mixed_bytes=1280 * 1024,
     stream_warps=((16 * 1024, 4, 4), (32 * 1024, 8, 2)),
@@ -170,8 +176,12 @@ ROWS = RowLimits(
     stream_share=0.8,
     stream_longest_share=0.93,
     # As many as compile without a spill, which `tests/kernels/test_stream.py` checks.
-    stream_weights={(1, 1): 16, (1, 2): 16, (2, 1): 16, (2, 2): 12},
-    stream_wide_weights={(1, 1): 16, (1, 2): 16, (2, 1): 12, (2, 2): 12},
+    stream_weights=16,
+    stream_held={
+        "softmax": ((2048 * 1024, 16, 1, (8,), 23), (2048 * 1024, 16, 1, (16,), 16)),
+        "log_softmax": ((512 * 1024, 8, 2, (4, 8), 16), (2048 * 1024, 16, 1, (8,), 23), (2048 * 1024, 16, 1, (16,), 16)),
+        "layer_norm": ((16 * 1024, 4, 4, (1,), 7), (256 * 1024, 8, 2, (1, 2, 4, 8), 7)),
+    },
     stream_exchange=1.2,
     stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
 )

@@ -203,6 +203,12 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
+    warp_vectors: Count
+    """Vectors per thread of the longest rows of which each has a warp of its own."""
+    read_vectors: Count
+    """The same of rows that are only read."""
+    most_read: Count
+    """Vectors per thread of longer ones of those, which a few warps share."""
     centered_held: Mapping[int, int]
     """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
     centered_parts: Count
@@ -221,6 +227,8 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
+    span_bytes: Mapping[tuple[int, int], int]
+    """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_gap: Mapping[str, tuple[int, int]]
@@ -237,10 +245,11 @@ class RowLimits:
     """Of a ring that a row takes at most: the rest is for the rows after it."""
     stream_longest_share: Factor
     """The same in the largest cluster: more than that is read again."""
-    stream_weights: Mapping[tuple[int, int], int]
-    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
-    stream_wide_weights: Mapping[tuple[int, int], int]
-    """The same for elements of 4 bytes."""
+    stream_weights: Count
+    """Vectors of weights and biases that a thread keeps at most."""
+    stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]
+    """By what is computed, (bytes, warps, CTAs, clusters, chunks): rows of up to so many bytes are held in registers by CTAs
+    of so many warps, so many of them on an SM, in the first of these clusters with at most so many chunks a thread."""
     stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]

@@ -78,47 +78,61 @@ def keep(ctype: str, constraint: str) -> Helper:
     )
 
 
+MOST_REGISTERS = 512
+"""Accumulators of all steps of a product together, up to which each step is a statement of its own. NVVM takes 15 to 20 ms
+for a statement with 50 to 100 registers, and an attention has ten such products: long ones are one statement each."""
+MOST_AT_ONCE = 12
+"""Steps of such a statement: descriptors of more would be in registers at once, and others be spilled."""
+
+
 @cache
 def product(
-    n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool
+    n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool, steps: int = 1
 ) -> Helper:
     """One instruction: 64 rows, `n` columns, 32 bytes of K. `a`, `b` and `d` are element types by name; two f16
-    accumulators share a register."""
+    accumulators share a register. With `steps` as many instructions in one statement, each with operands of its own: all
+    but the first add to what is there."""
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
     integer, packed = d == "i32", d == "f16"
     kind = "s32" if integer else d
     mnemonic = f"wgmma.mma_async.sync.aligned.m64n{n}k{STEP_BYTES // item}.{kind}.{NAMES[a]}.{NAMES[b]}"
     count = n // 4 if packed else n // 2
     operands = ", ".join(f"%{i}" for i in range(count))
-    next_operand = count
-    inputs = []
-    if registers:
-        places = ", ".join(f"%{count + i}" for i in range(4))
-        left = f"{{{places}}}"
-        inputs += [f'"r"(a[{i}])' for i in range(4)]
-        next_operand += 4
-    else:
-        left = f"%{next_operand}"
-        inputs.append('"l"(a)')
-        next_operand += 1
-    right, condition = f"%{next_operand}", f"%{next_operand + 1}"
-    inputs += ['"l"(b)', '"r"((int)accumulate)']
-    flags = ["p"]
+    flags = []
     if not integer:
         flags += ["-1" if negate else "1", "1"]
     if item == 2:
         flags += ([] if registers else [str(int(trans_a))]) + [str(int(trans_b))]
+    left_type = "const unsigned*" if registers else "unsigned long long"
+    inputs, parameters, instructions, place = [], [], [], count
+    for step in range(steps):
+        which = str(step) if steps > 1 else ""
+        parameters.append(f"{left_type} a{which}, unsigned long long b{which}")
+        if registers:
+            left = f"{{{', '.join(f'%{place + i}' for i in range(4))}}}"
+            inputs += [f'"r"(a{which}[{i}])' for i in range(4)]
+        else:
+            left = f"%{place}"
+            inputs.append(f'"l"(a{which})')
+        place += 4 if registers else 1
+        inputs.append(f'"l"(b{which})')
+        adds = "p" if step == 0 else "more"
+        instructions.append(f"{mnemonic} {{{operands}}}, {left}, %{place}, {', '.join([adds, *flags])};")
+        place += 1
+    inputs.append('"r"((int)accumulate)')
+    begin = f"{{ .reg .pred p; setp.ne.b32 p, %{place}, 0;"
+    if steps > 1:
+        begin = f"{{ .reg .pred p, more; setp.ne.b32 p, %{place}, 0; setp.eq.b32 more, 0, 0;"
     ctype, constraint = {"i32": ("int", "r"), "f16": ("px_f16", "r")}.get(d, ("float", "f"))
     outputs = ", ".join(f'"+{constraint}"({"w" if packed else "d"}[{i}])' for i in range(count))
     words = "  unsigned* const w = reinterpret_cast<unsigned*>(d);\n" if packed else ""
-    left_type = "const unsigned*" if registers else "unsigned long long"
     suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
-    name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
+    name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}" + (f"_x{steps}" if steps > 1 else "")
+    statement = "\\n\"\n    \"".join([begin, *instructions])
     text = (
-        f"__device__ __forceinline__ void {name}({ctype}* d, {left_type} a, unsigned long long b, bool accumulate) {{\n"
+        f"__device__ __forceinline__ void {name}({ctype}* d, {', '.join(parameters)}, bool accumulate) {{\n"
         f"{words}"
-        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, {condition}, 0;\\n"\n'
-        f'    "{mnemonic} {{{operands}}}, {left}, {right}, {", ".join(flags)}; }}"\n'
+        f'  asm volatile("{statement} }}"\n'
         f"    : {outputs}\n"
         f"    : {', '.join(inputs)});\n"
         "}"
@@ -227,19 +241,24 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
         if _has_own_fence(w, op):
             w.line(f"{w.use(FENCE)}();")
+        tiles, steps = _tiles(op), _steps(op)
+        long = steps * w.registers(op.result) > MOST_REGISTERS
+        at_once = steps if long and steps <= MOST_AT_ONCE and tiles == 1 else 1
         helper = w.use(
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
-                left is not None and left.operand.transposed, right.operand.transposed,
+                left is not None and left.operand.transposed, right.operand.transposed, at_once,
             )
         )
-        tiles, steps = _tiles(op), _steps(op)
-        for step in range(steps):
+        for step in range(0, steps, at_once):
             for tile in range(tiles):
                 d = f"{acc} + {tile * width // 2}" if tile else acc
-                at = 4 * (tile * steps + step)
-                a = a_at[step * tiles + tile] if left is not None else f"px_a + {at}" if at else "px_a"
-                w.line(f"{helper}({d}, {a}, {b_at[step]}, {_accumulate(w, op) if step == 0 else 'true'});")
+                operands = []
+                for each in range(step, step + at_once):
+                    at = 4 * (tile * steps + each)
+                    a = a_at[each * tiles + tile] if left is not None else f"px_a + {at}" if at else "px_a"
+                    operands.append(f"{a}, {b_at[each]}")
+                w.line(f"{helper}({d}, {', '.join(operands)}, {_accumulate(w, op) if step == 0 else 'true'});")
 
 
 def _accumulate(w: Writer, op: Wgmma) -> str:

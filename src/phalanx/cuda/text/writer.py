@@ -132,6 +132,7 @@ class Writer:
         self._slot: list[str] = []
         self._elected_end = (-1, 0)
         self._next: dict[Op, Op] = {}
+        self._readers: dict[Value, list[Op]] = {}
         self._lane: list[str] | None = None
         self._lane_name = ""
         self._lane_depth = 0
@@ -294,8 +295,12 @@ class Writer:
         return self._next.get(op)
 
     def readers(self, value: Value) -> list[Op]:
-        """The instructions that read a value."""
-        return [op for op in self.plan.function.walk() if any(value is operand for operand in op.operands())]
+        """The instructions that read a value, in order."""
+        if not self._readers:
+            for op in self.plan.function.walk():
+                for operand in dict.fromkeys(op.operands()):
+                    self._readers.setdefault(operand, []).append(op)
+        return self._readers.get(value, [])
 
     def use(self, helper: Helper) -> str:
         """Makes sure that a device function stands before the kernel; returns how to call it, e.g. `ptx::fence`.

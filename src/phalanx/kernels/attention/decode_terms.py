@@ -318,28 +318,35 @@ class Turns:
 
 
 @px.func
-def attend(q, k, v, keys, values, mine, softmax, turns=None):
+def attend(q, k, v, keys, values, mine, softmax, turns=None, BY_THREADS=False):
     """The role that multiplies: sums of values, maxima and masses of the rows over the blocks that this CTA has.
 
-    The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns.
+    The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns. BY_THREADS
+    says that threads have copied keys and values: tensor cores see those behind a fence.
     """
     BM, BN, DV = q.shape[0], k.shape[1], v.shape[2]
     sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
     top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
         with keys.consume() as s:
+            if BY_THREADS:
+                px.fence.async_proxy()
             x = px.dot(q, k[s].T)
     for block in range(mine.first, mine.end):
         at = values.wait()
         x = mine.masked(softmax.capped(x), v, block, at, True if turns is None else turns.which == 0)
         p, top, mass, factor = softmax.step(x, top, mass)
         sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)
+        if BY_THREADS:
+            px.fence.async_proxy()
         if turns is not None:
             turns.wait(block - mine.first)
         px.wgmma(p.to(v.dtype), v[at], sums)
         px.wgmma_commit()
         if block + 1 < mine.end:
             s = keys.wait()
+            if BY_THREADS:
+                px.fence.async_proxy()
             x = px.empty((BM, BN), px.f32)
             px.wgmma(q, k[s].T, x, accumulate=False)
             px.wgmma_commit()

@@ -8,7 +8,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.decode import positive_scale
-from phalanx.kernels.attention.decode_config import BLOCK, ctas_on_an_sm, largest_cluster, ring_stages
+from phalanx.kernels.attention.decode_config import BLOCK, ctas_on_an_sm, largest_cluster, lone_ring, ring_stages
 from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.logarithms import LOG2E
@@ -71,9 +71,12 @@ def _sparse(
     else:
         ctas = ctas_on_an_sm(ROWS, call.size, call.v_size)
         cluster = largest_cluster(units * call.kv_heads * tiles, call.named, ctas)
+        stages = ring_stages(ROWS, call.size, call.v_size, ctas)
+        if by_row:  # more on its way is no quicker, on an SM with one CTA slower
+            stages = min(stages, lone_ring(ROWS, call.size, call.v_size)[0])
         sparse_ring[units * cluster, call.kv_heads * tiles](
             rows, rows_or_all(k), rows_or_all(v), *target, *options, **sizes,
-            C=cluster, STAGES=ring_stages(ROWS, call.size, call.v_size, ctas), CTAS=ctas,
+            C=cluster, STAGES=stages, CTAS=ctas,
         )  # fmt: skip
     return out
 

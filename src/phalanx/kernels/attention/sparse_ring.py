@@ -1,7 +1,10 @@
 """The kernels of `sparse_attention`: keys and values by index, gathered straight into the operands of the tensor cores.
 
-They are those of `attention_decode` with other roles that fill the rings: rows by `px.tma.gather`, whole blocks by
-boxes. A list of indices takes the place of a sequence, and the queries that share it that of a sequence's tokens.
+They are those of `attention_decode` with other roles that fill the rings: whole blocks come by boxes, rows by copies of
+threads or by `px.tma.gather`. The copy engine of an SM takes a row of 128 bytes every 13 cycles: with one head for a list
+that is the limit, 2,190 GB/s on an H200, where threads reach 5,100 (L2 has some of it). With 128 heads for a list the
+products are, and the engine brings a row to two CTAs. A list of indices takes the place of a sequence, and the queries that
+share it that of a sequence's tokens.
 """
 
 from __future__ import annotations
@@ -22,16 +25,25 @@ GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 96, 224, 184
 
 @px.struct
 class Listed:
-    """The keys of one list, in blocks of BN, `first` to `end` of which this CTA has; `there` says which of a stage exist."""
+    """The keys of one list, in blocks of BN, `first` to `end` of which this CTA has; `there` says which of a stage exist.
+
+    With a pipe `named` it has stages of its own, of one block each; else those of the values.
+    """
 
     first: Any
     end: Any
     there: Any
+    named: Any = None
 
     def masked(self, x, v, block, stage, clears):
         """The scores of a block as softmax takes them: -inf for keys that the list does not name. Their values are 0."""
+        if self.named is not None:
+            stage = self.named.wait()
         found = px.load(self.there[stage]) >= 0
-        return px.where(found.reshape(1, x.shape[1]), x, NOTHING)
+        x = px.where(found.reshape(1, x.shape[1]), x, NOTHING)
+        if self.named is not None:
+            self.named.release()
+        return x
 
 
 @px.struct
@@ -117,6 +129,20 @@ class Source:
             px.tma.gather(X, self.rows_of(mine), left, ring[stage], bar)
         pipe.commit(ring[stage].nbytes)
 
+    def fill_by_threads(self, X, first, end, ring, pipe, there, named):
+        """`fill_all` by copies that the threads of this role begin, 16 bytes each; `there` goes by the pipe `named`."""
+        following = self.tokens_of(first, 0, self.BN)
+        for block in range(first, end):
+            tokens = following
+            following = self.tokens_of(block + 1, 0, self.BN)
+            if there is not None:
+                stage = named.acquire()
+                px.store(there[stage], px.where(tokens >= 0, 0, -1).to(there.dtype))
+                named.commit()
+            stage = pipe.acquire()
+            px.cp_async.load(X[self.rows_of(tokens), 0 : ring.shape[2]], ring[stage])
+            px.cp_async.commit(pipe)
+
     def fill_all(self, X, first, end, parts, there, PAIR):
         """The role that fills rings with the blocks `first` to `end`: (ring, first column, pipe) of each part of a row."""
         following = self.ahead(first, PAIR)
@@ -140,11 +166,13 @@ def sparse_ring(
     *, C=1, CTAS=2, STAGES=3, BM=64, BN=64, D=128, DV=128, T=1, G=4, BLOCK=1
 ):
     """64 rows of queries that share a list and a KV head, over the blocks of the list that this CTA of C has."""
+    BY_THREADS = BLOCK < SMALLEST_BOX
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
     count, rank = px.cdiv(INDICES.shape[2] * BLOCK, BN), px.cluster.rank()
     there = px.shared((STAGES, BN), px.i16)
-    mine = Listed(rank * count // C, (rank + 1) * count // C, there)
+    named = px.pipe(STAGES) if BY_THREADS else None
+    mine = Listed(rank * count // C, (rank + 1) * count // C, there, named)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
     results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
     q = px.shared((BM, D), Q.dtype)
@@ -155,14 +183,20 @@ def sparse_ring(
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
     with px.warps(4, 1):
-        source.fill_all(K, mine.first, mine.end, ((k, 0, keys),), None, False)
+        if BY_THREADS:
+            source.fill_by_threads(K, mine.first, mine.end, k, keys, None, None)
+        else:
+            source.fill_all(K, mine.first, mine.end, ((k, 0, keys),), None, False)
 
     with px.warps(5, 1):
-        source.fill_all(V, mine.first, mine.end, ((v, 0, values),), there, False)
+        if BY_THREADS:
+            source.fill_by_threads(V, mine.first, mine.end, v, values, there, named)
+        else:
+            source.fill_all(V, mine.first, mine.end, ((v, 0, values),), there, False)
 
     with px.warps(0, 4):
         rows.load(Q, q)
-        sums, top, total = attend(q, k, v, keys, values, mine, softmax)
+        sums, top, total = attend(q, k, v, keys, values, mine, softmax, None, BY_THREADS)
         results.leave(sums, top, total, k, part, tops, masses)
 
     if C > 1:

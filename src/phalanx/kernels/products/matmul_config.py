@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +32,8 @@ from phalanx.kernels.products.tile_model import (
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
-from phalanx.runtime.exporting.choices import chosen_at_example
-from phalanx.runtime.exporting.numbers import is_traced
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.exporting.numbers import is_exported
 
 CHOICES = 1 << 14
 """Choices that are kept: a model in service has dozens of weights, and batches of any size."""
@@ -51,7 +52,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
     on = device or default_device()
-    return suited(best_tiles(problem, on)[0], problem, on)
+    return suited(chosen_tiles(problem, on), problem, on)
 
 
 def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConfig:
@@ -69,13 +70,27 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     return replace(config, streamed=streamed, trimmed=trimmed)
 
 
-@chosen_at_example
-def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights.
+def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    """The configuration that `choose` gives, before it is suited to the sizes.
 
     An export has none with parts of K: what it is called with may have too short a K for them.
     """
-    return _best_tiles(problem.in_eights(), device, is_traced())
+    return _exported_tiles(problem, device) if is_exported() else _chosen_tiles(problem.in_eights(), device)
+
+
+@chosen_at_example
+def _exported_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    return _best_tiles(problem.in_eights(), device, True)[0]
+
+
+@chosen_by_sizes
+def _chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    return _best_tiles(problem, device, False)[0]
+
+
+def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+    """The configuration, and the microseconds that the model gives it, for sizes in eights."""
+    return _best_tiles(problem.in_eights(), device, False)
 
 
 @lru_cache(maxsize=CHOICES)
@@ -103,7 +118,6 @@ def _fits(config: MatmulConfig, problem: Problem) -> bool:
 
 
 @chosen_at_example
-@lru_cache(maxsize=CHOICES)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -113,15 +127,31 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     are split; else the models decide: split if its predicted time is at most `allowed` times that of the best tiles.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(64, 8192, 8192))[0] == "rows"``.
     """
-    if problem.batch != 1 or problem.itemsize != 2:
+    if problem.batch != 1 or problem.itemsize != 2 or not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
-    on = device or default_device()
-    tiles = None
-    for side, rule, few, many, by_k in (
+    return _split_choice(problem, device or default_device())
+
+
+def _sides(problem: Problem) -> tuple[tuple[str, Any, int, int, tuple[bool, bool]], ...]:
+    """The sides that may be split: their names and rules, the rows and columns seen from there, and how operands lie."""
+    return (
         ("rows", H200.split_rows, problem.m, problem.n, problem.by_k),
         ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[::-1]),
-    ):
-        if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
+    )
+
+
+def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k: tuple[bool, bool]) -> bool:
+    """Whether a side qualifies."""
+    return few <= min(rule.most, MOST_ROWS, many) and many * problem.k * problem.itemsize >= H200.streamed_bytes
+
+
+@chosen_by_sizes
+@lru_cache(maxsize=CHOICES)
+def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
+    """What the models decide, of a product of which a side qualifies."""
+    tiles = None
+    for side, rule, few, many, by_k in _sides(problem):
+        if not _may_split(problem, side, rule, few, many, by_k):
             continue
         config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
         if few <= rule.few:

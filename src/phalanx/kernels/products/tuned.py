@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
 from phalanx.kernels.products.tile_model import config_at, predicted_parted
 from phalanx.kernels.products.tile_model import predicted_all as predicted_tiles
 from phalanx.runtime.device.devices import Device
+from phalanx.runtime.exporting.numbers import current_trace
 from phalanx.runtime.launch.replay import unrecorded
 from phalanx.runtime.tuning.search import tune
 
@@ -58,6 +60,8 @@ def measured(
     problem: Problem, device: Device, splittable: bool, arguments: tuple[Any, ...], activation: str | None, dtype: str
 ) -> Config:
     """The quickest of them, in bursts; a later call, also of another process, finds the answer on disk."""
+    if current_trace() is not None:
+        raise refused('config="tune" measures on a GPU, and this is no call on one', "pass a configuration, or none")
     configs = promising(problem, device, splittable)
     settings = [
         {"activation": activation, "dtype": dtype, "splits_k": isinstance(config, SplitConfig), **vars(config)}
