@@ -60,7 +60,7 @@ def simulate(
 
 def check_counters(function: Function, args: Sequence[Any]) -> None:
     """A launch leaves the runtime's counters as it found them: the next one that gets them begins with 0."""
-    left = np.flatnonzero(args[-1]) if function.counters else ()
+    left = np.flatnonzero(args[-1]) if function.counters else np.zeros(0, np.int64)
     if not len(left):
         return
     counters = function.params[-1]

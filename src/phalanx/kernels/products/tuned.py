@@ -29,7 +29,9 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
     found: dict[Any, Config] = {}
     for most, predicted in ((TILES, predicted_tiles(problem, device)), (TILES + PARTED, predicted_parted(problem, device))):
-        table, took = predicted or (None, np.zeros(0))
+        if predicted is None:
+            continue
+        table, took = predicted
         for index in np.argsort(took, kind="stable"):
             if len(found) == most or not np.isfinite(took[index]):
                 break
