@@ -94,7 +94,7 @@ NARROW = {
 """Of 8-bit floats."""
 
 
-FEWER = {("window", 64): 112, ("window", 128): 64, ("packed", 128): 64, ("packed", 256): 48}
+FEWER = {("window", 64): 112, ("window", 128): 64, ("packed", 128): 64}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 REGISTERS = {("window", 96): (40, 152)}
 """Of the producer and of the others, by the same, where the producer needs more than it usually has."""
