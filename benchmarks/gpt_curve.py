@@ -47,7 +47,8 @@ def summary(found: dict[str, Any]) -> str:
     if len(found["ours"]["losses"]) > MANY:
         ours, theirs = (sum(found[side]["losses"][-MANY:]) for side in SIDES)
         apart = max(abs(a / b - 1) for a, b in zip(found["ours"]["losses"], found["torch"]["losses"]))
-        lines.append(f"over the last {MANY} steps {100 * (ours / theirs - 1):+.2f}%; a step's losses are {100 * apart:.2f}% apart at most")
+        much = f"over the last {MANY} steps {100 * (ours / theirs - 1):+.2f}%"
+        lines.append(f"{much}; a step's losses are {100 * apart:.2f}% apart at most")
     if any("kernels" not in found[side] for side in SIDES):  # trained without --table
         return "\n".join(lines) + "\n"
     lines += ["", step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in SIDES})]
