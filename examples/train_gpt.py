@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--rows", type=int, default=4 if ON_GPU else 2, help="sequences of a step")
     for name in ("layers", "length", "heads", "kv_heads", "head_dim", "experts"):
         parser.add_argument(f"--{name}", type=int, help="instead of the size's")
-    parser.add_argument("--rate", type=float, default=4e-4)
+    parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--timed", type=int, default=20 if ON_GPU else 0, help="steps for the tokens a second")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--table", action="store_true", help="time per kind of work, on a GPU")
