@@ -325,7 +325,13 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def run_all(torch: Any, device: Any, options: argparse.Namespace, wait: Callable[[], None], beside: bool) -> None:
     rows: dict[str, dict[str, Any]] = {}
     cases = {case.name: case for case in Cases(torch, device).all()}
-    for case in cases.values() if not options.only else [cases[name] for name in options.only]:
+    chosen = list(cases.values()) if not options.only else [cases[name] for name in options.only]
+    if options.wait:
+        for case in chosen:
+            case.make(0)[0]()
+        while not options.wait.exists():
+            time.sleep(0.05)
+    for case in chosen:
         if options.compile:
             for n in (0, *range(1, 1 + options.warm), *range(FIRST, FIRST + options.shapes)):
                 case.make(n)[0]()
@@ -366,6 +372,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=5, help="new shapes before them")
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each, so that its kernels are on disk")
+    parser.add_argument("--wait", type=Path, help="call each once, then wait for this file before anything is timed")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:

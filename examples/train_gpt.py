@@ -5,8 +5,9 @@
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
 Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`,
-torch's as one graph, ours block by block; torch's attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
-Inductor's on both sides; residual sums are part of our products on our side, and of Inductor's norms on the other.
+torch's as one graph, ours block by block; torch's attention is cuDNN's. With `--table` it says where a step's time goes.
+SwiGLU's product, rotations and casts are Inductor's on both sides; residual sums are part of our products on our side, and
+of Inductor's norms on the other.
 """
 
 from __future__ import annotations

@@ -191,12 +191,16 @@ def test_no_spills(size: int, group: int, tokens: int, page: int, item: int, bat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cluster, page, box", [(1, 0, 64), (2, 16, 16), (8, 64, 64)])
-def test_no_spills_of_latent_caches(cluster: int, page: int, box: int) -> None:
+@pytest.mark.parametrize(
+    "cluster, page, box, heads", [(1, 0, 64, 128), (2, 16, 16, 128), (8, 64, 64, 128), (8, 0, 64, 16), (1, 0, 64, 16)]
+)
+def test_no_spills_of_latent_caches(cluster: int, page: int, box: int, heads: int) -> None:
+    softmax = (1.0, 0.1, 30.0, 100, 0) if heads == 128 else (0.1, None, None, None, 0)
     made = px.compile(
-        latent_ring[cluster, 2, 3], px.spec((3 * 128, 576), px.bf16), px.spec((9, page or 4096, 1, 576), px.bf16),
-        px.spec((3,), px.i32), px.spec((3, 3), px.i32) if page else None, px.spec((3 * 128, 512), px.bf16), None,
-        1.0, 0.1, 30.0, 100, 0, 4096, 128, C=cluster, G=128, PAGE=page, BOX=box,
+        latent_ring[cluster, px.cdiv(heads, 64), 3], px.spec((3 * heads, 576), px.bf16),
+        px.spec((9, page or 4096, 1, 576), px.bf16), px.spec((3,), px.i32), px.spec((3, 3), px.i32) if page else None,
+        px.spec((3 * heads, 512), px.bf16), px.spec((3 * heads,), px.f32) if heads < 128 else None, *softmax, 4096, heads,
+        C=cluster, G=heads, PAGE=page, BOX=box,
     )  # fmt: skip
     assert made.spills == 0
 

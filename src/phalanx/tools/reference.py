@@ -26,8 +26,8 @@ HEAD = f"""# Reference
 
 {WRITTEN}
 
-First what kernels call; then what is called outside them, the library, in torch as well, and the commands; last what the compiler makes of a
-kernel, one instruction a row.
+First what kernels call; then what is called outside them, the library, also as operators of torch, and the commands; last
+what the compiler makes of a kernel, one instruction a row.
 """
 MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValue), ("Arrays", ArrayObject))
 """What kernels write behind a dot, by the kind of value."""

@@ -125,12 +125,16 @@ class _Call:
             )  # fmt: skip
         if apart:
             tiles = px.cdiv(heads.queries, 128), heads.heads, self.sequences
-            narrow = 16 if gradients is not None else 32  # keys of a block, of heads of 256: as registers are left for
             registers = {} if heads.dim < 256 else {"LOADER": 24, "REGISTERS": 240}
+            keys = 64  # of a block, as registers are left for
+            if heads.dim == 256:
+                keys = 16 if gradients is not None else 32
+            elif heads.dim > TOGETHER and gradients is not None and self.scores[2] is not None:
+                keys = 32
             for first, columns in self._columns():
                 backward_queries[tiles](
                     *given, dq, gradients if first == 0 else None, *self.scores, heads.group, **sizes, **registers,
-                    BN=64 if heads.dim < 256 else narrow, FIRST=first, COLUMNS=columns, BIAS_KIND=self.bias_kind,
+                    BN=keys, FIRST=first, COLUMNS=columns, BIAS_KIND=self.bias_kind,
                 )  # fmt: skip
         else:
             finish_queries[rows](sums, self.cu_q, dq, scale, room, **sizes)

@@ -269,10 +269,13 @@ class Results:
             px.store(tops, top)
             px.store(masses, total)
 
-    def join(self, part, left, right, tops, masses, C):
-        """Columns `left` to `right` of the rows that this CTA joins: sums, maxima and masses lie in each of the C CTAs."""
+    def join(self, part, left, right, tops, masses, C, LEAST=1):
+        """Columns `left` to `right` of the rows that this CTA joins: sums, maxima and masses lie in each of the C CTAs.
+
+        Each has a power of two of rows, LEAST or more, or none.
+        """
         count = min(self.rows.BM, self.rows.T * self.rows.G)
-        each = 1
+        each = LEAST
         for _ in px.static_range(7):  # a power of two: all CTAs have some, or some have one
             if each * C < count:
                 each = 2 * each

@@ -23,6 +23,8 @@ from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 56, 224
+LEAST = 8
+"""Rows that a CTA joins at least: 16 bytes for each thread."""
 
 
 @px.func
@@ -131,7 +133,7 @@ def latent_ring(
             done.wait(0)
             px.store(part[:, 0:HERE], sums)
             px.cluster.sync()
-            results.join(part, 0, HERE, tops, masses, C)
+            results.join(part, 0, HERE, tops, masses, C, LEAST)
 
     with px.warps(4, 4, regs=CONSUMER_REGISTERS):
         sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
@@ -143,4 +145,4 @@ def latent_ring(
         else:
             px.store(part[:, HERE:DV], sums)
             px.cluster.sync()
-            results.join(part, HERE, DV, tops, masses, C)
+            results.join(part, HERE, DV, tops, masses, C, LEAST)

@@ -253,10 +253,8 @@ def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = Tru
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
-    # Tiles are multiples of 8 high, and steps along K of 64 or 128: sizes that differ by less have one choice, but that
-    # rows of whole lines are their own.
-    steps = px.cdiv(k, 64) * 64
-    return _choose_split(px.cdiv(m, 8) * 8 if a_rows else m, n, k if k == steps else steps - 8, a_rows, b_rows)
+    steps = px.cdiv(k, 64) * 64  # along K: those with as many have one choice, but that rows of whole lines are their own
+    return _choose_split(m, n, k if k == steps else steps - 8, a_rows, b_rows)
 
 
 @chosen_by_sizes

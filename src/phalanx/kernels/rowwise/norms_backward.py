@@ -24,10 +24,8 @@ HELD, HELD_CENTERED = 4, 3
 """Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""
 HELD_AHEAD = 2
 """The same where a thread holds the weights and the next row besides."""
-THREADS_AHEAD, THREADS_AHEAD_CENTERED = 640, 512
-"""Of an SM, whose registers are enough for so many of these, without and with biases."""
-THREADS_SHORT = 512
-"""The same where a warp holds a row or more, and a thread a vector or so of them."""
+THREADS = 512
+"""Of an SM, whose registers are enough for so many of these, and of those of short rows, that share a CTA."""
 
 
 @px.func
@@ -241,17 +239,17 @@ def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
     assert first is not None and second is not None
     vector = VECTOR_BYTES // ITEM_BYTES[first.dtype_name]
     vectors = px.cdiv(first.shape[1], vector)
-    if first.aligned16 and second.aligned16 and 64 < vectors <= 512 * HELD_AHEAD:
-        threads = max(128, 1 << (px.cdiv(vectors, HELD_AHEAD) - 1).bit_length())
+    most = 1 if centered and vectors > 128 * HELD_AHEAD else HELD_AHEAD  # more warps, more sums to fold: more registers
+    if first.aligned16 and second.aligned16 and 64 < vectors <= 512 * most:
+        threads = max(128, 1 << (px.cdiv(vectors, most) - 1).bit_length())
         parts = px.cdiv(vectors, threads)
-        at_once = THREADS_AHEAD_CENTERED if centered else THREADS_AHEAD
-        return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=at_once // threads, ahead=True)
+        return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=THREADS // threads, ahead=True)
     held = HELD_CENTERED if centered else HELD
     chosen = choose_pair(rows, others, held)
     if chosen.shared:
         most = chosen.cluster * held * chosen.width
         raise refused(f"gradients of rows of {rows.shape[1]} columns do not fit a cluster", f"at most {most} columns do")
-    return replace(chosen, once=False, per_sm=chosen.per_sm if chosen.rows == 1 else THREADS_SHORT // (32 * chosen.warps))
+    return replace(chosen, once=False, per_sm=chosen.per_sm if chosen.rows == 1 else THREADS // (32 * chosen.warps))
 
 
 def _zeros(like: Any, columns: int) -> Any:

@@ -20,6 +20,8 @@ from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.planning.ways import LaunchTerms, NotPlanned, Way, pointer_name, size_name, stride_name
 
+MANY_WAYS = 4
+"""So many ways part in functions of their own: those of other ways need not be made anew when one is added."""
 ANSWERS = 1 << 14
 """What is kept of a choice: sizes that come again, or that were rounded to the same."""
 
@@ -153,11 +155,74 @@ def agree(ways: Sequence[KnownWay], new: KnownWay) -> bool:
     return True
 
 
+class PlanWriter:
+    """Makes the functions of a plan, and makes them anew as ways are added, but for those that stay what they were.
+
+    `ranks` has the number of axes of each array, None for None; `first` is where the first array stands in keys.
+    """
+
+    def __init__(self, ranks: Sequence[int | None], first: int, torch: Any) -> None:
+        self.ranks, self.first, self.torch = tuple(ranks), first, torch
+        self.launches: dict[int, list[Any]] = {}
+        self.functions: dict[tuple[int, ...], Callable[..., Any]] = {}
+
+    def function(self, ways: Sequence[KnownWay], depth: int = 0) -> Callable[..., Any]:
+        """A function of a call's key, pointers and arrays: launches, and gives the way that it took and the result.
+
+        None where the call takes none of the ways: then nothing was launched. The ways are known to be the call's up to
+        `depth` guards.
+        """
+        key = (depth, *map(id, ways))
+        found = self.functions.get(key)
+        if found is None:
+            scope = _Scope()
+            writer = _Writer(scope, self)
+            for asked in ways[0].way.guards[:depth]:
+                if isinstance(asked, Choice) and asked.name:
+                    writer.choice(asked, " ")
+            writer.tree(list(ways), depth, " ")
+            unpacked = [f" {line}" for line in _unpacked(self.ranks, self.first)]
+            scope.names |= {"empty": self.torch.empty, "empty_strided": self.torch.empty_strided}
+            found = _compiled(["def plan(key, pointers, arrays):", *unpacked, *writer.lines], scope, "plan")
+            if len(self.functions) > 4 * MANY_WAYS * len(ways):
+                self.functions.clear()  # of fewer ways
+            self.functions[key] = found
+        return found
+
+    def launches_of(self, known: KnownWay) -> list[Any]:
+        """The launches of a way, each with a parameter buffer of its own."""
+        found = self.launches.get(id(known))
+        if found is None:
+            found = [terms.launcher.packing([each.fixed for each in terms.maps]) for terms in known.way.launches]
+            self.launches[id(known)] = found
+        return found
+
+
+class Branches:
+    """Where many ways part: a function for each answer to a question."""
+
+    __slots__ = ("_answers", "_found")
+
+    def __init__(self, answers: list[tuple[Any, Callable[..., Any]]]) -> None:
+        self._answers = answers
+        self._found: dict[int, tuple[Any, Callable[..., Any] | None]] = {}
+
+    def of(self, answer: Any) -> Callable[..., Any] | None:
+        """The function for an answer; None where no way goes on with it."""
+        found = self._found.get(id(answer))
+        if found is None or found[0] is not answer:
+            if len(self._found) >= ANSWERS:
+                self._found.clear()
+            function = next((function for known, function in self._answers if known == answer), None)
+            found = self._found[id(answer)] = answer, function
+        return found[1]
+
+
 class _Writer:
     """Writes the lines of a plan."""
 
-    def __init__(self, scope: _Scope) -> None:
-        self.scope = scope
+    def __init__(self, scope: _Scope, plan: PlanWriter | None = None) -> None:
+        self.scope, self.plan = scope, plan
         self.lines: list[str] = []
         self.asked = 0
 
@@ -220,8 +285,20 @@ class _Writer:
         return f"{name} is {wanted} or {name} == {wanted}"
 
     def branches(self, ways: list[KnownWay], name: str, depth: int, indent: str) -> None:
-        """Goes on by what is called by a name, or written as an expression."""
-        left = ways
+        """Goes on by what is called by a name, or written as an expression; many ways in functions of their own."""
+        left, apart = ways, []
+        while left and len(ways) >= MANY_WAYS:
+            answer = _answer(left[0].way.guards[depth])
+            assert self.plan is not None
+            mine = [known for known in left if _answer(known.way.guards[depth]) == answer]
+            left = [known for known in left if known not in mine]
+            apart.append((answer, self.plan.function(mine, depth + 1)))
+        if apart:
+            self.lines += [
+                f"{indent}go_on = {self.scope.name(Branches(apart))}.of({name})",
+                f"{indent}return None if go_on is None else go_on(key, pointers, arrays)",
+            ]
+            return
         while left:
             first = left[0].way.guards[depth]
             mine = [known for known in left if _answer(known.way.guards[depth]) == _answer(first)]
@@ -255,8 +332,9 @@ class _Writer:
         if made:
             wrong = " or ".join(f"not {name} or {name} % {NEW_ALIGNMENT}" for name in made)
             self.lines.append(f"{indent}if {wrong}: return None")
-        for terms in way.launches:
-            launch = self.scope.name(terms.launcher.packing([each.fixed for each in terms.maps]))
+        assert self.plan is not None
+        for terms, packed in zip(way.launches, self.plan.launches_of(known), strict=True):
+            launch = self.scope.name(packed)
             self.lines.append(f"{indent}{launch}({_texts(terms.grid)}, {self.fields(terms)}, {_maps(terms)})")
         given = ["None" if each is None else f"arrays[{each}]" if isinstance(each, int) else f"array_{each.memory}"
                  for each in way.results]  # fmt: skip
@@ -296,20 +374,6 @@ def _dense(shape: Sequence[Expression]) -> list[Expression]:
         steps.insert(0, step)
         step = combined("*", step, size)
     return steps
-
-
-def plan_function(ways: Sequence[KnownWay], ranks: Sequence[int | None], first: int, torch: Any) -> Callable[..., Any]:
-    """A function of a call's key, pointers and arrays: launches, and gives the way that it took and the result.
-
-    None where the call takes none of the ways: then nothing was launched. `ranks` has the number of axes of each array,
-    None for None; `first` is where the first array stands in keys.
-    """
-    scope = _Scope()
-    writer = _Writer(scope)
-    writer.tree(list(ways), 0, " ")
-    lines = ["def plan(key, pointers, arrays):", *[f" {line}" for line in _unpacked(ranks, first)], *writer.lines]
-    scope.names |= {"empty": torch.empty, "empty_strided": torch.empty_strided}
-    return _compiled(lines, scope, "plan")
 
 
 def terms_function(way: Way, ranks: Sequence[int | None], first: int, device: int) -> Callable[..., Any]:
@@ -360,4 +424,4 @@ def _compiled(lines: list[str], scope: _Scope, name: str) -> Callable[..., Any]:
     return made
 
 
-__all__ = ["KnownWay", "Making", "agree", "plan_function", "terms_function"]
+__all__ = ["KnownWay", "Making", "PlanWriter", "agree", "terms_function"]

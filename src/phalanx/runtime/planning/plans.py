@@ -26,10 +26,10 @@ from phalanx.runtime.launch.replay import (
 )
 
 if TYPE_CHECKING:
-    from phalanx.runtime.planning.plan_text import KnownWay
+    from phalanx.runtime.planning.plan_text import KnownWay, PlanWriter
 
-MOST_WAYS = 64
-"""Ways of one plan. Other calls take the whole way."""
+MOST_WAYS = 512
+"""Ways of one plan: all products of a model are one. Other calls take the whole way."""
 MOST_FAILURES = 16
 """Calls that could not be traced; after so many nothing more is tried."""
 
@@ -41,7 +41,7 @@ class Plan:
     names sizes that the function looks up in tables: each has a way of its own.
     """
 
-    __slots__ = ("failures", "first", "fixed", "function", "geometries", "terms", "ways", "why")
+    __slots__ = ("failures", "first", "fixed", "function", "geometries", "terms", "ways", "why", "writer")
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -49,6 +49,7 @@ class Plan:
         self.ways: list[KnownWay] = []
         self.function: Callable[..., Any] | None = None
         self.fixed: frozenset[str] = frozenset()
+        self.writer: PlanWriter | None = None
         self.terms: dict[int, Callable[..., Any]] = {}
         self.why: list[str] = []
 
@@ -78,7 +79,7 @@ class Plan:
 
     def _add(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
         from phalanx.runtime.exporting.numbers import Undecided
-        from phalanx.runtime.planning.plan_text import KnownWay, Making, agree, plan_function, terms_function
+        from phalanx.runtime.planning.plan_text import KnownWay, Making, PlanWriter, agree, terms_function
         from phalanx.runtime.planning.ways import NotPlanned, trace_way
 
         device = sketch.launches[0].launcher.device
@@ -98,7 +99,9 @@ class Plan:
         if not agree(self.ways, known):
             raise NotPlanned("the function does not repeat itself")
         ways = [*self.ways, known]
-        self.function = plan_function(ways, ranks, self.first, sys.modules["torch"])
+        if self.writer is None:
+            self.writer = PlanWriter(ranks, self.first, sys.modules["torch"])
+        self.function = self.writer.function(ways)
         self.terms[id(known)] = terms
         self.ways = ways
 
