@@ -32,11 +32,11 @@ def verify_spans(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: SpanConfig
 
 @pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16))
-@pytest.mark.parametrize("columns", (1, 7, 33, 57, 181, 257, 429))
+@pytest.mark.parametrize("columns", (1, 7, 33, 57, 181, 429))
 def test_all_functions(columns: int, dtype: Any) -> None:
     """As the library chooses, of which the last span is not full."""
     x, w, b = sample(21, columns, dtype)
-    assert span_for(x) is not None and span_for(x, w, b) is not None
+    assert span_for(x, w, b) is not None and (span_for(x) is not None) == (columns * x.itemsize < 800 or x.itemsize == 2)
     verify_spans(x, w, b)
 
 
@@ -69,7 +69,7 @@ def test_a_large_mean_costs_no_digits() -> None:
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS), x, w, b)
 
 
-LENGTHS = [pytest.param(n, marks=[] if n in (257, 331) else [pytest.mark.long]) for n in (33, 59, 130, 257, 331, 419, 505)]
+LENGTHS = [pytest.param(n, marks=[] if n in (257, 699) else [pytest.mark.long]) for n in (33, 59, 130, 257, 331, 505, 699)]
 
 
 @pytest.mark.parametrize("vectors", (0, 2))
