@@ -100,7 +100,7 @@ def summary() -> list[str]:
     lines += attention_lines()
     named = (
         "copy", "launch", "gemm", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
-        "attention_backward", "simple",
+        "attention_backward", "simple", "simple_bursts",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
@@ -125,13 +125,12 @@ def steady_lines() -> list[str]:
 
 def simple_lines() -> list[str]:
     """The short loops that pipeline themselves, beside the library's kernels and the peers."""
-    data = result("simple")
-    if data is None:
-        return []
     lines = []
     for part, name, kernel in (("products", "matmul", "matmul"), ("attention", "attention", "library")):
-        found = data[part]
-        for mode in ("steady", "burst"):
+        for mode, data in (("steady", result("simple")), ("burst", result("simple_bursts"))):
+            if data is None:
+                continue
+            found = data[part]
             rows = [row for row in found["rows"] if row["mode"] == mode]
             times = {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows}
             shapes = dict.fromkeys(shape for who, shape in times if who == "simple")
