@@ -36,8 +36,9 @@ import machine
 import torch
 from anywhere_compile import call_once, compile_all
 from anywhere_contests import CONTESTS, Contest, Run
-from anywhere_draws import DRAWS, Case, drawn, seed_of
+from anywhere_draws import DRAWS, Case, drawn, op_of, seed_of
 
+from phalanx.runtime.device.power import Meter, NoMeter, Reading, median_reading
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
 
@@ -78,7 +79,10 @@ def measure(case: Case, modes: list[str], rounds: int | None, rest: float | None
             timed, per = {name: machine.graphed(run, GRAPHED) for name, run in runs.items()}, GRAPHED
         clock = device.cold_milliseconds if cold else device.milliseconds
         regime = MODES[mode] if rest is None or not MODES[mode].rest_s else replace(MODES[mode], rest_s=rest)
-        times = take_turns(timed, clock, regime, rounds=rounds)
+        readings: list[tuple[str, Reading]] = []
+        meter, unmetered = _meter(device) if regime.alone_ms else (None, {})
+        observe = lambda *seen, to=readings: to.append(seen)  # noqa: E731
+        times = take_turns(timed, clock, regime, rounds=rounds, meter=meter, observe=observe)
         middle = {name: statistics.median(took) / per for name, took in times.items()}
         fastest = min(contest.theirs, key=lambda name: middle[name])
         ms = middle["ours"]
@@ -86,8 +90,31 @@ def measure(case: Case, modes: list[str], rounds: int | None, rest: float | None
             "case": str(case), "sizes": case.sizes, "dtype": case.dtype, "mode": mode, "ms": ms,
             "ratio": middle[fastest] / ms, "against": fastest, "tflops": contest.flops / ms / 1e9,
             "gbs": contest.nbytes / ms / 1e6, "error": error,
+            **energy_of(readings, fastest, per, contest.flops, ms, device.sms), **unmetered,
         })
     return rows
+
+
+def _meter(device: TorchDevice) -> tuple[Meter | None, dict[str, str]]:
+    """What reads the card's energy; or why there is none, as a row says it."""
+    try:
+        return device.meter(), {}
+    except NoMeter as reason:
+        return None, {"unmetered": str(reason)}
+
+
+def energy_of(
+    readings: list[tuple[str, Reading]], fastest: str, per: int, flops: float, ms: float, sms: int
+) -> dict[str, float | None]:
+    """What a row says of energy: joules of a call of ours and theirs, watts, clock, FLOP per cycle per SM of ours."""
+    ours, theirs = (median_reading([found for who, found in readings if who == name]) for name in ("ours", fastest))
+    if ours is None or theirs is None:
+        return {}
+    return {
+        "joules": ours.joules and ours.joules / per, "their_joules": theirs.joules and theirs.joules / per,
+        "watts": ours.watts, "megahertz": ours.megahertz,
+        "flop_per_cycle_per_sm": ours.flops_per_cycle(flops, ms, sms) if flops else None,
+    }
 
 
 def summary(rows: list[dict[str, Any]]) -> list[str]:
@@ -102,7 +129,12 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
                 f"{mode}: {len(mine)} cases, geometric mean {geometric_mean(ratios):.3f}, worst {ratios[0]:.3f}, "
                 f"{behind:.0%} below {BEHIND}"
             )
+            joules = [row["their_joules"] / row["joules"] for row in mine if row.get("joules") and row.get("their_joules")]
+            if joules:
+                lines.append(f"    energy of torch's way over ours: geometric mean {geometric_mean(joules):.3f}")
             lines += [f"    {row['ratio']:.3f}  {row['case']}  ({1e3 * row['ms']:.1f} us)" for row in mine[:5]]
+            reasons = dict.fromkeys(row["unmetered"] for row in mine if "unmetered" in row)
+            lines += [f"    no energy: {why}" for why in reasons]
         lines += [f"    WRONG  {row['case']}: {row['wrong']}" for row in rows if row["mode"] == mode and "wrong" in row]
     return lines
 
@@ -175,7 +207,7 @@ def by_processes(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--op", nargs="+", default=["matmul"], choices=list(DRAWS))
+    parser.add_argument("--op", nargs="+", type=op_of, default=["matmul"], choices=list(DRAWS))
     parser.add_argument("--seed", nargs="+", default=["0"], help="numbers, or hexadecimal digits of a commit")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--modes", nargs="+", default=["burst", "steady"], choices=list(MODES))

@@ -62,10 +62,12 @@ def compile_case(case: Case) -> str:
         a, b, by_k = b, a, by_k[::-1]
     one: Any = px.spec((1,), px.f32) if case.dtype == "f8e4m3" else None
     cm, cn = chosen.cluster
+    sums = chosen.left_sums(problem, device)
     px.compile(
-        matmul_tiles[cm * min(chosen.clusters(device), chosen.tiles(problem)), cn], a, b, c, bias, one, one, None,
-        arch="sm_90a", **chosen.constants(), A_BY_K=by_k[0], B_BY_K=by_k[1], A_BATCH=batched, B_BATCH=batched, BATCH=batched,
-        TMA_STORE=True, BIAS_KIND=None if bias is None else "row", SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+        matmul_tiles[cm * chosen.launched(problem, device), cn], a, b, c, bias, one, one, None,
+        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **chosen.constants(), A_BY_K=by_k[0],
+        B_BY_K=by_k[1], A_BATCH=batched, B_BATCH=batched, BATCH=batched, TMA_STORE=True,
+        BIAS_KIND=None if bias is None else "row", SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
     )
     return str(chosen)
 

@@ -146,6 +146,14 @@ DRAWS: dict[str, Callable[[random.Random], Case]] = {
 }
 
 
+SHORT_NAMES = {"gather": "gather_rows", "scatter": "scatter_rows", "scatter_add": "scatter_add_rows"}
+
+
+def op_of(name: str) -> str:
+    """The name of an operation, of which some have a short one."""
+    return SHORT_NAMES.get(name, name)
+
+
 def seed_of(text: str) -> int:
     """A seed as a number, or the first eight hexadecimal digits of a commit."""
     return int(text) if text.isdigit() and len(text) < 8 else int(text[:8], 16)

@@ -46,15 +46,19 @@ FIXED = (
 )
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "trimmed_waves", "ragged_loads", "longest_row",
-    "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four",
+    "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four", "shortest_part", "most_parts", "split_results",
+    "split_above", "most_sharing", "split_margin",
 )
-SWEEPS = ("sweep_products.json", "sweep_ragged.json")
+SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json")
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
-    "across_factor": (1.0, 1.6), "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
+    "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
+    "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
     "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 40.0), "zero_fill_shared": (8.0, 40.0),
     "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "single_group_factor": (1.0, 1.3), "launch": (1.0, 4.0),
-    "hbm": (3.4e6, 3.9e6), "hbm_streamed": (3.6e6, 4.0e6), "hbm_sm": (36e3, 39e3), "kept_bytes": (40e6, 60e6),
+    "read_again": (0.001, 0.3), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
+    "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.4e6, 3.9e6),
+    "hbm_streamed": (3.6e6, 4.0e6), "hbm_sm": (36e3, 39e3), "kept_bytes": (40e6, 60e6),
 }
 """Where physics or other measurements say what is possible; other constants move by `LIMIT`."""
 COMMON = 0.15
@@ -120,26 +124,32 @@ class Measured(NamedTuple):
     configs: tuple[MatmulConfig, ...]
     us: Any
     weights: Any
+    suited: bool
 
 
 def tile_samples() -> list[Measured]:
     """Times of `matmul_tiles`."""
     found = []
     for product in [each for name in SWEEPS for each in json.loads((RESULTS / name).read_text())["products"]]:
-        rows = [row for row in product["rows"] if row["kind"] == "tiles"]
-        configs = tuple(MatmulConfig(**{**row["config"], "cluster": tuple(row["config"]["cluster"])}) for row in rows)
+        rows = [row for row in product["rows"] if row["kind"] == "tiles" and "us" in row]
+        configs = tuple(config_of(row["config"]) for row in rows)
         problem = Problem(**{**product["problem"], "by_k": tuple(product["problem"]["by_k"])})
         us = np.array([row["us"] for row in rows])
         weights = np.exp(-STEEP * (us / us.min() - 1)) + 0.03
-        found.append(Measured(problem, product["cold"], configs, us, weights / weights.sum()))
+        found.append(Measured(problem, product["cold"], configs, us, weights / weights.sum(), product.get("suited", False)))
     return found
+
+
+def config_of(recorded: dict[str, Any]) -> MatmulConfig:
+    """A configuration as it was recorded, with lists for tuples."""
+    return MatmulConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()})
 
 
 def tile_times(product: Measured, costs: Any) -> Any:
     """Predicted microseconds; of a cold launch with nothing in L2."""
     if product.cold:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
-    return predicted_tiles(tabled(product.configs, CARD, costs), product.problem, CARD, costs, suits=False)
+    return predicted_tiles(tabled(product.configs, CARD, costs), product.problem, CARD, costs, suits=product.suited)
 
 
 def tile_error(products: list[Measured], costs: Any) -> float:

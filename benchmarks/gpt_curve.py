@@ -20,6 +20,8 @@ import step_table
 SIDES = {"ours": ("#b2182b", "-"), "torch": ("#1f6eb3", "--")}
 LAST = 10
 """Steps whose mean is the loss at the end."""
+MANY = 50
+"""Steps whose mean says more of the curve."""
 
 
 def summary(found: dict[str, Any]) -> str:
@@ -42,6 +44,11 @@ def summary(found: dict[str, Any]) -> str:
         )
     speed = found["ours"]["tokens_per_second"] / found["torch"]["tokens_per_second"]
     lines.append(f"ours beside torch's: loss {100 * (ends['ours'] / ends['torch'] - 1):+.2f}%, {speed:.3f} times the speed")
+    if len(found["ours"]["losses"]) > MANY:
+        ours, theirs = (sum(found[side]["losses"][-MANY:]) for side in SIDES)
+        apart = max(abs(a / b - 1) for a, b in zip(found["ours"]["losses"], found["torch"]["losses"]))
+        much = f"over the last {MANY} steps {100 * (ours / theirs - 1):+.2f}%"
+        lines.append(f"{much}; a step's losses are {100 * apart:.2f}% apart at most")
     if any("kernels" not in found[side] for side in SIDES):  # trained without --table
         return "\n".join(lines) + "\n"
     lines += ["", step_table.text_of({side: step_table.by_work(found[side]["kernels"]) for side in SIDES})]

@@ -29,6 +29,8 @@ import phalanx as px  # noqa: E402
 from phalanx.runtime.launch import replay  # noqa: E402
 
 Run = Callable[[], Any]
+FIRST = 100
+"""The first of the new shapes that are timed."""
 CLOCKS = [time.perf_counter]
 """Without a GPU what other programs take is left out: then the last one is this thread's own."""
 
@@ -281,11 +283,11 @@ def measure(case: Case, options: argparse.Namespace, wait: Callable[[], None], b
     ours()
     new_shapes(case, options.warm, 1)
     wait()
-    fresh = new_shapes(case, options.shapes, 100)
+    fresh = new_shapes(case, options.shapes, FIRST)
     wait()
     row: dict[str, Any] = {"new_shapes": len(fresh)}
     if fresh:
-        row |= {"new_us": statistics.median(fresh), "new_most_us": max(fresh)}
+        row |= {"new_us": statistics.median(fresh), "new_least_us": min(fresh), "new_most_us": max(fresh)}
     runs = {"repeated_us": ours}
     if beside and theirs is not None:
         theirs()
@@ -304,7 +306,7 @@ def measure(case: Case, options: argparse.Namespace, wait: Callable[[], None], b
 def shown(name: str, row: dict[str, Any]) -> str:
     text = f"{name:22} repeated {row['repeated_us']:6.2f}"
     if "new_us" in row:
-        text += f"  new {row['new_us']:7.1f} (most {row['new_most_us']:7.1f})"
+        text += f"  new {row['new_us']:6.1f} ({row['new_least_us']:.1f} to {row['new_most_us']:.0f})"
     if "torch_us" in row:
         text += f"  torch {row['torch_us']:6.2f} (new {row['torch_new_us']:6.1f})  ratio {row['ratio']:.2f}"
     return text
@@ -323,9 +325,16 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def run_all(torch: Any, device: Any, options: argparse.Namespace, wait: Callable[[], None], beside: bool) -> None:
     rows: dict[str, dict[str, Any]] = {}
     cases = {case.name: case for case in Cases(torch, device).all()}
-    for case in cases.values() if not options.only else [cases[name] for name in options.only]:
-        if options.compile:
+    chosen = list(cases.values()) if not options.only else [cases[name] for name in options.only]
+    if options.wait:
+        for case in chosen:
             case.make(0)[0]()
+        while not options.wait.exists():
+            time.sleep(0.05)
+    for case in chosen:
+        if options.compile:
+            for n in (0, *range(1, 1 + options.warm), *range(FIRST, FIRST + options.shapes)):
+                case.make(n)[0]()
             continue
         gc.collect()
         try:
@@ -362,7 +371,8 @@ def main() -> None:
     parser.add_argument("--torch-shapes", type=int, default=5, help="the same of torch, which compiles some of them")
     parser.add_argument("--warm", type=int, default=5, help="new shapes before them")
     parser.add_argument("--only", nargs="*", help="names of functions")
-    parser.add_argument("--compile", action="store_true", help="only call each once, so that its kernels are on disk")
+    parser.add_argument("--compile", action="store_true", help="only call each, so that its kernels are on disk")
+    parser.add_argument("--wait", type=Path, help="call each once, then wait for this file before anything is timed")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:

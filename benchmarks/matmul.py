@@ -319,7 +319,7 @@ def compile_one(job: tuple[str, Shape, MatmulConfig]) -> str:
     try:
         made = px.compile(
             matmul_tiles[config.cluster], px.spec((*lead, m, k), kind), px.spec((*lead, n, k), kind),
-            px.spec((*lead, m, n), px.bf16), None, one, one, None, arch="sm_90a",
+            px.spec((*lead, m, n), px.bf16), None, one, one, None, None, arch="sm_90a",
             **config.constants(), A_BATCH=batch > 1, B_BATCH=batch > 1, BATCH=batch > 1,
         )
         return f"{made.spills} bytes spilled" if made.spills else ""

@@ -72,6 +72,7 @@ def summary() -> list[str]:
                         f"| {title}, {regime} | cuBLAS | {mean(ratios[name]):.3f} (geometric mean of "
                         f"{len(ratios[name])} shapes, lowest {min(ratios[name]):.3f}) | `benchmarks/gemm.py` |"
                     )
+    lines += steady_lines()
     if rows:
         for kernel in dict.fromkeys(row["kernel"] for row in rows["rows"]):
             shares = [row["share"] for row in rows["rows"] if row["kernel"] == kernel]
@@ -98,23 +99,38 @@ def summary() -> list[str]:
     lines += product_lines()
     lines += attention_lines()
     named = (
-        "copy", "launch", "gemm", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
-        "attention_backward", "simple",
+        "copy", "launch", "gemm", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
+        "attention_backward", "simple", "simple_bursts",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
     return [*lines, "", *(f"{place}." for place in places)]
 
 
+def steady_lines() -> list[str]:
+    """The library's product at the power limit, and the energy of a launch."""
+    steady = result("gemm_steady")
+    if not steady:
+        return []
+    rows = {(row["contender"], tuple(row["shape"])): row for row in steady["rows"] if row["mode"] == "steady"}
+    mine = [(row, rows["cublas", shape]) for (name, shape), row in rows.items() if name == "matmul"]
+    ratios = [row["ratio"] for row, _ in mine]
+    rounds = min(len(row["ms"]) for row, _ in mine)
+    shown = f"{mean(ratios):.3f} (geometric mean of {len(ratios)} shapes, lowest {min(ratios):.3f}, {rounds} rounds)"
+    joules = [row["joules"] / theirs["joules"] for row, theirs in mine if row.get("joules") and theirs.get("joules")]
+    if joules:
+        shown += f"; {mean(joules):.3f} of its energy"
+    return [f"| {GEMMS['matmul']}, steady | cuBLAS | {shown} | `phalanx bench gemm --modes steady` |"]
+
+
 def simple_lines() -> list[str]:
     """The short loops that pipeline themselves, beside the library's kernels and the peers."""
-    data = result("simple")
-    if data is None:
-        return []
     lines = []
     for part, name, kernel in (("products", "matmul", "matmul"), ("attention", "attention", "library")):
-        found = data[part]
-        for mode in ("steady", "burst"):
+        for mode, data in (("steady", result("simple")), ("burst", result("simple_bursts"))):
+            if data is None:
+                continue
+            found = data[part]
             rows = [row for row in found["rows"] if row["mode"] == mode]
             times = {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows}
             shapes = dict.fromkeys(shape for who, shape in times if who == "simple")

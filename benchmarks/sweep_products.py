@@ -27,15 +27,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from anywhere_draws import Case, drawn, seed_of
 
 import phalanx as px
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, suited
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
-from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
+from phalanx.kernels.products.tile_model import config_at, costs_of, predicted_parted, predicted_tiles, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -44,6 +45,8 @@ WITHIN = 1.7
 """Configurations that the model thinks are slower than the best by more than that are left out."""
 NEW = 1.1
 """A configuration that no shape before has had counts as so much slower: every one is a kernel to compile."""
+PARTED = 4
+"""Configurations of a shape whose last tiles are cut along K."""
 MOST_SPLIT_ROWS = 1024
 TYPES = {"bf16": px.bf16, "f16": px.f16, "f8e4m3": px.f8e4m3}
 Config = MatmulConfig | SplitConfig
@@ -63,8 +66,7 @@ class Product:
     def of(cls, case: Case) -> Product:
         sizes = case.sizes
         form = case.traits.get("form", "a @ b.T" if case.op in ("fp8", "few_rows") else "a @ b")
-        form = form.removeprefix("a.T @ ").removeprefix("a @ ")  # A as it is: fewer kernels to compile
-        by_k = True, form == "b.T"
+        by_k = not form.startswith("a.T"), form.endswith("b.T")
         narrow = case.dtype == "f8e4m3"
         problem = Problem(
             sizes["m"], sizes["n"], sizes["k"], sizes.get("batch", 1), 1 if narrow else 2, by_k=by_k,
@@ -86,8 +88,24 @@ def tile_configs(problem: Problem, most: int, compiled: set[Any], key: Callable[
     kinds: dict[Any, MatmulConfig] = {}
     for config in near:
         kinds.setdefault((config.bm, config.swapped, config.cluster), config)
-    found = dict.fromkeys([choose(problem, CARD), *near[: most // 2], *kinds.values()])
-    return list(found)[:most]
+    whole = dict.fromkeys([*near[: most // 4], *kinds.values()])
+    found = dict.fromkeys([choose(problem, CARD), *list(whole)[: most // 2], *part_configs(problem), *whole])
+    return list(dict.fromkeys(suited(config, problem, CARD) for config in found))[:most]
+
+
+def part_configs(problem: Problem, most: int = PARTED) -> list[MatmulConfig]:
+    """The best ones whose last tiles are cut along K, one of each number of tiles of a height and of parts."""
+    predicted_ones = predicted_parted(problem, CARD)
+    if predicted_ones is None:
+        return []
+    table, took = predicted_ones
+    found: dict[Any, MatmulConfig] = {}
+    for index in np.argsort(took, kind="stable"):
+        if len(found) == most or not took[index] <= WITHIN * took.min() < np.inf:
+            break
+        config = config_at(table, int(index))
+        found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem), config.split), config)
+    return list(found.values())
 
 
 def split_configs(problem: Problem) -> Iterator[tuple[str, SplitConfig]]:
@@ -143,10 +161,12 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
             if config.swapped:
                 a, b, by_k = b, a, by_k[::-1]
             one = px.spec((1,), px.f32) if product.dtype == "f8e4m3" else None
+            sums = config.left_sums(problem, CARD)
             made = px.compile(
-                matmul_tiles[config.cluster], a, b, px.spec((*lead, m, n), px.bf16), None, one, one, None, arch="sm_90a",
+                matmul_tiles[config.cluster], a, b, px.spec((*lead, m, n), px.bf16), None, one, one, None,
+                px.spec((sums,), px.f32) if sums else None, arch="sm_90a",
                 watchdog=watchdog, **config.constants(), A_BY_K=by_k[0], B_BY_K=by_k[1], A_BATCH=batched, B_BATCH=batched,
-                BATCH=batched,
+                BATCH=batched, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
             )
         else:
             if kind == "columns":
@@ -298,7 +318,8 @@ def shown(row: dict[str, Any]) -> str:
     """A configuration in a few characters."""
     config = row["config"]
     marks = "s" if config.get("swapped") else ""
-    return f"{row['kind'][0]} {config['bm']}x{config['bn']}{marks} {config.get('cluster', config.get('split'))}"
+    marks += f"/{config['split']}" if config.get("split", 1) > 1 else ""
+    return f"{row['kind'][0]} {config['bm']}x{config['bn']}{marks} {config.get('cluster', '')}"
 
 
 def main() -> None:

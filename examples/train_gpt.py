@@ -4,14 +4,16 @@
     python examples/train_gpt.py --size small --experts 8 --steps 100
     python examples/train_gpt.py --size tiny --steps 2    # anywhere: our side in the simulator
 
-Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`;
-torch's attention is cuDNN's. With `--table` it says where the time of a step goes. SwiGLU's product, rotations and casts are
-Inductor's on both sides; residual sums are part of our products on our side, and of Inductor's norms on the other.
+Both sides have the same weights, text, clipping and optimiser (torch's fused AdamW) and are compiled by `torch.compile`,
+torch's as one graph, ours block by block; torch's attention is cuDNN's. With `--table` it says where a step's time goes.
+SwiGLU's product, rotations and casts are Inductor's on both sides; residual sums are part of our products on our side, and
+of Inductor's norms on the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
@@ -30,6 +32,8 @@ SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}
 ON_GPU = torch.cuda.is_available()
 LARGEST_NORM = 1.0
 """Of a step's gradients, which are scaled down to it."""
+WARM_UP, LAST_RATE = 60, 0.1
+"""Steps in which the rate rises, and the part of it that is left in the last step."""
 
 
 def attention_of(side: str) -> Any:
@@ -41,20 +45,38 @@ def attention_of(side: str) -> Any:
     return sdpa_kernel(SDPBackend.CUDNN_ATTENTION)
 
 
-class Side:
-    """A model with its optimiser and text, ready for a step."""
+def part_of_rate(number: int, steps: int) -> float:
+    """What a step of so many takes of the rate: it rises along a line, and falls along a cosine."""
+    falling = 0.5 + 0.5 * math.cos(math.pi * min(1.0, number / steps))
+    return min(1.0, (number + 1) / WARM_UP) * (LAST_RATE + (1 - LAST_RATE) * falling)
 
-    def __init__(self, side: str, sizes: gpt.Sizes, rows: int, rate: float, compiled: bool) -> None:
+
+class Side:
+    """A model with its optimiser and text, ready for the first of `steps` steps."""
+
+    def __init__(self, side: str, sizes: gpt.Sizes, rows: int, rate: float, compiled: bool, steps: int = 300) -> None:
         torch.manual_seed(0)
-        self.side, self.rows, self.rate = side, rows, rate
+        self.side, self.rows, self.rate, self.steps = side, rows, rate, steps
         self.device = torch.device("cuda" if ON_GPU else "cpu")
         with self.device:
             self.model = gpt.GPT(sizes, SIDES[side])
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, betas=(0.9, 0.95), fused=ON_GPU or None)
-        graph = side == "ours" or not sizes.experts  # torch's own loop over experts reads their sizes on the host
-        self.run = torch.compile(self.model, fullgraph=graph) if compiled else self.model
+        self.run = self.model
+        if compiled:
+            self.compile()
         self.text = gpt.Text(sizes.vocab)
         self.length = sizes.length
+
+    def compile(self, backend: Any = "inductor") -> None:
+        """Torch's side as one graph, ours block by block: all blocks are one graph, compiled once, however many there are.
+
+        Nothing of ours could be fused across blocks, and outside of them there is little but our own operators.
+        """
+        if self.side == "ours":
+            for block in self.model.blocks:
+                block.compile(fullgraph=True, backend=backend)
+        else:  # torch's own loop over experts reads their sizes on the host
+            self.run = torch.compile(self.model, fullgraph=not self.model.sizes.experts, backend=backend)
 
     def batch(self) -> torch.Tensor:
         """The next tokens: the same ones on either side."""
@@ -63,11 +85,11 @@ class Side:
     def step(self, tokens: torch.Tensor, number: int) -> torch.Tensor:
         """One step of training; the loss stays on the device."""
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * min(1.0, (number + 1) / 20)
+            group["lr"] = self.rate * part_of_rate(number, self.steps)
         with attention_of(self.side):
             loss = self.run(tokens)
             loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), LARGEST_NORM)  # without it training becomes unstable
+        self.norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), LARGEST_NORM)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         return loss.detach()
@@ -81,18 +103,18 @@ class Side:
         """Tokens a second, over steps behind the first ones."""
         batches = [self.batch() for _ in range(2)]
         for number in range(3):
-            self.step(batches[number % 2], 20)
+            self.step(batches[number % 2], WARM_UP)
         wait()
         start = time.perf_counter()
         for number in range(steps):
-            self.step(batches[number % 2], 20)
+            self.step(batches[number % 2], WARM_UP)
         wait()
         return steps * self.rows * self.length / (time.perf_counter() - start)
 
     def kernels(self) -> list[tuple[str, float, int]]:
         """The kernels of a step: names, milliseconds, launches."""
         tokens = self.batch()
-        return step_table.kernels_of(lambda: self.step(tokens, 20))
+        return step_table.kernels_of(lambda: self.step(tokens, WARM_UP))
 
 
 def wait() -> None:
@@ -102,7 +124,7 @@ def wait() -> None:
 
 def run_side(side: str, sizes: gpt.Sizes, given: argparse.Namespace) -> dict[str, Any]:
     """Trains one side, and says what came out."""
-    trained = Side(side, sizes, given.rows, given.rate, compiled=ON_GPU and not given.eager)
+    trained = Side(side, sizes, given.rows, given.rate, ON_GPU and not given.eager, given.steps)
     start = time.perf_counter()
     losses = trained.train(given.steps)
     found: dict[str, Any] = {"losses": losses, "seconds": time.perf_counter() - start}
@@ -127,7 +149,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--rows", type=int, default=4 if ON_GPU else 2, help="sequences of a step")
     for name in ("layers", "length", "heads", "kv_heads", "head_dim", "experts"):
         parser.add_argument(f"--{name}", type=int, help="instead of the size's")
-    parser.add_argument("--rate", type=float, default=6e-4)
+    parser.add_argument("--rate", type=float, default=3e-4)
     parser.add_argument("--timed", type=int, default=20 if ON_GPU else 0, help="steps for the tokens a second")
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
     parser.add_argument("--table", action="store_true", help="time per kind of work, on a GPU")

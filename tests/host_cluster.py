@@ -37,10 +37,7 @@ def _family(name: str) -> str | None:
         (r"mbarrier_complete_tx.*", lambda n: f"static void {n}(unsigned b, unsigned t) {{ px_complete(b, t); }}"),
         (
             r"mbarrier_(try|test)_wait.*",
-            lambda n: (
-                f"static bool {n}(unsigned b, unsigned p) {{ if (px_phase_done(b, p)) return true; "
-                "px_yield(); return false; }"
-            ),
+            lambda n: f"static bool {n}(unsigned b, unsigned p) {{ return px_phase_comes(b, p); }}",
         ),
         (r"barrier_cluster_arrive.*", lambda n: f"static void {n}() {{ px_cluster_arrive(); }}"),
         (r"barrier_cluster_wait.*", lambda n: f"static void {n}() {{ px_cluster_wait(); }}"),

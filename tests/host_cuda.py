@@ -112,7 +112,7 @@ for _name, _value, _rounded in (
 
 
 def _atomic(name: str) -> str | None:
-    match = re.fullmatch(r"(?:atomic|reduce)_(add|max|min|exch|cas)_(\w+?)_(global|shared|remote)", name)
+    match = re.fullmatch(r"(?:atomic|reduce)_(add|max|min|exch|cas)_(\w+?)_(global|shared|remote)(?:_ordered)?", name)
     if not match:
         return None
     dtype = match[2]

@@ -24,7 +24,7 @@ def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
 
 def example(rng, heads: int = 2, length: int = 250, dim: int = 64):
     q, k, v = (normal(rng, heads, length, dim) for _ in range(3))
-    return case(attention[px.auto], [q, k, v], attended(q, k, v), D=dim)
+    return case(attention[px.auto], [q, k, v], attended(q, k, v), D=dim, KEYS=64)
 
 
 @px.example

@@ -48,7 +48,17 @@ from phalanx.language.ops.control import (
 from phalanx.language.ops.control import print_ as print
 from phalanx.language.ops.folds import reduce, scan
 from phalanx.language.ops.mbarrier import barrier
-from phalanx.language.ops.memory import atomic_add, atomic_cas, atomic_exch, atomic_max, atomic_min, load, shared, store
+from phalanx.language.ops.memory import (
+    atomic_add,
+    atomic_cas,
+    atomic_exch,
+    atomic_max,
+    atomic_min,
+    counters,
+    load,
+    shared,
+    store,
+)
 from phalanx.language.ops.mma import dot
 from phalanx.language.ops.persistent import persistent
 from phalanx.language.ops.pipelined import pipelined
@@ -157,7 +167,8 @@ __version__ = "0.2.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
-    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "cp_async", "cumsum", "device", "device_assert", "dot",
+    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async", "cumsum", "device",
+    "device_assert", "dot",
     "empty", "erf", "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
     "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep",
     "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",

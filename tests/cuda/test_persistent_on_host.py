@@ -11,6 +11,7 @@ import host_cuda
 from host_cuda import HostFailure, launch, module_for
 from passes.test_tile_draws import product_like
 from phalanx.cuda.module import Module
+from sanitizer.test_handshakes import PARTS, TILES, add_up, arrays
 from sim.test_persistent import TAKEN, assert_taken, deal, taken, taken_case, told, twice
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
@@ -90,6 +91,14 @@ def test_a_counter_that_is_not_set_back_is_found() -> None:
     bad = Module(**{**vars_of(good), "source": good.source.replace(reset, "if (false) {")})
     with pytest.raises(HostFailure, match=r"the counters are \[5\] at the end, not 0"):
         launch(bad, 2, args, 1)
+
+
+def test_who_comes_last_adds_up() -> None:
+    module = module_for(add_up, tuple(arrays()))
+    for seed in SEEDS:
+        x, w, y = arrays()
+        launch(module, (TILES, PARTS), [x, w, y], seed)
+        assert (y == 2 * x.sum(1)).all()
 
 
 def vars_of(module: Module) -> dict[str, object]:

@@ -14,6 +14,7 @@ from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
 from phalanx.kernels.rowwise.stream import StreamConfig
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
@@ -80,13 +81,17 @@ RUNS = [
     ("bf16", RowConfig(1, 2, 4, 256, 2), 301), ("f32", RowConfig(2, 2, 1, 256, 2), 801),
     ("bf16", RowConfig(2, 2, 1, 512, 2), 1203),
 ]  # fmt: skip
-STREAMS = [("bf16", StreamConfig(2, 2, 1, 5, 2), 2803), ("f32", StreamConfig(1, 2, 2, 5, 3, parts=2), 1101)]
+STREAMS = [
+    ("bf16", StreamConfig(2, 2, 1, 5, 2), 2803), ("f32", StreamConfig(1, 2, 2, 5, 3, parts=2), 1101),
+    ("bf16", StreamConfig(2, 2, 1, 4, 2, parts=1, group=2, hold=True), 1203),
+]  # fmt: skip
 """Rows that begin anywhere, of one run of memory: in registers, and chunk by chunk."""
+NAMES = ["warps", "f32", "cluster", "stream", "weights", "held"]
 
 
 @pytest.mark.share(7)
 @pytest.mark.parametrize("kind", ("softmax", "rms_norm", "layer_norm", "gradient", "add"))
-@pytest.mark.parametrize("name, chosen, columns", [*RUNS, *STREAMS], ids=["warps", "f32", "cluster", "stream", "weights"])
+@pytest.mark.parametrize("name, chosen, columns", [*RUNS, *STREAMS], ids=NAMES)
 def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfig | StreamConfig, columns: int) -> None:
     rng = np.random.default_rng(1)
     x = (rng.standard_normal((ROWS, columns)) + 20).astype(TYPES[name])
@@ -135,3 +140,24 @@ def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfi
         want = total / np.sqrt((total**2).mean(1, keepdims=True) + 1e-6) * weights
     tolerance = 2**-6 if name == "bf16" else 2e-5
     np.testing.assert_allclose(got.reshape(want.shape), want, rtol=tolerance, atol=tolerance)
+
+
+SPANS = [("bf16", SpanConfig(4, 10, 8, 2, warps=1), 39), ("f32", SpanConfig(32, 3, 4, 3), 67)]
+
+
+@pytest.mark.parametrize("name, chosen, columns", SPANS)
+def test_text_of_spans(name: str, chosen: SpanConfig, columns: int) -> None:
+    """Of short rows that begin anywhere, of which the last span is not full."""
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((13, columns)) + 20).astype(TYPES[name])
+    w, b = rng.standard_normal((2, columns)).astype(TYPES[name])
+    exact, flat, y = x.astype(np.float64), x.reshape(-1), np.zeros(x.size, x.dtype)
+    tolerance = 2**-6 if name == "bf16" else 2e-5
+    run_cluster(softmax_spans, 2, flat, y, columns, **chosen.constants())
+    want = np.exp(exact - exact.max(1, keepdims=True))
+    want /= want.sum(1, keepdims=True)
+    np.testing.assert_allclose(y.reshape(x.shape).astype(np.float64), want, rtol=tolerance, atol=tolerance)
+    run_cluster(norm_spans, 2, flat, w, b, y, 1e-5, columns, **chosen.constants(), CENTERED=True)
+    apart = exact - exact.mean(1, keepdims=True)
+    want = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5) * w.astype(np.float64) + b.astype(np.float64)
+    np.testing.assert_allclose(y.reshape(x.shape).astype(np.float64), want, rtol=tolerance, atol=4 * tolerance)

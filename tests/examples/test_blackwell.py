@@ -78,7 +78,7 @@ def test_nvfp4_is_clean(pairs: tuple[int, int]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("rung", ["v6", "v7"])
 def test_four_pairs_are_clean(rung: str) -> None:
-    is_clean(case(rung, 600, 520, 288, BN=128, CM=2, CN=2))
+    is_clean(case(rung, 392, 392, 288, BN=128, CM=2, CN=2))
 
 
 def simulated(made: Any, **options: Any) -> None:

@@ -116,7 +116,7 @@ def test_the_library_s_plain_product_is_the_last_rung() -> None:
 
     operand = px.spec((4096, 4096), px.bf16)
     rung = px.compile(importlib.import_module("v7").gemm_v7[66, 2], *[operand] * 3, arch="sm_90a")
-    plain = px.compile(matmul_tiles[66, 2], *[operand] * 3, None, None, None, None, arch="sm_90a")
+    plain = px.compile(matmul_tiles[66, 2], *[operand] * 3, None, None, None, None, None, arch="sm_90a")
     assert (rung.registers, rung.shared_bytes, rung.spills) == (plain.registers, plain.shared_bytes, plain.spills)
     assert instructions(rung.source) == instructions(plain.source)
 

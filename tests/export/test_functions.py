@@ -84,7 +84,7 @@ def test_attention_for_any_batch_and_lengths(causal: bool, tmp_path: Path) -> No
         places = [memory.put(x) for x in (*given, out)] + [memory.put(workspace)] * made.plans.has_workspace
         calls.append(call_text(made, {"batch": batch, "queries": queries, "keys": keys}, places))
         cases.append((given, out))
-    assert made.plans.has_workspace == causal  # tiles of unequal length are drawn from a counter
+    assert made.plans.has_workspace  # tiles are drawn from a counter
     found = ran(tmp_path, made, calls)
     assert statuses(found) == [0, 0]
     simulate_launches(made, found, memory)

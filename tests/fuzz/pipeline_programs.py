@@ -238,7 +238,10 @@ def load(text: str, folder: Path, name: str) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]  # else all kernels of a run stay, and the collector goes through them again and again
     return module.program
 
 

@@ -22,6 +22,8 @@ import phalanx as px
 from fuzz import pipeline_numpy
 from fuzz.outcomes import Options, Outcome
 from fuzz.pipeline_programs import LAUNCHES, Case, draw, load
+from phalanx.cuda.lower.lower import lower
+from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of as arch_named
 from phalanx.runtime.launch.dispatch import run_simulated
 from phalanx.runtime.launch.specialise import read_arguments, specialise
@@ -51,8 +53,9 @@ def judge(seeds: Iterable[int], options: Options) -> Iterator[Outcome]:
         return
     with tempfile.TemporaryDirectory() as folder:
         kernels: dict[int, Any] = {}
-        found = [judged(draw(seed), Path(folder), kernels) for seed in seeds]
-        yield from on_host(found, Path(folder), sanitize=options.sanitize) if options.host else found
+        plain: dict[int, tuple[Any, list[Any]]] = {}
+        found = [judged(draw(seed), Path(folder), kernels, plain) for seed in seeds]
+        yield from on_host(found, plain, sanitize=options.sanitize) if options.host else found
 
 
 def kernel_of(case: Case, folder: Path, kernels: dict[int, Any]) -> Any:
@@ -64,10 +67,15 @@ def kernel_of(case: Case, folder: Path, kernels: dict[int, Any]) -> Any:
     return kernels[number]
 
 
-def judged(case: Case, folder: Path, kernels: dict[int, Any]) -> Outcome:
-    """One seed in the simulator, by NumPy and under the checks."""
+def judged(
+    case: Case, folder: Path, kernels: dict[int, Any], plain: dict[int, tuple[Any, list[Any]]] | None = None
+) -> Outcome:
+    """One seed in the simulator, by NumPy and under the checks; `plain` gets kernel and result of those for the host."""
     try:
-        problem = compared(case, kernel_of(case, folder, kernels))
+        kernel, result = kernel_of(case, folder, kernels), case.arguments()
+        problem = compared(case, kernel, result)
+        if plain is not None and case.seed % ON_HOST == 0 and not case.over:  # a launch of those takes the plain version
+            plain[case.seed] = kernel, result
     except px.Error as error:
         if is_refused(case, error):
             return Outcome(case.seed, "refused as it should be")
@@ -85,21 +93,20 @@ def story_of(case: Case, verdict: str, story: str) -> str:
     return f"{verdict}: for {arch_of(case)}: {story}\n\n{case.describe()}\n\n{case.program.text}"
 
 
-def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
+def on_host(found: list[Outcome], plain: dict[int, tuple[Any, list[Any]]], *, sanitize: bool) -> list[Outcome]:
     """The text of some cases that were right so far, as the CPU runs it, against the plain loop in the simulator."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
     from host_build import COMPILER
-    from host_cuda import module_for
 
-    chosen = [outcome.seed for outcome in found if outcome.verdict == "right" and outcome.seed % ON_HOST == 0]
-    cases = [case for case in map(draw, chosen) if not case.over]  # a launch of these takes the plain version
+    cases = [draw(outcome.seed) for outcome in found if outcome.verdict == "right" and outcome.seed in plain]
     if COMPILER is None or not cases:
         return found
     launches, told = {}, {}
     for case in cases:
-        kernel, given = load(case.program.text, folder, f"on_host_{case.program.number}"), case.arguments()
+        kernel, given, arch = plain[case.seed][0], case.arguments(), arch_named(arch_of(case))
+        prepared = specialise(kernel, read_arguments(kernel, tuple(given)), {}).prepared_for(arch)  # known already
         try:
-            module = module_for(kernel, tuple(given), arch=arch_of(case))
+            module = generate(lower(prepared, arch))
         except px.Error as error:
             refused = Outcome(case.seed, "refused", story_of(case, "refused", str(error)))
             told[case.seed] = Outcome(case.seed, "refused as it should be") if is_refused(case, error) else refused
@@ -110,9 +117,7 @@ def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outco
         if result.unsupported:
             told[case.seed] = Outcome(case.seed, "right, without the host")
             continue
-        wanted = case.arguments()
-        load(case.program.text, folder, f"on_host_{case.program.number}")[case.grid](*wanted, pipelined=False)
-        wrong = result.failure or differences(case, result.args, wanted)
+        wrong = result.failure or differences(case, result.args, plain[case.seed][1])
         if wrong:
             told[case.seed] = Outcome(case.seed, "host differs", story_of(case, "host differs", wrong))
     return [told.get(outcome.seed, outcome) for outcome in found]
@@ -138,9 +143,9 @@ def arch_of(case: Case) -> str:
     return ARCHS[case.program.number % len(ARCHS)]
 
 
-def compared(case: Case, kernel: Any) -> tuple[str, str] | None:
-    """What differs between the runs, if anything does."""
-    plain, pipelined, arch = case.arguments(), case.arguments(), arch_of(case)
+def compared(case: Case, kernel: Any, plain: list[Any]) -> tuple[str, str] | None:
+    """What differs between the runs, if anything does; `plain` are arguments, and then what the plain loop leaves there."""
+    pipelined, arch = case.arguments(), arch_of(case)
     kernel[case.grid](*plain, pipelined=False)
     run_ahead(kernel, case, pipelined, arch)
     if wrong := differences(case, pipelined, plain):

@@ -131,7 +131,7 @@ def test_zeros_of_either_sign_are_equal_and_others_are_not() -> None:
 
 
 def test_only_a_break_may_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(case: Case, kernel: object) -> None:
+    def refuse(case: Case, *_: object) -> None:
         raise px.Error(pipelines.BREAK)
 
     monkeypatch.setattr(pipelines, "compared", refuse)
@@ -147,7 +147,7 @@ def test_rings_that_were_asked_for_may_be_too_large(seed: int, tmp_path: Path) -
     error = px.Error("program needs 107,936 bytes of shared memory; a CTA on sm_120a has 101,376")
     if seed == 6544:
         with pytest.raises(px.Error, match=pipelines.TOO_LARGE) as caught:
-            pipelines.compared(case, kernel_of(case, tmp_path, {}))
+            pipelines.compared(case, kernel_of(case, tmp_path, {}), case.arguments())
         error = caught.value
     assert pipelines.is_refused(case, error)
     small = px.Error(pipelines.TOO_LARGE, details="x.py:1: 2 stages of 1,000 bytes")

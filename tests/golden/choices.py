@@ -109,7 +109,7 @@ KERNELS = (
     (group_tiles, "plan_groups"), (softmax, "softmax_rows"), (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
     (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
-    (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"),
+    (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
 )  # fmt: skip
 
 

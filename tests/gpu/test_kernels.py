@@ -250,7 +250,7 @@ def test_a_gradient_is_never_dropped(call: str) -> None:
 
 STREAMS = (
     StreamConfig(1, 4, 1, 24, 16, 2, 4), StreamConfig(2, 8, 2, 6, 3, 1, 2), StreamConfig(8, 8, 2, 13, 10, 1, 2),
-    StreamConfig(16, 16, 2, 13, 10),
+    StreamConfig(16, 16, 2, 13, 10), StreamConfig(1, 8, 1, 13, 6, per_sm=2, group=2), StreamConfig(4, 8, 1, 9, 5, group=2),
 )  # fmt: skip
 
 
@@ -259,6 +259,18 @@ STREAMS = (
 def test_rows_chunk_by_chunk(config: StreamConfig, columns: int) -> None:
     for dtype in (torch.bfloat16, torch.float32):
         verify(7 if columns > 100_000 else 133, columns, dtype, config)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", (33, 39, 99, 130, 181, 257, 331, 429, 590, 1001))
+def test_short_rows_that_begin_anywhere(columns: int) -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        verify(1333, columns, dtype)
+
+
+@pytest.mark.parametrize("cluster, kept, columns", [(2, 7, 50257), (4, 5, 76162), (16, 16, 1_000_003)])
+def test_rows_held_in_registers(cluster: int, kept: int, columns: int) -> None:
+    parts = kept if kept < 8 else 0
+    verify(37, columns, torch.bfloat16, StreamConfig(cluster, 16, 1, 26, kept, parts, hold=True))  # type: ignore[arg-type]
 
 
 def test_rows_that_no_cluster_holds() -> None:

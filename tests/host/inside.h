@@ -13,15 +13,18 @@
 
 namespace px_machine {
 
+struct Barrier { long long pending, expected, bytes; unsigned phase; };
 struct Fiber : px_thread {
   bool done, said;
   int waits;       // 0, or the kind of barrier
+  const Barrier* watched;  // whose phase of this parity it would ask for again, in so many rounds at the latest
+  unsigned parity;
+  int patience;
   int meetings;    // cluster barriers that it arrived at
   std::vector<std::vector<px_product>> products;  // groups that nobody has waited for; the last one is open
   std::vector<std::function<void()>> copies;      // that it has begun itself and not committed yet
 };
 struct Meeting { int here; bool all; };  // threads at one barrier of a warp or CTA
-struct Barrier { long long pending, expected, bytes; unsigned phase; };
 struct Stop {};  // ends what lands, after a failure was told
 
 extern std::vector<Fiber> fibers;

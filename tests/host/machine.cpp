@@ -36,7 +36,7 @@ struct Coroutine {
   bool started;
 };
 
-enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16 + 8, GUARD = 1024, QUIET = 200 };
+enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16 + 8, GUARD = 1024, QUIET = 200, PATIENCE = 8 };
 std::vector<char*> stacks;
 std::vector<Coroutine> coroutines;
 std::vector<Fiber> fibers;
@@ -124,6 +124,7 @@ void prepare(Fiber& f) {
   context.uc_stack.ss_size = 0;  // else the address sanitizer forgets at each switch what it knows of the stack
   coroutines[f.index].started = f.done = f.said = false;
   f.waits = f.meetings = 0;
+  f.watched = nullptr;
   f.given = 0;
   f.products.assign(1, {});
 }
@@ -286,6 +287,8 @@ int run_cluster(uint3 origin) {
     for (int n = 0, i = start; n < total; ++n, i = (i + step) % total) {
       Fiber& f = fibers[i];
       if (f.done || f.waits || (ctas > 1 && f.rank == lazy)) continue;  // one CTA may fall behind
+      if (f.watched && (f.watched->phase & 1) == f.parity && --f.patience > 0) continue;  // it would only ask again
+      f.watched = nullptr;
       current = i, px_self = &f, running = true;
       enter(f);
       running = false;
@@ -402,7 +405,13 @@ unsigned char* px_place(unsigned address, size_t bytes, size_t alignment) {
 }
 
 void px_barrier_init(unsigned bar, unsigned count) { barriers[px_place(bar, 8)] = {count, count, 0, 0}; }
-void px_barrier_inval(unsigned bar) { barriers.erase(px_place(bar, 8)); }
+void px_barrier_inval(unsigned bar) {
+  auto found = barriers.find(px_place(bar, 8));
+  if (found == barriers.end()) return;
+  for (Fiber& f : fibers)
+    if (f.watched == &found->second) f.watched = nullptr;
+  barriers.erase(found);
+}
 void px_arrive(unsigned bar, unsigned count) {
   Barrier& b = barrier(bar);
   if (count > b.pending) px_fail("%u arrivals at a barrier that waits for %lld", count, b.pending);
@@ -412,7 +421,13 @@ void px_arrive(unsigned bar, unsigned count) {
 }
 void px_expect(unsigned bar, unsigned bytes) { barrier(bar).bytes += bytes; }
 void px_complete(unsigned bar, unsigned bytes) { credit(px_place(bar, 8), bytes), progress = true; }
-bool px_phase_done(unsigned bar, unsigned parity) { return (barrier(bar).phase & 1) != parity; }
+bool px_phase_comes(unsigned bar, unsigned parity) {
+  const Barrier& b = barrier(bar);
+  if ((b.phase & 1) != parity) return true;
+  self().watched = &b, self().parity = parity, self().patience = PATIENCE;
+  leave();
+  return false;
+}
 void px_cluster_arrive() {
   ++self().meetings, progress = true;
   if (++met == threads * ctas) met = 0, ++met_times;
@@ -537,22 +552,31 @@ static const unsigned char* operand(unsigned long long descriptor, bool transpos
   else address += row / 8 * stride + row % 8 * widths[code] + k * item;
   return px_place(address ^ (address >> 3 & masks[code]), (size_t)item);
 }
-static double number(const unsigned char* p, const std::string& type) {
+enum Type { BF16, F16, TF32, E4M3, E5M2, S8, U8 };
+static Type type_of(const std::string& name) {
+  static const char* const names[] = {"bf16", "f16", "tf32", "e4m3", "e5m2", "s8"};
+  for (int type = BF16; type < U8; ++type)
+    if (name == names[type]) return (Type)type;
+  return U8;
+}
+static double number(const unsigned char* p, Type type) {
   unsigned short half;
   unsigned word;
-  memcpy(&half, p, type == "bf16" || type == "f16" ? 2 : 0);
-  memcpy(&word, p, type == "tf32" ? 4 : 0);
-  if (type == "bf16") return px_bfloat_value(half);
-  if (type == "f16") return px_half_value(half);
-  if (type == "tf32") return px_cast<float>(word & 0xffffe000u);
-  if (type == "e4m3") return px_e4m3[*p];
-  if (type == "e5m2") return px_e5m2[*p];
-  return type == "s8" ? (signed char)*p : *p;
+  switch (type) {
+    case BF16: return memcpy(&half, p, 2), px_bfloat_value(half);
+    case F16: return memcpy(&half, p, 2), px_half_value(half);
+    case TF32: return memcpy(&word, p, 4), px_cast<float>(word & 0xffffe000u);
+    case E4M3: return px_e4m3[*p];
+    case E5M2: return px_e5m2[*p];
+    case S8: return (signed char)*p;
+    default: return *p;
+  }
 }
 // What a thread holds of the result: rows 16 w + lane / 4 and that + 8, two columns of each eight.
 static void multiply(const px_product& p) {
-  const std::string kind = p.kind, a_type = p.a_type, b_type = p.b_type;
-  const int item = a_type == "tf32" ? 4 : a_type == "bf16" || a_type == "f16" ? 2 : 1, count = 32 / item;
+  const std::string kind = p.kind;
+  const Type a_type = type_of(p.a_type), b_type = type_of(p.b_type);
+  const int item = a_type == TF32 ? 4 : a_type == BF16 || a_type == F16 ? 2 : 1, count = 32 / item;
   const int lane = px_self->index % 32, first = px_self->thread.x / 32 % 4 * 16 + lane / 4;
   std::vector<double> left(2 * count);
   for (int half = 0; half < 2; ++half)

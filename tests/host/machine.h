@@ -99,7 +99,7 @@ void px_barrier_inval(unsigned bar);
 void px_arrive(unsigned bar, unsigned count);
 void px_expect(unsigned bar, unsigned bytes);
 void px_complete(unsigned bar, unsigned bytes);
-bool px_phase_done(unsigned bar, unsigned parity);
+bool px_phase_comes(unsigned bar, unsigned parity);  // whether a phase is over; if not, later: others run first
 void px_cluster_arrive();
 void px_cluster_wait();
 // Copies land when the machine says so. A null `bar` stands for bulk groups.

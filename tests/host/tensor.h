@@ -9,11 +9,7 @@ static inline unsigned px_word(float x) { return px_cast<unsigned>(x); }
 template <class T> static inline unsigned px_word(T x) { return (unsigned)x; }
 static inline unsigned __cvta_generic_to_shared(const void* p) { return px_address(p); }
 static inline bool px_elect() { return px_self->index % 32 == 0; }
-static inline bool px_try(unsigned bar, unsigned parity) {
-  if (px_phase_done(px_own(bar), parity)) return true;
-  px_yield();
-  return false;
-}
+static inline bool px_try(unsigned bar, unsigned parity) { return px_phase_comes(px_own(bar), parity); }
 
 // ---------------------------------------------------------------------- tensor memory
 

@@ -23,6 +23,7 @@ from phalanx.kernels.products.grouped_backward import group_sums
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.kernels.rowwise.column_sums import sum_columns
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, sum_losses
+from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
 from phalanx.language.kernel import Kernel
 
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
@@ -68,6 +69,13 @@ WITHOUT_A_RING = {
         "sum_losses", sum_losses[SUM_CTAS], [X[:, 0].copy(), INDICES, np.zeros(1, np.float32), 3], {"MEAN": True}
     ),
 }
+SPAN, SHORT = SpanConfig(8, 2, 8, 2, warps=1).constants(), np.ones(9 * 11, np.float32)
+SPANS = {
+    "softmax_spans": lambda: Case("softmax_spans", softmax_spans[1], [SHORT, np.zeros_like(SHORT), 11], SPAN),
+    "norm_spans": lambda: Case(
+        "norm_spans", norm_spans[1], [SHORT, SHORT[:11], SHORT[:11], np.zeros_like(SHORT), 1e-6, 11], SPAN
+    ),
+}
 FOR_GRADIENTS = {
     "add_rows": lambda: Case("add_rows", add_rows[1, 1], [X, INDICES, Y], {}),
     "dot_rows": lambda: Case("dot_rows", dot_rows[1], [X, X, X[:, 0].copy(), Y, np.zeros(16, np.float32)], {}),
@@ -77,7 +85,7 @@ FOR_GRADIENTS = {
         "group_sums", group_sums[2, 2], [X, np.array([5, 11], np.int32), np.zeros((2, 128), np.float32)], {"GROUPS": 2}
     ),
 }
-CASES = LIBRARY | WITHOUT_A_RING | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
+CASES = LIBRARY | WITHOUT_A_RING | SPANS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
 LOOKS_EARLY = {"join_runs"}
 """It reads lengths before its turn: the launch before it has waited for them (test_attention_decode_runs.py checks it)."""
 

@@ -16,6 +16,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete, split_choice, split_side
+from phalanx.kernels.products.matmul_cuts import possible
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_k import choose_split, launch_split
 
@@ -315,14 +316,14 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
     c, bias = np.zeros((rows, columns), BF16), numbers(columns)
     constants = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, "BIAS_KIND": "row", "ACTIVATION": "relu"}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
 NARROW_TILES = {
     "swapped": MatmulConfig(64, 40, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, swapped=True),
     "swapped, one part": MatmulConfig(128, 56, stages=2, cluster=(1, 1), group=2, parts=1, swapped=True),
-    "swapped, columns of B": MatmulConfig(128, 48, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
+    "swapped, columns of B": MatmulConfig(128, 56, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
     "swapped, three warpgroups": MatmulConfig(192, 88, stages=2, cluster=(1, 1), group=1, parts=3, groups=3, swapped=True),
     "three warpgroups": MatmulConfig(192, 64, stages=2, cluster=(1, 2), group=1, parts=2, groups=3),
     "256 rows": MatmulConfig(256, 32, stages=2, cluster=(1, 1), group=1, parts=1),
@@ -346,7 +347,7 @@ def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
     bias = numbers(rows if config.swapped else columns)
     constants = {**config.constants(), "BIAS_KIND": "row", "ACTIVATION": "relu"}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
@@ -371,7 +372,7 @@ def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     a, b, c = numbers(128 * groups, 136), numbers(128, 136), np.zeros((128 * groups, 128), BF16)
     vectors = [numbers(size, dtype=np.float32) for size in (128, 128 * groups, 128)]
     constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
-    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
@@ -381,7 +382,7 @@ def test_vectors_are_read_as_the_sums_lie() -> None:
     vector = px.spec((4096,), px.f32)
     config = choose(Problem(4096, 4096, 4096, itemsize=1, vectors=True))
     constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
-    made = px.compile(matmul_tiles[66, 2], *arrays, vector, vector, vector, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[66, 2], *arrays, vector, vector, vector, None, None, arch="sm_90a", **constants)
     assert config.stages == 4 and made.spills == 0
     assert not any("changes its register layout" in str(note) for note in made.notes)
 
@@ -391,7 +392,7 @@ def test_batches_are_clean() -> None:
     bias = numbers(3, 128, 64, dtype=np.float32)
     constants = MatmulConfig(64, 64, stages=2, cluster=(2, 1), group=1, parts=1, groups=1).constants()
     more = {"A_BATCH": True, "BATCH": True, "BIAS_KIND": "batch"}
-    report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, schedules=2, **constants, **more)
+    report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, None, schedules=2, **constants, **more)
     assert report.ok, report
 
 
@@ -405,6 +406,16 @@ def test_large_products_take_the_largest_tiles() -> None:
     for m, n, k in ((8192, 8192, 8192), (16384, 4096, 4096), (5120, 11008, 4096)):
         found = choose(Problem(m, n, k))
         assert found.bm == 256 and found.bn >= 160  # 1.030 of cuBLAS's speed at 8192^3 instead of 1.005
+
+
+def test_pairs_of_large_tiles_share_columns_in_multiples_of_four() -> None:
+    """184 columns, of which each fetches 92: 1.042 of cuBLAS's speed at 8192^3 instead of 1.032, steady."""
+    found = choose(Problem(8192, 8192, 8192))
+    assert (found.bm, found.bn, found.cluster, found.swapped) == (256, 184, (2, 1), True)
+    odd = [config for config in possible(Problem(0, 0, 0)) if config.bn % (8 * config.cluster[0])]
+    assert {config.cluster for config in odd} == {(2, 1)} and min(config.bm * config.bn for config in odd) > 128 * 256
+    for kind in (Problem(0, 0, 0, itemsize=1), Problem(0, 0, 0, by_k=(False, False))):
+        assert not [config for config in possible(kind) if config.bn % (8 * config.cluster[0])]
 
 
 def test_large_products_take_the_pairs_that_fill_fewer_waves() -> None:
@@ -446,7 +457,7 @@ def test_more_ctas_share_what_takes_two_lines_of_l2() -> None:
 def test_tiles_of_160_columns_are_clean() -> None:
     config = MatmulConfig(64, 160, stages=2, cluster=(2, 1), group=1, parts=5, groups=1)
     a, b, c = numbers(128, 136), numbers(320, 136), np.zeros((128, 320), BF16)
-    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, schedules=2, **config.constants())
+    report = px.check(matmul_tiles[2, 1], a, b, c, None, None, None, None, None, schedules=2, **config.constants())
     assert report.ok, report
     close(matmul(a, b.T, config=config), product(a, b.T))
 
@@ -473,7 +484,7 @@ def test_all_candidates_fit() -> None:
 )
 def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, ...], bias: Any) -> None:
     arrays = [px.spec((4096, 4096), dtype) for dtype in dtypes]
-    made = px.compile(matmul_tiles[66, 2], *arrays, bias, None, None, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[66, 2], *arrays, bias, None, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0
     assert not any("serial" in str(note) for note in made.notes)
 
@@ -483,7 +494,7 @@ def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, .
 @pytest.mark.parametrize(
     "bm, bn, groups, cluster, swapped",
     [
-        (256, 192, 2, (1, 2), False), (256, 192, 2, (1, 2), True), (256, 184, 2, (1, 1), True), (192, 192, 3, (2, 2), True),
+        (256, 192, 2, (1, 2), False), (256, 192, 2, (1, 2), True), (256, 184, 2, (2, 1), True), (192, 192, 3, (2, 2), True),
         (128, 248, 2, (1, 2), True), (192, 88, 3, (1, 2), False), (64, 256, 1, (1, 1), True),
     ],
 )  # fmt: skip
@@ -493,7 +504,7 @@ def test_the_largest_tiles_compile_without_spills(
     config = complete(Problem(4096, 4096, 4096, fused=bias is not None), bm, bn, groups, cluster, swapped)
     matrix, vector = px.spec((4096, 4096), px.bf16), px.spec((4096,), px.bf16) if bias else None
     constants = {**config.constants(), "BIAS_KIND": bias, "ACTIVATION": activation}
-    made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, arch="sm_90a", **constants)
+    made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0 and not any("serial" in str(note) for note in made.notes)
 
 
@@ -501,12 +512,12 @@ def test_the_largest_tiles_compile_without_spills(
 
 
 def test_few_rows_and_large_weights_split_k() -> None:
-    for few, many, k in ((1, 4096, 4096), (128, 4096, 14336), (160, 8192, 8192), (256, 4096, 14336), (512, 4096, 4096)):
+    for few, many, k in ((1, 4096, 4096), (128, 4096, 14336), (160, 8192, 8192), (256, 4096, 14336), (256, 4096, 4096)):
         assert split_side(Problem(few, many, k)) == "rows"
     for few, many, k in ((1, 4096, 4096), (64, 4096, 14336), (128, 4096, 14336)):
         assert split_side(Problem(many, few, k)) == "columns"
     for by_k in ((True, False), (False, True), (False, False)):  # both operands lie either way
-        assert split_side(Problem(128, 4096, 14336, by_k=by_k)) == "rows"
+        assert split_side(Problem(64, 4096, 14336, by_k=by_k)) == "rows"
     # Measured: 39.0 us in tiles and 47.0 split; 14.9 in tiles and 10.4 split.
     assert split_side(Problem(280, 11008, 4096)) is None
     assert split_side(Problem(166, 1536, 7168)) == "rows"

@@ -70,9 +70,9 @@ def test_panels_that_are_not_multiplied_disturb_nobody(config: MatmulConfig) -> 
     a, b = numbers(rows, k), numbers(k, columns)
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
     constants = {**config.constants(), "B_BY_K": False}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
-    matmul_tiles[config.cluster](a, b, c, None, None, None, None, **constants)
+    matmul_tiles[config.cluster](a, b, c, None, None, None, None, None, **constants)
     close(c.T if config.swapped else c, product(a, b))
 
 
@@ -116,7 +116,7 @@ def test_trimmed_rings_are_clean(name: str, by_k: bool) -> None:
     a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
     constants = {**replace(config, trimmed=(True, True)).constants(), "A_BY_K": by_k, "B_BY_K": by_k}
-    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, schedules=2, **constants)
+    report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
 
@@ -138,7 +138,7 @@ def test_a_streamed_operand_passes_l2_by(streamed: str) -> None:
     arrays = px.spec((8192, 8192), px.bf16), px.spec((128, 8192), px.bf16), px.spec((8192, 128), px.bf16)
     made = {
         name: px.compile(
-            matmul_tiles[132, 1], *arrays, None, None, None, None, arch="sm_90a",
+            matmul_tiles[132, 1], *arrays, None, None, None, None, None, arch="sm_90a",
             **replace(config, streamed=name).constants(),
         )
         for name in (None, streamed)

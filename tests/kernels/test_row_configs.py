@@ -72,7 +72,8 @@ def test_a_row_that_no_cluster_holds() -> None:
 
 REPRESENTATIVE = (
     (px.bf16, 100), (px.bf16, 4096), (px.bf16, 5001), (px.bf16, 16384), (px.bf16, 65536), (px.f16, 131072),
-    (px.bf16, 262144), (px.bf16, 1 << 20), (px.f32, 16384), (px.f32, 1 << 20),
+    (px.bf16, 262144), (px.bf16, 1 << 20), (px.f32, 16384), (px.f32, 1 << 20), (px.bf16, 2240), (px.f32, 592),
+    (px.bf16, 448), (px.bf16, 11264),
 )  # fmt: skip
 """One of each number of threads, tiles and CTAs on an SM that `choose` gives, and a row that vectors do not fill."""
 

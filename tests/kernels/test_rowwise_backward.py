@@ -143,7 +143,38 @@ def test_part_of_the_rows_in_shared_memory() -> None:
 def test_more_rows_than_clusters() -> None:
     """A cluster goes through several rows, and its sums are those of all of them."""
     verify(23, 300, np.float32, RowConfig(1, 2, 1, 256, 2))
+    verify(23, 300, np.float32, RowConfig(1, 2, 1, 256, 2, ahead=True))
     verify(23, 100, np.float32, RowConfig(1, 2, 4, 64, 2))
+
+
+@pytest.mark.parametrize("columns", (640, 2048))
+def test_weights_of_another_type(columns: int) -> None:
+    """Those of a model that is trained are f32, and its rows bf16."""
+    x, d, w, b = sample(11, columns, BF16)
+    w, b = w.astype(np.float32) + 1 / 512, b.astype(np.float32)
+    wide, wide_d, wide_w = (z.astype(np.float64) for z in (x, d, w))
+    for got, want in zip(rms_norm_backward(d, x, w, EPS), exact_rms(wide_d, wide, wide_w)):
+        near(got, want, got.dtype)
+    for got, want in zip(layer_norm_backward(d, x, w, EPS, bias=b), exact_layer(wide_d, wide, wide_w)):
+        near(got, want, got.dtype)
+    assert [each.dtype for each in rms_norm_backward(d, x, w, EPS)] == [BF16, np.float32]
+
+
+@pytest.mark.parametrize("weights", (px.f32, px.bf16))
+@pytest.mark.parametrize("columns", (1024, 2048, 8192))
+def test_a_row_takes_one_barrier(columns: int, weights: Any) -> None:
+    """What a warp has of a row is what it sums: no layout makes warps exchange more than the two sums, nor spill."""
+    rows = px.spec((4096, columns), px.bf16)
+    x = np.zeros((1, columns), BF16)
+    chosen = choose_backward(x, x, centered=False)
+    clusters = 132 * chosen.per_sm
+    made = px.compile(
+        norm_backward_rows[clusters], rows, px.spec((columns,), weights), rows, rows, px.spec((clusters, columns), px.f32),
+        None, EPS, arch="sm_90a", **chosen.constants(), AHEAD=chosen.ahead, CENTERED=False,
+    )  # fmt: skip
+    loop = made.source[made.source.index("for (int unit") :]
+    assert loop[: loop.index("\n  }\n")].count("__syncthreads()") == 1
+    assert chosen.ahead and not made.spills
 
 
 def test_no_weights_and_no_rows() -> None:

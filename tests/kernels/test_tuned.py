@@ -22,7 +22,9 @@ def test_the_choice_is_among_what_is_measured() -> None:
     for sizes in ((4096, 4096, 4096), (880, 5120, 13824), (300, 3000, 3000)):
         problem = Problem(*sizes)
         configs = tuned.promising(problem, ON, splittable=False)
-        assert len(configs) == tuned.TILES == len(set(configs))
+        parted = [config for config in configs if config.split > 1]
+        assert len(configs) - len(parted) == tuned.TILES and len(parted) <= tuned.PARTED
+        assert len(configs) == len(set(configs))
         chosen = choose(problem)
         assert any((c.bm, c.bn, c.swapped) == (chosen.bm, chosen.bn, chosen.swapped) for c in configs)  # type: ignore
         for config in configs:
@@ -56,4 +58,6 @@ def test_the_quickest_is_taken_and_nothing_of_it_recorded(best: int, monkeypatch
     for each in (seen["settings"][0], {**seen["settings"][-1], "split": 1}):
         assert (tuned.product_with(a, b, None, None, None, None, **each) == 64).all()
     assert all(each["activation"] == "relu" and each["dtype"] == "bf16" for each in seen["settings"])
-    assert [each["splits_k"] for each in seen["settings"]] == [False] * tuned.TILES + [True] * tuned.SPLITS
+    tiles = tuned.TILES + tuned.PARTED
+    assert [each["splits_k"] for each in seen["settings"]] == [False] * tiles + [True] * tuned.SPLITS
+    assert [each["split"] > 1 for each in seen["settings"][:tiles]] == [False] * tuned.TILES + [True] * tuned.PARTED

@@ -56,6 +56,45 @@ def test_what_is_not_there_is_filled(low: int, high: int) -> None:
     assert (y == want).all()
 
 
+@px.kernel(warps=2)
+def add_one_to_vectors(F, G, columns, *, W=512, ASSUMED=False):
+    """The vectors of rows of one run of memory that are all of one row."""
+    start = px.block_id(0) * columns
+    first, last = (start + 7) // 8 * 8, (start + columns) // 8 * 8
+    if ASSUMED:
+        px.assume(first >= 0)
+        px.assume(first <= last)
+        px.assume(last <= G.shape[0])
+    for part in range(px.cdiv(columns, W)):
+        at = first + part * W
+        px.store(G[at : at + W].within(first, last), px.load(F[at : at + W]) + 1.0)
+
+
+@pytest.mark.parametrize("assumed", (False, True))
+@pytest.mark.parametrize("columns", (8, 23, 531))
+def test_ends_that_cut_no_vector(columns: int, assumed: bool) -> None:
+    x = run_of_rows(columns, np.float32)
+    want = x.copy()
+    for row in range(5):
+        want[-(-row * columns // 8) * 8 : (row + 1) * columns // 8 * 8] += 1
+    for run in ("simulator", "text"):
+        y = x.copy()
+        if run == "simulator":
+            add_one_to_vectors[5](x, y, columns, ASSUMED=assumed)
+        elif host_cuda.COMPILER is not None:
+            run_cluster(add_one_to_vectors, 5, x, y, columns, ASSUMED=assumed)
+        else:
+            continue
+        assert (y == want).all(), run
+
+
+def test_text_of_ends_that_cut_no_vector() -> None:
+    x = px.spec((5000,), px.f32)
+    for assumed in (False, True):
+        text = px.compile(add_one_to_vectors[5], x, x, 23, arch="sm_90a", ASSUMED=assumed).source
+        assert ("store_part<" in text) != assumed, "asked at run time, unless it is known"
+
+
 def test_parts_that_overlap_are_a_race() -> None:
     @px.kernel(warps=1)
     def cover(G, columns, more, *, W=256):

@@ -13,7 +13,8 @@ import pytest
 from mutation.mutation import Mutant, Verdict, judge, mutants, outcome_of
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function
-from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
+from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.specialise import Specialisation, normalise_grid, read_arguments, specialise
 
 
 @dataclass
@@ -32,17 +33,24 @@ class Case:
     """The target; None: the first that has all of the kernel's instructions."""
 
     @cached_property
+    def specialisation(self) -> Specialisation:
+        """The kernel that was read for these arguments."""
+        kernel = self.bound.kernel
+        return specialise(kernel, read_arguments(kernel, tuple(self.args)), kernel.bind_constants(self.constants))
+
+    @cached_property
     def function(self) -> Function:
         """The prepared kernel."""
-        kernel = self.bound.kernel
-        arguments = read_arguments(kernel, tuple(self.args))
-        found = specialise(kernel, arguments, kernel.bind_constants(self.constants))
+        found = self.specialisation
         return found.prepared if self.arch is None else found.prepared_for(arch_of(self.arch))
 
     @cached_property
     def grid(self) -> tuple[int, int, int]:
-        kernel = self.bound.kernel
-        return normalise_grid(kernel, self.bound.grid, kernel.bind_constants(self.constants))
+        kernel, grid = self.bound.kernel, self.bound.grid
+        if leaves_grid(grid):
+            arguments = read_arguments(kernel, tuple(self.args))
+            return self.specialisation.fitting(grid, arguments, numbers=True).in_simulator()
+        return normalise_grid(kernel, grid, kernel.bind_constants(self.constants))
 
     @property
     def values(self) -> list[Any]:

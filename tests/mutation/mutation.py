@@ -79,6 +79,8 @@ def changes(op: Op, sizes: set[int]) -> Iterator[Change]:
             lowest, rest = "only the lowest CTA of the mask", "without the lowest CTA of the mask"
             yield from changed(op, mask, lowest, lambda v: v & -v, lambda v: [("sub", 0, v), ("and", v, None)])
             yield from changed(op, mask, rest, lambda v: v & (v - 1), lambda v: [("sub", v, 1), ("and", v, None)])
+    if effects.handshakes:
+        yield f"{op.mnemonic} relaxed", [replace(op, ordered=False)]
     yield from changed_fields(op, effects)
     yield from changed_stages(op, sizes)
 

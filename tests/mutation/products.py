@@ -46,9 +46,18 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
         config = MatmulConfig(64, 64 if by_k else 128, stages=2, cluster=(2, 1), group=1, parts=2, groups=1)
         settings = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, **constants}
         vectors = [rng.standard_normal(128, np.float32) for _ in range(3)] if scaled else [None] * 3
-        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, *vectors, None], settings)
+        return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, *vectors, None, None], settings)
 
     return make
+
+
+def multiplying_in_parts() -> Case:
+    """Three tiles on two CTAs, of which the last is cut into parts of 2 steps along K, through a ring of 2."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((size, 256), np.float32).astype(ml_dtypes.bfloat16) for size in (192, 64))
+    config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, split=2)
+    args = [a, b, np.zeros((192, 64), a.dtype), *[None] * 4, np.full(2 * 64 * 64, np.nan, np.float32)]
+    return Case("matmul_tiles", matmul_tiles[2, 1], args, config.constants())
 
 
 def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Case]:
@@ -129,6 +138,7 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "matmul_blackwell, a pair": multiplying_in_tensor_memory(2),
     "grouped_blackwell": experts_in_tensor_memory,
     "matmul_tiles": multiplying(by_k=True),
+    "matmul_tiles, in parts": multiplying_in_parts,
     "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
     "matmul_tiles, scaled": multiplying(
         by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"

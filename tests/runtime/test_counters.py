@@ -9,13 +9,13 @@ import pytest
 
 import phalanx as px
 from fake_driver import FakeLibrary, OnGpu, fake_gpu
-from phalanx.passes.tile_loops import MAX_COUNTERS
+from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.counters import PAGE, RING, SLOT_BYTES, counters_of
 
 
 def test_a_launch_has_room_for_all_counters_of_a_kernel() -> None:
-    assert 4 * MAX_COUNTERS <= SLOT_BYTES
+    assert 4 * (MOST_COUNTERS + MOST_DRAWN) <= SLOT_BYTES
 
 
 def test_the_ring_is_longer_than_the_grids_that_run_at_once() -> None:

@@ -126,6 +126,11 @@ def pointers(launch: Any, *numbers: int) -> list[int]:
     return [struct.unpack("Q", launch.parameter(number, 8))[0] for number in numbers]
 
 
+def runs_of(calls: list[Any]) -> list[Any]:
+    """The calls that ran: a second geometry is also traced, for the sizes to come (`runtime.planning`)."""
+    return [x for x in calls if isinstance(x, Tensor)]
+
+
 def test_a_known_geometry_launches_without_the_function(gpu: Any, calls: list[Any]) -> None:
     for _ in range(3):
         x = vector(gpu)
@@ -152,7 +157,7 @@ def test_geometries_do_not_disturb_each_other(gpu: Any, calls: list[Any]) -> Non
             y = scaled(x)
             assert gpu.library.launches[-1].grid == (size // 16, 1, 1)
             assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), y.data_ptr()]
-    assert len(calls) == 2
+    assert len(runs_of(calls)) == 2
 
 
 @pytest.mark.parametrize("change", ["size", "stride", "alignment", "device", "option", "type of option", "out"])
@@ -174,9 +179,9 @@ def test_another_geometry_goes_the_whole_way(gpu: Any, calls: list[Any], change:
     elif change == "out":
         options = {"out": vector(gpu)}
     scaled(x, **options)
-    assert len(calls) == 2
+    assert len(runs_of(calls)) == 2
     scaled(x, **options)
-    assert len(calls) == 2
+    assert len(runs_of(calls)) == 2
 
 
 def test_a_gradient_is_never_dropped(gpu: Any, calls: list[Any]) -> None:

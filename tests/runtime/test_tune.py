@@ -20,6 +20,7 @@ from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import device_array
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.arrays import numpy_dtype
+from phalanx.runtime.device.power import NoMeter, Reading
 from phalanx.runtime.device.timing import MODES
 from phalanx.runtime.launch.specialise import spec
 from phalanx.runtime.tuning import keys, process, search, worker
@@ -273,7 +274,7 @@ def test_a_changed_kernel_has_another_key(asked: list[str | None]) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The keys that searches ask for; none is made."""
     found: list[str | None] = []
-    monkeypatch.setattr(search, "load_rows", lambda key, configs: found.append(key) or [])
+    monkeypatch.setattr(search, "load_rows", lambda key, configs: (found.append(key), ([], ""))[1])
     monkeypatch.setattr(search.TuningSearch, "sorted", lambda self, rows: ())
     return found
 
@@ -700,3 +701,64 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plans_name_the_device() -> None:
     (plan,) = plan_arguments((spec((4,), px.f32),), 0)
     assert isinstance(plan, ArrayPlan) and (plan.library, plan.device) == ("plain", 0)
+
+
+# What the candidates draw ---------------------------------------------------------------------------------
+
+
+class FakeMeter:
+    """A card at 1 GHz that draws 500 W, and as many joules as a launch has CTAs."""
+
+    def __init__(self, gpu: Any) -> None:
+        self.gpu = gpu
+
+    def during(self, work: Any, launches: int) -> tuple[Any, Reading]:
+        took = work()
+        return took, Reading(float(self.gpu.launches[-1].grid[0]), 500.0, 1000.0)
+
+
+def steady(**options: Any) -> Any:
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    configs = [dict(BM=32), dict(BM=64), dict(BM=96, COUNT=0)]
+    return px.tune(double, configs, args, grid=blocks, isolate=False, mode="steady", rounds=2, keep=9, **options)
+
+
+def test_the_energy_of_a_launch_stands_beside_steady_times(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "meter_of", lambda ordinal: FakeMeter(gpu))
+    for from_cache in (False, True):
+        tuned = steady(flops=4e-3 * 1e9 * 132 * 7)
+        assert tuned.from_cache == from_cache
+        drawn = [Reading(joules, 500.0, 1000.0) for joules in (4.0, 8.0)]
+        assert [row.drawn for row in tuned.table] == [*drawn, None]
+        assert [row.rate for row in tuned.table] == [pytest.approx(7.0), pytest.approx(3.5), None]
+        lines = str(tuned).splitlines()
+        head, best = ([cell.strip() for cell in lines[n][1:].split(bar)] for n, bar in ((2, "┃"), (4, "│")))
+        assert head[2:9] == ["ms", "speed", "J", "W", "MHz", "FLOP/cycle/SM", "status"]
+        assert best[2:9] == ["4.0000", "1.000", "4", "500", "1000", "7", "ok"]
+    assert [row.rate for row in steady().table] == [None] * 3, "nobody said how many operations there are"
+
+
+def test_without_a_meter_the_table_says_why(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(ordinal: int) -> Any:
+        raise NoMeter("no NVML here")
+
+    monkeypatch.setattr(worker, "meter_of", none)
+    for _ in range(2):
+        tuned = steady(flops=1e9)
+        assert tuned.unmetered == "no NVML here" and all(row.drawn is None and row.rate is None for row in tuned.table)
+        assert str(tuned).splitlines()[-1] == "no energy, power or clock: no NVML here"
+        assert "FLOP" not in str(tuned)
+
+
+def test_only_steady_blocks_are_long_enough_for_the_meter(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "meter_of", lambda ordinal: 1 // 0)
+    args = (spec((256,), px.f32), spec((256,), px.f32))
+    tuned = px.tune(double, [dict(BM=32)], args, grid=blocks, isolate=False, rounds=1)
+    assert tuned.table[0].drawn is None and not tuned.unmetered
+
+
+@pytest.mark.parametrize("flops", [0, -1.0, float("inf"), "2 * M * N * K"])
+def test_operations_are_a_number(flops: Any) -> None:
+    with pytest.raises(px.Error, match=r"flops=") as error:
+        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks, flops=flops)
+    assert error.value.remedy == "pass the operations of one launch: 2 * M * N * K of a product"

@@ -271,6 +271,7 @@ def test_steady_runs_say_what_a_launch_drew(fake: FakeDevice) -> None:
     assert "joules" not in rows["turns", "v6"], "20 ms are too short for the card's counter"
     lines = energy_table(found["rows"], "steady")
     assert [line.split()[5] for line in lines[2:]] == ["cublas", "v6"], "no line without figures"
+    assert "0.5000 J (0.500)" in lines[3]
     assert energy_table(found["rows"], "turns") == []
 
 

@@ -120,11 +120,17 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Every instruction below this block, outer before inner."""
-        for op in self.ops:
-            yield op
-            if block_fields(type(op)):
-                for block in op.blocks():
-                    yield from block.walk()
+        known: tuple[Op, ...] | None = self.__dict__.get("_below")
+        if known is None:  # dozens of passes ask
+            found: list[Op] = []
+            for op in self.ops:
+                found.append(op)
+                if block_fields(type(op)):
+                    for block in op.blocks():
+                        found += block.walk()
+            known = tuple(found)
+            object.__setattr__(self, "_below", known)
+        return iter(known)
 
 
 @frozen
@@ -138,6 +144,12 @@ class Note:
 
     def __str__(self) -> str:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
+
+
+MOST_COUNTERS = 480
+"""Words of the runtime's that a kernel may ask for by `px.counters`."""
+MOST_DRAWN = 16
+"""Those of them that the compiler may ask for besides, for loops that draw their tiles."""
 
 
 @frozen(eq=False, repr=False)

@@ -255,6 +255,8 @@ class Effects:
     rendezvous: tuple[Rendezvous, ...] = ()
     launches: tuple[Neighbour, ...] = ()
     """Waits for the end of the prior launch, lets the next one begin."""
+    handshakes: tuple[View, ...] = ()
+    """Elements of global memory where it hands on what its agent did or observed, and takes over what others did there."""
     executor: Executor = Executor.ALL
     target: Target = ANYWHERE
 

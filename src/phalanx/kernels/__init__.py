@@ -3,6 +3,7 @@
 Arrays on a GPU run there, on the current stream; NumPy arrays run in the simulator.
 """
 
+import phalanx.runtime.planning.plans  # noqa: F401  (calls with new sizes are planned)
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.forward import attention

@@ -18,6 +18,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import empty, has_work, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 from phalanx.runtime.launch.replay import record_array, remembered
 
 ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
@@ -46,6 +47,7 @@ class MoveConfig:
         return max(1, min(self.per_sm * sms, px.cdiv(rows * px.cdiv(columns, self.width), self.rows)))
 
 
+@chosen_by_sizes
 def choose(columns: int, itemsize: int, widest: int = H200.moves.widest_bytes) -> MoveConfig:
     """The configuration for rows of `columns` elements.
 
@@ -79,6 +81,7 @@ class TileConfig:
         return px.cdiv(rows, self.rows), px.cdiv(columns, self.width)
 
 
+@chosen_by_sizes
 def choose_tile(columns: int, itemsize: int) -> TileConfig:
     """The configuration for narrow rows, or for those that begin anywhere: whole rows as far as a warp's vectors reach.
 

@@ -14,7 +14,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.types import LARGEST
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, empty, has_work, info_of, number_of, refused, result_info
-from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, kind_of
+from phalanx.runtime.device.arrays import PER_BYTE, ArgumentKind, ArrayInfo, kind_of
 from phalanx.runtime.launch.replay import remembered
 
 ROWS = 128
@@ -135,5 +135,6 @@ def _require_blocks(info: ArrayInfo, x: Any, format: str, made: Format) -> None:
             f"x has shape {info.shape}; {format} has a scale for each {made.block} elements of a row",
             f"pass a matrix whose rows are a multiple of {made.block} long",
         )
-    if kind_of(x) not in (ArgumentKind.TORCH, ArgumentKind.NUMPY):
+    traced = hasattr(x, "new_array") and made.codes not in PER_BYTE  # of a traced function, which makes arrays of elements
+    if kind_of(x) not in (ArgumentKind.TORCH, ArgumentKind.NUMPY) and not traced:
         raise refused(f"codes can't be made as a {type(x).__name__}", "pass a torch or NumPy array")

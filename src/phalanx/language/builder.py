@@ -59,6 +59,9 @@ class Builder:
     entry: list[Op] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     barriers: list[BarrierArray] = field(default_factory=list)
+    owned: Param | None = None
+    """The runtime's counters, behind the kernel's own parameters, where it asks for some."""
+    counters: int = 0
     loop_depth: int = 0
     name_hint: str = ""
     agent: Agent = field(default_factory=lambda: Agent(0, 0))

@@ -49,6 +49,10 @@ class TileCosts:
     """What an operand costs that is not contiguous along K, and comes in panels."""
     unaligned_across_factor: Factor
     """What it costs on top where its rows do not begin at lines of L2."""
+    odd_factor: Factor
+    """What a row costs that does not begin at a sector of L2 either, in place of `unaligned_factor`."""
+    odd_across_factor: Factor
+    """What it costs, in all, where an operand comes in panels."""
     latency: Cycles
     """From asking for a stage to having it, out of L2, while all SMs ask."""
     latency_missed: Cycles
@@ -75,6 +79,24 @@ class TileCosts:
     """How much longer that takes where two CTAs share what they load."""
     step_in_four: Cycles
     """The same for four CTAs."""
+    step_shared_columns: Cycles
+    """How much longer it takes where CTAs share columns of B, so that each waits for its own rows of A."""
+    split: Cycles
+    """What it takes to leave a part's sums and to learn who is the last, besides the bytes."""
+    sums_stored: BytesPerCycle
+    """Sums of a part that an SM leaves in L2."""
+    sums_added: BytesPerCycle
+    """Sums of other parts that an SM reads and adds to its own."""
+    shortest_part: Count
+    """Steps along K of a part, at least."""
+    most_parts: Count
+    """Parts of K of a tile, at most."""
+    split_results: Count
+    """Results of a product up to which its last tiles may be cut along K: of many waves the last one is a small part."""
+    split_above: Factor
+    """How much longer than its SMs need has a product to take in whole tiles, before parts of K are looked at."""
+    most_sharing: Count
+    """CTAs of a cluster whose tiles are cut along K, at most."""
     single_group_factor: Factor
     """One warpgroup alone leaves gaps between its products: they take that much longer."""
     clock: CyclesPerMicrosecond
@@ -83,6 +105,10 @@ class TileCosts:
     """Bytes that HBM brings to all SMs."""
     hbm_streamed: BytesPerMicrosecond
     """The same of an operand that L2 is told not to keep."""
+    read_again: Factor
+    """Part of the larger operand that each tile beside the first brings from HBM again."""
+    read_again_streamed: Factor
+    """The same where L2 is told not to keep it."""
     hbm_sm: BytesPerMicrosecond
     """Bytes of the larger operand that HBM brings to one SM."""
     kept_bytes: Bytes
@@ -103,6 +129,8 @@ class TileCosts:
     """Waves of tiles up to which the last one's zeros count: copies then leave out what is all outside an array."""
     margin: Factor
     """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
+    split_margin: Factor
+    """The same for tiles that are cut along K."""
     pair_margin: Factor
     """The same for CTAs that share columns of B instead of rows of A."""
 
@@ -175,6 +203,12 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
+    warp_vectors: Count
+    """Vectors per thread of the longest rows of which each has a warp of its own."""
+    read_vectors: Count
+    """The same of rows that are only read."""
+    most_read: Count
+    """Vectors per thread of longer ones of those, which a few warps share."""
     centered_held: Mapping[int, int]
     """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
     centered_parts: Count
@@ -193,6 +227,8 @@ class RowLimits:
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
     """The same with weights, which begin elsewhere than their row."""
+    span_bytes: Mapping[tuple[int, int], int]
+    """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_gap: Mapping[str, tuple[int, int]]
@@ -209,10 +245,11 @@ class RowLimits:
     """Of a ring that a row takes at most: the rest is for the rows after it."""
     stream_longest_share: Factor
     """The same in the largest cluster: more than that is read again."""
-    stream_weights: Mapping[tuple[int, int], int]
-    """By the vectors beside a row (weights, biases too) and a thread's vectors of a chunk: how many of them it keeps."""
-    stream_wide_weights: Mapping[tuple[int, int], int]
-    """The same for elements of 4 bytes."""
+    stream_weights: Count
+    """Vectors of weights and biases that a thread keeps at most."""
+    stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]
+    """By what is computed, (bytes, warps, CTAs, clusters, chunks): rows of up to so many bytes are held in registers by CTAs
+    of so many warps, so many of them on an SM, in the first of these clusters with at most so many chunks a thread."""
     stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]
@@ -262,6 +299,7 @@ class Machine:
     """Streaming multiprocessors."""
     l2_bytes: Bytes
     """Size of L2."""
+    sector_bytes: Bytes
     line_bytes: Bytes
     """A line of L2."""
     shared_bytes_per_sm: Bytes
@@ -278,6 +316,8 @@ class Machine:
     few_tiles: TileCosts
     few_results: Count
     """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
+    fitting: Factor
+    """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule

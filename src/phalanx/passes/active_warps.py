@@ -48,7 +48,7 @@ def _is_narrow(op: Op) -> bool:
         return True
     if any(access.mode is not Mode.READ and not _is_element(access.region) for access in effects.accesses):
         return False
-    return not (effects.rendezvous or effects.fences or effects.groups or effects.accumulations)
+    return not (effects.rendezvous or effects.handshakes or effects.fences or effects.groups or effects.accumulations)
 
 
 def _is_element(region: Region) -> bool:

@@ -4,7 +4,7 @@ Tile instructions are done by all threads of an agent, each its share; others by
 later instruction relies on what other threads did before, a `Sync` goes right before it:
 
 - two threads may touch the same bytes, and one of the two accesses writes;
-- the elected thread arrives on a barrier, which publishes what all threads did and observed;
+- the elected thread arrives on a barrier, which publishes what all threads did and observed; an ordered atomic does, too;
 - the elected thread arrives or starts a copy that completes bytes, while another thread may still be inside an earlier
   barrier wait: it must not fall two phases behind;
 - the elected thread waited for its copies, and all threads then touch what those copies touched.
@@ -348,7 +348,8 @@ class ThreadOrder:
             return False
         match pending.done:
             case Done.ALL_ACCESSED:
-                return (one and bool(effects.arrivals)) or self._conflict(pending, effects) is not None
+                tells = (one and bool(effects.arrivals)) or bool(effects.handshakes)
+                return tells or self._conflict(pending, effects) is not None
             case Done.ALL_WAITED:
                 return one and bool(effects.arrivals or effects.completes or effects.lifecycle)
             case Done.ONE_ACCESSED:
@@ -367,6 +368,8 @@ class ThreadOrder:
         assert pending.region is not None
         name = region_name(pending.region)
         conflict = self._conflict(pending, effects)
+        if conflict is None and effects.handshakes:
+            return f"all threads are done with {name}{at} before one of them tells other CTAs"
         if conflict is None:
             return f"all threads are done with {name}{at} before the elected thread arrives"
         mode, region = conflict

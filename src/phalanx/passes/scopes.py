@@ -4,7 +4,8 @@ An unqualified arrive or wait orders memory within its CTA and costs one instruc
 `.acquire.cluster` cost memory barriers and an invalidated cache. They are owed where ordinary stores write memory that
 another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on
 its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on, and so
-are stores that complete bytes.
+are stores that complete bytes. Nor do reads that follow an ordered atomic with no wait between: it is what brings them what
+others stored.
 """
 
 from __future__ import annotations
@@ -76,6 +77,38 @@ class _Reach(OpWalk[bool]):
         return outcome
 
 
+class _Told(OpWalk[bool]):
+    """Walks a kernel with the question: is an ordered atomic the last thing by which the agent learned of others?
+
+    `relying`: the instructions before which it may be something else, a wait say.
+    """
+
+    def __init__(self, effects: Mapping[Op, Effects]) -> None:
+        self.effects = effects
+        self.anybody = any(e.handshakes for e in effects.values())
+        self.relying: set[Op] = set()
+
+    def join(self, states: Sequence[bool]) -> bool:
+        """It is where it is on all ways."""
+        return all(states)
+
+    def transfer(self, node: Op, state: bool) -> bool:
+        """The answer after an instruction."""
+        effects = self.effects[node]
+        if not state:
+            self.relying.add(node)
+        if effects.waits or any(meeting.waits for meeting in effects.rendezvous):
+            return False
+        return state or bool(effects.handshakes)
+
+    def fork(self, roles: Roles, state: bool) -> Outcome[bool]:
+        """A role begins with what its agent knows; behind them it may be any of theirs."""
+        outcome = Outcome(False)
+        for region in roles.regions:
+            outcome.absorb(self.run(region.body, state))
+        return outcome
+
+
 def _releases_to_peers(arrival: Arrival) -> bool:
     """It goes to other CTAs and hands on what its agent stored; what an engine signals is the end of its own work alone."""
     return arrival.mask is not None and arrival.after is None
@@ -86,10 +119,14 @@ def _sharing_stores(function: Function, effects: Mapping[Op, Effects]) -> set[Op
 
     Not so the counters that the runtime owns: who draws which tile follows from no order between CTAs.
     """
+    told = _Told(effects)
+    if told.anybody:
+        told.run(function.body, False)
     visited = {
         unit_of_region(access.region)
-        for e in effects.values() for access in e.accesses
+        for op, e in effects.items() for access in e.accesses
         if access.mode is not Mode.WRITE and (access.region.space.is_common or access.region.peer is not None)
+        and not (told.anybody and access.region.space.is_common and op not in told.relying)
     } - {param for param in function.params if param not in function.given}
 
     def shares(access: Access) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from phalanx.analysis.ranks import Evaluator
 from phalanx.errors import Error
-from phalanx.ir.core import Block, Function, Op, rewrite
+from phalanx.ir.core import MOST_DRAWN, Block, Function, Op, rewrite
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, NextTile, Role, Roles, Scope, While
 from phalanx.ir.types import ArrayType, i32
 from phalanx.ir.values import Label, Param
@@ -20,8 +20,6 @@ from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.tile_draws import Draws, Slots
 from phalanx.passes.tile_requests import Answers, Requests
 
-MAX_COUNTERS = 16
-"""Of one kernel: what the runtime sets aside for a launch."""
 STATIC = 'or use schedule="static", which takes it'
 
 
@@ -35,12 +33,13 @@ def write_draws(function: Function) -> Function:
     if not groups:
         return function
     _check_schedules(function, groups)
-    array = Param(ArrayType(1, i32), "tile_counters", len(function.params))
+    own = function.counters  # that the kernel asks for itself: the others follow
+    array = function.params[-1] if own else Param(ArrayType(1, i32), "tile_counters", len(function.params))
     taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
     written: dict[NextTile, Draws | Requests] = {}
     buffers: list[SharedBuffer] = []
     barriers: list[BarrierArray] = []
-    counters = 0
+    counters = own
     for group in groups:
         drawer = min(group, key=lambda site: site.copies > 1)
         agents, loc = sum(site.copies for site in group), group[0].loop.loc
@@ -65,7 +64,7 @@ def write_draws(function: Function) -> Function:
 
     return dataclasses.replace(
         function,
-        params=(*function.params, array) if counters else function.params,
+        params=(*function.params, array) if counters and not own else function.params,
         counters=counters,
         buffers=(*function.buffers, *buffers),
         barriers=(*function.barriers, *barriers),
@@ -88,11 +87,11 @@ def call_of(loop: While) -> str:
 def _check_schedules(function: Function, groups: list[list[Site]]) -> None:
     """There are counters for all, and where clusters take over others no tiles depend on who started."""
     drawn = [group[0] for group in groups if not group[0].draw.takes_over]
-    if len(drawn) > MAX_COUNTERS:
+    if len(drawn) > MOST_DRAWN:
         raise Error(
             f"kernel '{function.name}' has {len(drawn)} loops over {call_of(drawn[0].loop)}",
-            location=drawn[MAX_COUNTERS].loop.loc,
-            remedy=f"a launch has {MAX_COUNTERS} counters: use schedule=\"static\" for some of them",
+            location=drawn[MOST_DRAWN].loop.loc,
+            remedy=f"a launch has {MOST_DRAWN} counters: use schedule=\"static\" for some of them",
         )
     taking = next((group for group in groups if group[0].draw.takes_over), None)
     if taking is None:

@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
+from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
@@ -31,7 +31,7 @@ FEW = 4
 """Schedules that are not worth the start of processes."""
 WORTH_PROCESSES = 4.0
 """Seconds of work that are."""
-_REFUSALS: WeakKeyDictionary[Function, dict[Arch, Error | None]] = WeakKeyDictionary()
+_REFUSALS = Beside[dict[Arch, Error | None]]("refusals")
 
 
 def check(
@@ -205,7 +205,7 @@ def refusal(function: Function, arch: Arch) -> Error | None:
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
 
-    known = _REFUSALS.setdefault(function, {})
+    known = _REFUSALS.get(function) or _REFUSALS.keep(function, {})
     if arch not in known:
         known[arch] = None
         try:

@@ -320,19 +320,24 @@ def is_copied(memory: Cell | Tile, clock: AgentClock) -> bool:
 
 
 def few(records: list[Record], new: Record) -> list[Record]:
-    """`records` with `new`, without those that it is ordered after; two of different clusters stand for all."""
+    """`records` with `new`, without those that it is ordered after; two of different clusters stand for all.
+
+    Not where clusters may be ordered with each other: who comes later may know of two of them, and not of a third.
+    """
     if new.work is None:
         records = [record for record in records if not is_known(record, new.clock)]
     records = [*records, new]
+    if new.access is not None and new.clock.layout.across:
+        return records
     other = next((record for record in records if record.cluster != new.cluster), None)
     return records if other is None else [other, new]
 
 
 def is_known(record: Record, clock: AgentClock) -> bool:
     """Whether the access is over for the agent."""
-    if record.cluster != clock.cluster:
+    now: Any = clock.now if record.cluster == clock.cluster else clock.elsewhere.get(record.cluster)
+    if now is None:
         return False
-    now = clock.now
     return now[record.dim] >= record.epoch or any(now[dim] >= epoch for dim, epoch in record.also)
 
 
@@ -343,6 +348,8 @@ def is_seen(write: Record, clock: AgentClock) -> bool:
     """
     layout = clock.layout
     if not layout.seen or write.engine or write.work is not None or write.clock.rank == clock.rank:
+        return True
+    if write.cluster != clock.cluster:  # known by a release and an acquire of the whole GPU
         return True
     return bool(clock.now[layout.seen + write.dim] >= write.epoch)
 
@@ -356,6 +363,9 @@ def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
     if before.access is not None and before.access.fenced:
         return True
     assert after.access is not None
+    if before.cluster != clock.cluster:  # fenced by the writer, or by the issuer since it learned of all that
+        theirs, fence = clock.elsewhere[before.cluster], after.access.region.space.common_fence
+        return fence is None or bool(theirs[clock.layout.proxy[fence] + before.dim] >= before.epoch)
     return covers(clock, before.dim, before.epoch, before.clock.rank, after.access.region.space, after.rank)
 
 

@@ -49,14 +49,15 @@ class ClusterState:
 
     def __init__(
         self, cluster: Cluster, tracked: set[Any], engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
-        handovers: tuple[fx.FenceKind, ...],
+        handovers: tuple[fx.FenceKind, ...], across: bool = False,
     ) -> None:
         self.cluster = cluster
         ctas = cluster.ctas
         agents = [[cta.main, *cta.main.children] for cta in ctas]
         barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
         self.layout = Layout(
-            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps, handovers=handovers
+            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps, handovers=handovers,
+            across=across,
         )
         self.clocks: list[AgentClock] = []
         self.barriers: list[BarrierClock] = []
@@ -99,6 +100,8 @@ class Checker(Monitor):
         self.findings = findings
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
+        self.handshakes: dict[int, dict[int, np.ndarray]] = {}
+        """For each element at which agents hand on what they know, by its address: that, by the cluster that it is about."""
         shares = any(buffer.why or (buffer.reuse and buffer.space.scattered) for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
@@ -132,6 +135,7 @@ class Checker(Monitor):
                 self.relaxed_arrivals.add(op)
         self.arriving = {op for op in function.walk() if op.effects().arrivals}
         self.relaxed = bool(self.relaxed_arrivals) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
+        self.across = any(e.handshakes for e in effects)
         self.engines = tuple(dict.fromkeys([
             *(access.engine for e in effects for access in e.accesses if access.engine is not None),
             *(group.engine for e in effects for group in e.groups),
@@ -151,7 +155,7 @@ class Checker(Monitor):
             if state is None:
                 state = self.states[cta.cluster] = ClusterState(
                     cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps,
-                    handovers=self.handovers,
+                    handovers=self.handovers, across=self.across,
                 )
             state.reset()
             self.refused.pop(cta.cluster, None)
@@ -557,6 +561,12 @@ class Checker(Monitor):
         vector = clock.exposed() if rendezvous.releases else clock.relaxed()
         self.states[agent.cta.cluster].meetings.add(phase, vector)
         clock.tick()
+
+    def handshake(self, agent: Agent, op: Op, place: Any) -> None:
+        """Whoever updates the element later knows what the agent did or observed, in whatever cluster it is."""
+        if place.view is not None:
+            published = self.handshakes.setdefault(place.view.__array_interface__["data"][0], {})
+            agent.watch.shake_hands(published)
 
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """Whoever has passed the cluster's barrier knows what was published there."""

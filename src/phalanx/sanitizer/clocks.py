@@ -21,6 +21,9 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
   after all that its issuer did before it, though not all of that need be visible.
 
 Taking over a publication is an element-wise maximum of whole vectors.
+
+A vector is about the agent's own cluster. What it learned of others by an ordered atomic, it keeps apart, a vector for each
+of them (`elsewhere`).
 """
 
 from __future__ import annotations
@@ -45,14 +48,16 @@ class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "agents", "barrier", "exit", "groups", "handed", "inbox", "init", "knowledge", "per_cta", "prior", "proxy",
+        "across", "agents", "barrier", "exit", "groups", "handed", "inbox", "init", "knowledge", "per_cta", "prior", "proxy",
         "received", "seen", "sends", "signals", "size", "time",
     )
 
     def __init__(
         self, ctas: int, agents: int, barriers: int, engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
-        handovers: tuple[FenceKind, ...] = (),
+        handovers: tuple[FenceKind, ...] = (), across: bool = False,
     ) -> None:
+        self.across = across
+        """Whether clusters hand something on to each other."""
         self.per_cta = agents
         self.agents = ctas * agents
         self.barrier = self.agents
@@ -93,8 +98,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "fenced", "groups", "last_read", "layout", "locally", "now", "own", "rank",
-        "received", "seen", "taken", "unacquired", "vector",
+        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "groups", "last_read", "layout", "locally", "now",
+        "own", "rank", "received", "seen", "taken", "unacquired", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -112,6 +117,8 @@ class AgentClock:
         self.received = slice(layout.received, layout.received + layout.agents)
         self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
+        self.elsewhere: dict[int, np.ndarray] = {}
+        """What it knows of other clusters, by their numbers: vectors of theirs, none of which ever changes."""
         self.locally: dict[FenceKind, np.ndarray] = {}
         """For each space, what it knew at its own last fence: epochs of agents, phases, groups whose stores had landed."""
         self.taken: dict[FenceKind, np.ndarray] = {}
@@ -130,6 +137,8 @@ class AgentClock:
         self.fenced: np.ndarray | None = None
         self.unacquired: np.ndarray | None = None
         """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
+        if self.elsewhere:
+            self.elsewhere = {}
         if self.locally:
             self.locally.clear()
         if self.taken:
@@ -155,6 +164,7 @@ class AgentClock:
         own = child.now[child.dim]
         child.take(self.vector)
         child.now[child.dim] = max(own, child.now[child.dim]) + 1
+        child.elsewhere = self.elsewhere
         child.locally = dict(self.locally)
         child.taken = dict(self.taken)
         child.fenced = self.fenced
@@ -164,10 +174,28 @@ class AgentClock:
     def join(self, child: AgentClock) -> None:
         """This agent goes on with all that the child did or observed."""
         self.take(child.vector)
+        self.elsewhere = joined(self.elsewhere, child.elsewhere)
         for kind, fenced in child.locally.items():
             mine = self.locally.get(kind)
             self.locally[kind] = fenced if mine is None else np.maximum(mine, fenced)
         child.tick()
+
+    # --- other clusters ---------------------------------------------------------------------------------------------
+
+    def shake_hands(self, published: dict[int, np.ndarray]) -> None:
+        """Adds what it knows to what is published at an element of global memory, and takes over what was there.
+
+        Other roles of its cluster learn of other clusters by a fork, a join or an element of their own, not by barriers.
+        """
+        here = self.cluster
+        before = published.get(here)
+        mine = self.exposed() if before is None else np.maximum(self.exposed(), before)
+        self.elsewhere = joined(self.elsewhere, {index: vector for index, vector in published.items() if index != here})
+        if before is not None:
+            self.take(before)
+        published.update(self.elsewhere)
+        published[here] = mine.copy()
+        self.tick()
 
     # --- fences -----------------------------------------------------------------------------------------------------
 
@@ -274,6 +302,17 @@ class AgentClock:
         out[inits] = self.vector[inits]
         out[layout.time :] = self.vector[layout.time :]
         return out
+
+
+def joined(some: dict[int, np.ndarray], more: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """What is known of each cluster, one way or the other."""
+    if not more or some is more:
+        return some
+    out = dict(some)
+    for cluster, vector in more.items():
+        known = out.get(cluster)
+        out[cluster] = vector if known is None else np.maximum(known, vector)
+    return out
 
 
 class Publication:

@@ -2,8 +2,8 @@
 
 Arrays that the kernel only reads need no shadow: nothing can race there. Arrays that overlap in memory share theirs,
 at the granularity of what they have in common. The shadow holds numbers of records; number 0 is the host, which is
-before everything. Clusters are never ordered with each other, so two records of different clusters stand for any
-number of them.
+before everything. Where clusters are never ordered with each other (by ordered atomics), two records of different clusters
+stand for any number of them.
 """
 
 from __future__ import annotations
@@ -164,7 +164,8 @@ class GlobalShadow:
         number = self.merged.get(key)
         if number is None:
             together = self.records[old] + self.records[new]
-            other = next((r for r in together if r.cluster != together[0].cluster), None)
+            across = together[0].clock.layout.across
+            other = None if across else next((r for r in together if r.cluster != together[0].cluster), None)
             self.records.append(together if other is None else (together[0], other))
             number = self.merged[key] = len(self.records) - 1
         return number

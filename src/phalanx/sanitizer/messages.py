@@ -144,7 +144,10 @@ def same_bytes(a: Record, b: Record) -> bool:
 def race_remedy(before: Record, after: Record) -> str:
     """What would order the two."""
     if before.cluster != after.cluster:
-        return "clusters run in any order: give each its own part, or use px.atomic_add or px.tma.reduce on both sides"
+        return (
+            "clusters run in any order: give each its own part, use px.atomic_add or px.tma.reduce on both sides, or let "
+            'the one hand it to the other by px.atomic_add(..., order="acq_rel")'
+        )
     work = before.work
     if work is not None and work.barriers and after.work is not None and after.work.barriers:
         return (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -11,6 +10,7 @@ import numpy as np
 
 import phalanx.sim.ops  # noqa: F401  (registers what the instructions mean)
 from phalanx.errors import Error
+from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
 from phalanx.ir.types import ArrayType
@@ -21,7 +21,7 @@ from phalanx.sim.machine import Machine
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.scheduler import SMS, Schedule, Scheduler
 
-_CODE: weakref.WeakKeyDictionary[Function, dict[bool, Code]] = weakref.WeakKeyDictionary()
+_CODE = Beside[dict[bool, Code]]("code")
 
 
 def simulate(
@@ -55,6 +55,24 @@ def simulate(
     )
     with np.errstate(all="ignore"):
         Scheduler(machine, schedule, sms).run()
+    check_counters(function, args)
+
+
+def check_counters(function: Function, args: Sequence[Any]) -> None:
+    """A launch leaves the runtime's counters as it found them: the next one that gets them begins with 0."""
+    left = np.flatnonzero(args[-1]) if function.counters else np.zeros(0, np.int64)
+    if not len(left):
+        return
+    counters = function.params[-1]
+    users = [
+        op for op in function.walk() for access in op.effects().accesses
+        if in_global(access.region) and access.region.array is counters
+    ]
+    raise Error(
+        f"{function.name} ends with {counters.name}[{left[0]}] at {args[-1][left[0]]}, and the next launch that gets it "
+        "begins with that", location=users[-1].loc if users else function.loc, kind="unfinished",
+        remedy="let whoever comes last set it back: px.atomic_exch(counters[i], 0)",
+    )
 
 
 def with_counters(function: Function, args: Sequence[Any]) -> list[Any]:
@@ -68,7 +86,7 @@ def with_counters(function: Function, args: Sequence[Any]) -> list[Any]:
 
 def code_of(function: Function, *, preempt: bool = False) -> Code:
     """The kernel as Python, made once. `preempt` lets agents be interrupted before every instruction with an effect."""
-    variants = _CODE.setdefault(function, {})
+    variants = _CODE.get(function) or _CODE.keep(function, {})
     if preempt not in variants:
         variants[preempt] = Code(function, preempt=preempt)
     return variants[preempt]

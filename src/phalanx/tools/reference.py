@@ -19,14 +19,15 @@ from phalanx.language.objects import exposed_names
 from phalanx.language.ops.mbarrier import BarrierValue
 from phalanx.language.ops.tile import TileObject
 from phalanx.language.values import ArrayObject, ViewValue
+from phalanx.tools.torch_reference import described
 
 WRITTEN = "<!-- Written by `make golden` from the docstrings; do not edit. -->"
 HEAD = f"""# Reference
 
 {WRITTEN}
 
-First what kernels call; then what is called outside them, the library and the commands; last what the compiler makes of a
-kernel, one instruction a row.
+First what kernels call; then what is called outside them, the library, also as operators of torch, and the commands; last
+what the compiler makes of a kernel, one instruction a row.
 """
 MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValue), ("Arrays", ArrayObject))
 """What kernels write behind a dot, by the kind of value."""
@@ -119,7 +120,7 @@ def members(kind: str) -> list[Entry]:
 
 
 def outside() -> Iterator[Section]:
-    """What is called outside kernels, and the functions of the library."""
+    """What is called outside kernels, the functions of the library, and those of torch's operators."""
     groups: tuple[tuple[str, str, str, str, tuple[str, ...], Any], ...] = (
         ("outside", "Outside kernels", "Declaring, compiling, checking, tuning, exporting.", "px", OUTSIDE, phalanx),
         ("library", "The library", "`px.kernels`: whole kernels behind functions, on torch, CuPy and NumPy arrays.",
@@ -131,6 +132,8 @@ def outside() -> Iterator[Section]:
             Entry(f"{prefix}.{name}{signature(inspect.signature(item))}", inspect.getdoc(item) or "") for name, item in items
         ]
         yield Section(page, title, about, entries)
+    about = "`px.torch`: the library as operators of torch with gradients, operators of your own, and modules."
+    yield Section("torch", "In torch", about, [Entry(each.call, each.text) for each in described()])
 
 
 def commands() -> Section:

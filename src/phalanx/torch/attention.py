@@ -11,7 +11,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.kernels.attention.backward_config import DIMS
 from phalanx.torch.calls import NUMBERS, first_axis, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import autocasts, is_plain, is_recorded
+from phalanx.torch.plain import is_recorded
+from phalanx.torch.straight import straight
 
 MASKS = "bool causal=False, float? scale=None, int? left=None, int? right=None, float? softcap=None, Tensor? bias=None"
 PACKED = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None"
@@ -44,6 +45,7 @@ def _attention_backward(
     return made if dbias else (*made, nothing(q))
 
 
+@straight(kernels.attention_backward, "do", "q", "k", "v", "o", "lse", "bias", "cu_seqlens_q", "cu_seqlens_k")
 def attention_backward(
     do: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, causal: bool = False, scale: float | None = None,
     window: Any = None, softcap: float | None = None, bias: Any = None, dbias: bool = False, cu_seqlens_q: Any = None,
@@ -53,11 +55,6 @@ def attention_backward(
 
     Example: ``dq, dk, dv = px.torch.attention_backward(do, q, k, v, o, lse)``.
     """
-    if is_plain(do, q, k, v, o, lse, bias, cu_seqlens_q, cu_seqlens_k):
-        return kernels.attention_backward(
-            do, q, k, v, o, lse, causal=causal, scale=scale, window=window, softcap=softcap, bias=bias, dbias=dbias,
-            cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, deterministic=deterministic, config=config,
-        )  # fmt: skip
     refuse_config(config)
     left, right = (None, None) if window is None else window
     made = torch.ops.phalanx.attention_backward(
@@ -141,6 +138,10 @@ def _apart(scale: Any) -> tuple[Any, float | None]:
     return (None, float(scale)) if isinstance(scale, NUMBERS) else (scale, None)
 
 
+@straight(
+    kernels.attention, "q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k", "q_scale", "k_scale", "v_scale", casts=True,
+    rare=("window", "softcap", "bias", "cu_seqlens_q", "cu_seqlens_k", "q_scale", "k_scale", "v_scale", "config", "arch"),
+)
 def attention(
     q: Any, k: Any, v: Any, *, causal: bool = False, scale: float | None = None, window: Any = None,
     softcap: float | None = None, bias: Any = None, lse: bool = False, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
@@ -152,12 +153,6 @@ def attention(
     ``torch.use_deterministic_algorithms(True)`` is set. The logarithms that `lse` asks for have none.
     Example: ``y = px.torch.attention(q, k, v, causal=True)``.
     """
-    if is_plain(q, k, v, bias, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale) and not autocasts():
-        return kernels.attention(
-            q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, bias=bias, lse=lse,
-            cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,
-            config=config, arch=arch,
-        )  # fmt: skip
     refuse_config(config or arch)
     left, right = (None, None) if window is None else window
     scales = [_apart(one) for one in (q_scale, k_scale, v_scale)]
@@ -189,6 +184,10 @@ def _attention_decode(
     return made if lse else (made, nothing(q))
 
 
+@straight(
+    kernels.attention_decode, "q", "k_cache", "v_cache", "lengths", "pages", "k_scale", "v_scale",
+    rare=("window", "softcap", "k_scale", "v_scale", "v_dim", "config"),
+)
 def attention_decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, *, pages: Any = None, causal: bool = True,
     scale: float | None = None, window: Any = None, softcap: float | None = None, lse: bool = False, k_scale: Any = None,
@@ -198,11 +197,6 @@ def attention_decode(
 
     Example: ``o = px.torch.attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
     """
-    if is_plain(q, k_cache, v_cache, lengths, pages, k_scale, v_scale):
-        return kernels.attention_decode(
-            q, k_cache, v_cache, lengths, pages=pages, causal=causal, scale=scale, window=window, softcap=softcap, lse=lse,
-            k_scale=k_scale, v_scale=v_scale, v_dim=v_dim, config=config,
-        )  # fmt: skip
     refuse_config(config)
     left, right = (None, None) if window is None else window
     (k_tensor, k_number), (v_tensor, v_number) = _apart(k_scale), _apart(v_scale)
@@ -224,6 +218,7 @@ def _sparse_attention(
     return made if lse else (made, nothing(q))
 
 
+@straight(kernels.sparse_attention, "q", "k", "v", "indices")
 def sparse_attention(
     q: Any, k: Any, v: Any, indices: Any, *, block: int = 1, scale: float | None = None, lse: bool = False,
     v_dim: int | None = None,
@@ -232,8 +227,6 @@ def sparse_attention(
 
     Example: ``o = px.torch.sparse_attention(q, k, v, indices)``.
     """
-    if is_plain(q, k, v, indices):
-        return kernels.sparse_attention(q, k, v, indices, block=block, scale=scale, lse=lse, v_dim=v_dim)
     o, logs = torch.ops.phalanx.sparse_attention(q, k, v, indices, block, scale, lse, v_dim)
     return (o, logs) if lse else o
 

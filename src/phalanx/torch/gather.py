@@ -10,7 +10,8 @@ from phalanx import kernels
 from phalanx.kernels.gather_backward import gather_backward
 from phalanx.torch.calls import refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import is_recorded
+from phalanx.torch.straight import straight
 
 
 @operator("gather_backward(Tensor d, Tensor idx, SymInt rows) -> Tensor", second="embedding and gather_rows")
@@ -56,13 +57,12 @@ def _embedding(weight: Any, ids: Any) -> Any:
     return kernels.embedding(weight, ids)
 
 
+@straight(kernels.gather_rows, "x", "idx", "out")
 def gather_rows(x: Any, idx: Any, *, out: Any = None, config: Any = None) -> Any:
     """`px.kernels.gather_rows` with a gradient, for eager and compiled code.
 
     Gradients of rows that were taken more than once are summed in f32. Example: ``y = px.torch.gather_rows(x, idx)``.
     """
-    if is_plain(x, idx, out):
-        return kernels.gather_rows(x, idx, out=out, config=config)
     refuse_config(config)
     if out is None:
         return torch.ops.phalanx.gather_rows(x, idx)
@@ -72,10 +72,9 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: Any = None) -> Any
     return out
 
 
+@straight(kernels.embedding, "weight", "ids")
 def embedding(weight: Any, ids: Any) -> Any:
     """`px.kernels.embedding` with a gradient, summed in f32. Example: ``h = px.torch.embedding(table, tokens)``."""
-    if is_plain(weight, ids):
-        return kernels.embedding(weight, ids)
     return torch.ops.phalanx.embedding(weight, ids)
 
 
@@ -99,7 +98,7 @@ def _of_added(ctx: Any, d: Any) -> Any:
 
 
 def _scatters(name: str, gradients: Any) -> Any:
-    """The function `name` with gradients: operators that write `out` in place, and into a copy of it where torch records."""
+    """Operators that write `out` in place, and into a copy of it where torch records: the call that chooses."""
     move = getattr(kernels, name)
     functional = name.replace("scatter", "scattered")
 
@@ -113,25 +112,36 @@ def _scatters(name: str, gradients: Any) -> Any:
     writing = operator(f"{name}(Tensor x, Tensor idx, Tensor(a!) out) -> ()")(in_place)
     copying = operator(f"{functional}(Tensor x, Tensor idx, Tensor out) -> Tensor", rule=rule)(into_copy)
 
-    def call(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
-        if is_plain(x, idx, out):
-            return move(x, idx, out, config=config)
-        refuse_config(config)
+    def call(x: Any, idx: Any, out: Any) -> Any:
         if is_recorded(x, out):
             return out.copy_(copying(x, idx, out))
         writing(x, idx, out)
         return out
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"""`px.kernels.{name}` with gradients, of `x` and of what `out` was.
-
-    Example: ``px.torch.{name}(x, idx, out)``.
-    """
     return call
 
 
-scatter_rows = _scatters("scatter_rows", _of_stored)
-scatter_add_rows = _scatters("scatter_add_rows", _of_added)
+_scatter_rows, _scatter_add_rows = _scatters("scatter_rows", _of_stored), _scatters("scatter_add_rows", _of_added)
+
+
+@straight(kernels.scatter_rows, "x", "idx", "out")
+def scatter_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_rows` with gradients, of `x` and of what `out` was: rows that were overwritten have none.
+
+    Example: ``px.torch.scatter_rows(x, idx, out)``.
+    """
+    refuse_config(config)
+    return _scatter_rows(x, idx, out)
+
+
+@straight(kernels.scatter_add_rows, "x", "idx", "out")
+def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
+    """`px.kernels.scatter_add_rows` with gradients, of `x` and of what `out` was.
+
+    Example: ``px.torch.scatter_add_rows(x, idx, out)``.
+    """
+    refuse_config(config)
+    return _scatter_add_rows(x, idx, out)
 
 
 # --- caches -------------------------------------------------------------------------------------------------------------
@@ -147,13 +157,12 @@ def _kv_compact_in_place(cache: Any, keep: Any, pages: Any = None) -> None:
     kernels.kv_compact(cache, keep, pages=pages, inplace=True)
 
 
+@straight(kernels.kv_compact, "cache", "keep", "pages")
 def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = False) -> Any:
     """`px.kernels.kv_compact`, for eager and compiled code; it has no gradient.
 
     Example: ``cache = px.torch.kv_compact(cache, keep)``.
     """
-    if is_plain(cache, keep, pages):
-        return kernels.kv_compact(cache, keep, pages=pages, inplace=inplace)
     if not inplace:
         return torch.ops.phalanx.kv_compact(cache, keep, pages)
     torch.ops.phalanx.kv_compact_(cache, keep, pages)

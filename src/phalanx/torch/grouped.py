@@ -16,8 +16,9 @@ from phalanx.kernels.products.grouped_backward import (
 )
 from phalanx.torch.calls import as_sizes, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import autocasts, is_plain, is_recorded
+from phalanx.torch.plain import is_recorded
 from phalanx.torch.products import NAMES
+from phalanx.torch.straight import straight
 
 # --- what their gradients are made of -----------------------------------------------------------------------------------
 
@@ -97,6 +98,7 @@ def _grouped_matmul_out(
     kernels.grouped_matmul(x, w, group_sizes, bias=bias, activation=activation, out=out, arch=arch)
 
 
+@straight(kernels.grouped_matmul, "x", "w", "group_sizes", "bias", "out", casts=True)
 def grouped_matmul(
     x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
     config: Any = None, arch: str | None = None,
@@ -106,10 +108,6 @@ def grouped_matmul(
     Rows behind the last group have the gradient 0. With an activation, what it was given is multiplied again for the
     gradient. Example: ``y = px.torch.grouped_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, bias, out) and not autocasts():
-        return kernels.grouped_matmul(
-            x, w, group_sizes, bias=bias, activation=activation, out=out, config=config, arch=arch
-        )
     refuse_config(config)
     sizes = as_sizes(group_sizes, x)
     if out is None or is_recorded(x, w, bias, out):
@@ -143,6 +141,7 @@ def _moe_gather_matmul(x: Any, idx: Any, w: Any, group_sizes: Any, arch: Any = N
     return kernels.moe_gather_matmul(x, idx, w, group_sizes, arch=arch)
 
 
+@straight(kernels.moe_gather_matmul, "x", "idx", "w", "group_sizes", "out", casts=True)
 def moe_gather_matmul(
     x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int
 ) -> Any:
@@ -150,8 +149,6 @@ def moe_gather_matmul(
 
     Example: ``h = px.torch.moe_gather_matmul(x, order, w1, counts)``.
     """
-    if is_plain(x, idx, w, group_sizes, out) and not autocasts():
-        return kernels.moe_gather_matmul(x, idx, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
     return y if out is None else out.copy_(y)
@@ -178,13 +175,12 @@ def _moe_matmul(x: Any, w: Any, group_sizes: Any, arch: Any = None) -> Any:
     return kernels.moe_matmul(x, w, group_sizes, arch=arch)
 
 
+@straight(kernels.moe_matmul, "x", "w", "group_sizes", "out", casts=True)
 def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int) -> Any:
     """`px.kernels.moe_matmul` with gradients, for eager and compiled code; takes autocast's type.
 
     Example: ``y = px.torch.moe_matmul(x_sorted, w, counts)``.
     """
-    if is_plain(x, w, group_sizes, out) and not autocasts():
-        return kernels.moe_matmul(x, w, group_sizes, out=out, arch=arch, **options)
     refuse_config(options or None)
     y = torch.ops.phalanx.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
     return y if out is None else out.copy_(y)
@@ -231,6 +227,7 @@ def _moe_matmul_scatter(
     kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch)
 
 
+@straight(kernels.moe_matmul_scatter, "h", "w", "group_sizes", "idx", "weight", "out", casts=True)
 def moe_matmul_scatter(
     h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, *, arch: str | None = None, **options: int
 ) -> Any:
@@ -238,8 +235,6 @@ def moe_matmul_scatter(
 
     Example: ``px.torch.moe_matmul_scatter(h, w2, counts, order, gates, y)``.
     """
-    if is_plain(h, w, group_sizes, idx, weight, out) and not autocasts():
-        return kernels.moe_matmul_scatter(h, w, group_sizes, idx, weight, out, arch=arch, **options)
     refuse_config(options or None)
     sizes = as_sizes(group_sizes, h)
     if is_recorded(h, w, weight, out):

@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 
-_traced = torch.compiler.is_dynamo_compiling  # other tracers have modes, or tensors of a class of their own
-_modes = torch._C._len_torch_dispatch_stack
-_transform = torch._C._functorch.peek_interpreter_stack
+traced = torch.compiler.is_dynamo_compiling
+"""Whether torch.compile reads the code that asks; other tracers have modes, or tensors of a class of their own."""
+modes = torch._C._len_torch_dispatch_stack
+"""How many modes see what torch's dispatcher is asked for."""
+transform = torch._C._functorch.peek_interpreter_stack
+"""The innermost transform, such as vmap, or None."""
 _records = torch.is_grad_enabled
 autocasts = torch._C._is_any_autocast_enabled
 """Whether autocast is on, for any kind of device: it matters to functions that take its type."""
@@ -19,10 +22,10 @@ def is_plain(*arrays: Any) -> bool:
     """Whether nobody but the launch cares about a call with these arrays: no gradient, tracing, subclass, mode or transform.
 
     NumPy and CuPy arrays are always plain. All of torch's state that its dispatcher would ask for is asked for here, in less
-    than a microsecond; autocast is not, which few functions know (`autocasts`), nor are modes of Python functions, such as
-    torch's default device: launches are none.
+    than a microsecond (`straight` asks for it in half the time). Not so autocast, which few functions know (`autocasts`), or
+    modes of Python functions, such as torch's default device: launches are none.
     """
-    if _traced() or _modes() or _transform() is not None:
+    if traced() or modes() or transform() is not None:
         return False
     for x in arrays:
         if x is None:
@@ -41,4 +44,4 @@ def is_recorded(*arrays: Any) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in arrays)
 
 
-__all__ = ["autocasts", "is_plain", "is_recorded"]
+__all__ = ["autocasts", "is_plain", "is_recorded", "modes", "traced", "transform"]

@@ -12,9 +12,10 @@ from phalanx.kernels.products.activations_backward import activated, activation_
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.torch.calls import NUMBERS, batched_alike, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import autocasts, is_plain, is_recorded
+from phalanx.torch.plain import is_recorded
+from phalanx.torch.straight import straight
 
-_Tensor, _F32 = torch.Tensor, torch.float32
+_Tensor, _F32, _precision = torch.Tensor, torch.float32, torch._C._get_float32_matmul_precision
 NAMES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 """Types of gradients as the library calls them."""
 
@@ -205,6 +206,15 @@ def _numbers_apart(scale_a: Any, scale_b: Any, tensor_scale: Any) -> tuple[Any, 
     return *tensors, tensor_scale, factor, None
 
 
+def reads_as_tf32(a: Any) -> bool:
+    """Whether a product of `a` reads f32 as tf32 where nobody says: as torch's own would."""
+    return isinstance(a, _Tensor) and a.dtype is _F32 and _precision() != "highest"
+
+
+@straight(
+    kernels.matmul, "a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale", casts=True,
+    rare=("scale_a", "scale_b", "tensor_scale", "out_dtype", "config", "arch"), settled={"tf32": reads_as_tf32},
+)
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None, config: Any = None, arch: str | None = None,
@@ -218,17 +228,9 @@ def matmul(
     what ``torch.set_float32_matmul_precision`` allows torch's own products.
     Example: ``y = px.torch.matmul(x, w.T, bias, "gelu")``.
     """
-    if tf32 is None:
-        tf32 = isinstance(a, _Tensor) and a.dtype is _F32 and allows_tf32()
-    if scale_a is scale_b is tensor_scale is out_dtype is config is arch is None:  # most calls
-        if is_plain(a, b, bias, out) and not autocasts():
-            return kernels.matmul(a, b, bias, activation, out, tf32=tf32)
-    elif is_plain(a, b, bias, out, scale_a, scale_b, tensor_scale) and not autocasts():
-        return kernels.matmul(
-            a, b, bias, activation, out, scale_a=scale_a, scale_b=scale_b, tensor_scale=tensor_scale, out_dtype=out_dtype,
-            config=config, arch=arch, tf32=tf32,
-        )  # fmt: skip
     refuse_config(config)
+    if tf32 is None:
+        tf32 = isinstance(a, torch.Tensor) and a.dtype is torch.float32 and allows_tf32()
     scales = _numbers_apart(scale_a, scale_b, tensor_scale)
     if out is None or is_recorded(a, b, bias, out):
         dtype = _torch_dtype(out_dtype) if out is None else out.dtype
@@ -286,6 +288,7 @@ def _split_k_matmul_out(a: Any, b: Any, out: Any, bias: Any = None, activation: 
     kernels.split_k_matmul(a, b, bias, activation, out)
 
 
+@straight(kernels.split_k_matmul, "a", "b", "bias", "out", casts=True)
 def split_k_matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, config: Any = None
 ) -> Any:
@@ -293,8 +296,6 @@ def split_k_matmul(
 
     Example: ``y = px.torch.split_k_matmul(x, weight.T)``.
     """
-    if is_plain(a, b, bias, out) and not autocasts():
-        return kernels.split_k_matmul(a, b, bias, activation, out, config)
     refuse_config(config)
     if out is None or is_recorded(a, b, bias, out):
         y = torch.ops.phalanx.split_k_matmul(a, b, bias, activation)

@@ -8,7 +8,7 @@ import torch
 
 from phalanx import kernels
 from phalanx.torch.library import operator
-from phalanx.torch.plain import is_plain
+from phalanx.torch.straight import straight
 
 
 @operator("quantize(Tensor x, str format, float tensor_scale=1.0) -> (Tensor, Tensor)")
@@ -26,18 +26,16 @@ def _pack_scales_out(scales: Any, out: Any) -> None:
     kernels.pack_scales(scales, out=out)
 
 
+@straight(kernels.quantize, "x")
 def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, Any]:
     """`px.kernels.quantize`, for eager and compiled code. Example: ``codes, scales = px.torch.quantize(x, "mxfp8")``."""
-    if is_plain(x):
-        return kernels.quantize(x, format, tensor_scale=tensor_scale)
     codes, scales = torch.ops.phalanx.quantize(x, format, tensor_scale)
     return codes, scales
 
 
+@straight(kernels.pack_scales, "scales", "out")
 def pack_scales(scales: Any, *, out: Any = None) -> Any:
     """`px.kernels.pack_scales`, for eager and compiled code. Example: ``blocks = px.torch.pack_scales(scales)``."""
-    if is_plain(scales, out):
-        return kernels.pack_scales(scales, out=out)
     if out is None:
         return torch.ops.phalanx.pack_scales(scales)
     torch.ops.phalanx.pack_scales_out(scales, out)

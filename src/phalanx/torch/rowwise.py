@@ -13,7 +13,8 @@ from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward
 from phalanx.torch.calls import batched_alike, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
-from phalanx.torch.plain import is_plain, is_recorded
+from phalanx.torch.plain import is_recorded
+from phalanx.torch.straight import straight
 
 # --- softmax ------------------------------------------------------------------------------------------------------------
 
@@ -56,22 +57,20 @@ def _scaled_and_masked(x: Any, scale: float | None, mask: Any) -> Any:
     return y.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else (y + mask).to(x.dtype)
 
 
+@straight(kernels.softmax, "x", "mask")
 def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
     """`px.kernels.softmax` with a gradient, for eager and compiled code.
 
     Where torch records or traces the call, scale and mask are torch's own operations before it.
     Example: ``y = px.torch.softmax(x)``.
     """
-    if is_plain(x, mask):
-        return kernels.softmax(x, scale=scale, mask=mask, config=config)
     refuse_config(config)
     return torch.ops.phalanx.softmax(_scaled_and_masked(x, scale, mask))
 
 
+@straight(kernels.log_softmax, "x", "mask")
 def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
     """`px.kernels.log_softmax` with a gradient, as `softmax`. Example: ``y = px.torch.log_softmax(x)``."""
-    if is_plain(x, mask):
-        return kernels.log_softmax(x, scale=scale, mask=mask, config=config)
     refuse_config(config)
     return torch.ops.phalanx.log_softmax(_scaled_and_masked(x, scale, mask))
 
@@ -107,10 +106,9 @@ def _rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> Any:
     return kernels.rms_norm(x, weight, eps)
 
 
+@straight(kernels.rms_norm, "x", "weight")
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Any = None) -> Any:
     """`px.kernels.rms_norm` with gradients, for eager and compiled code. Example: ``y = px.torch.rms_norm(x, w)``."""
-    if is_plain(x, weight):
-        return kernels.rms_norm(x, weight, eps, config=config)
     refuse_config(config)
     return torch.ops.phalanx.rms_norm(x, weight, eps)
 
@@ -120,13 +118,12 @@ def _add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6) 
     return kernels.add_rms_norm(x, residual, weight, eps)
 
 
+@straight(kernels.add_rms_norm, "x", "residual", "weight")
 def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *, config: Any = None) -> Any:
     """`px.kernels.add_rms_norm` with gradients, for eager and compiled code; where torch records it, sum and norm are apart.
 
     Example: ``y = px.torch.add_rms_norm(x, residual, w)``.
     """
-    if is_plain(x, residual, weight):
-        return kernels.add_rms_norm(x, residual, weight, eps, config=config)
     refuse_config(config)
     if is_recorded(x, residual, weight):
         total = x + residual
@@ -166,10 +163,9 @@ def _layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5)
     return kernels.layer_norm(x, weight, bias, eps)
 
 
+@straight(kernels.layer_norm, "x", "weight", "bias")
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, config: Any = None) -> Any:
     """`px.kernels.layer_norm` with gradients, for eager and compiled code. Example: ``y = px.torch.layer_norm(x, w, b)``."""
-    if is_plain(x, weight, bias):
-        return kernels.layer_norm(x, weight, bias, eps, config=config)
     refuse_config(config)
     return torch.ops.phalanx.layer_norm(x, weight, bias, eps)
 
@@ -219,6 +215,7 @@ def _cross_entropy(logits: Any, targets: Any, reduction: str = "mean", ignore_in
     return kernels.cross_entropy(logits, targets, reduction=reduction, ignore_index=ignore_index)
 
 
+@straight(kernels.cross_entropy, "logits", "targets")
 def cross_entropy(
     logits: Any, targets: Any, *, reduction: str = "mean", ignore_index: int = -100, gradient: bool = False,
     config: Any = None,
@@ -229,10 +226,6 @@ def cross_entropy(
     which it takes their place at once, is for calls that torch neither records nor traces.
     Example: ``loss = px.torch.cross_entropy(logits, targets)``.
     """
-    if is_plain(logits, targets):
-        return kernels.cross_entropy(
-            logits, targets, reduction=reduction, ignore_index=ignore_index, gradient=gradient, config=config
-        )
     refuse_config(config)
     if gradient:
         raise Error(

@@ -37,6 +37,63 @@ def atomic_exch_of_a_value():
 
 
 @case
+def atomic_add_in_an_unknown_order():
+    @px.kernel
+    def add(X):
+        px.atomic_add(X[0, 0], 1.0, order="release")
+
+    add[1](X)
+
+
+@case
+def ordered_atomic_add_of_a_tile():
+    @px.kernel
+    def add(X):
+        px.atomic_add(X[0:8, 0:8], 1.0, order="acq_rel")
+
+    add[1](X)
+
+
+@case
+def counters_twice():
+    @px.kernel
+    def count(X):
+        first, second = px.counters(2), px.counters(4)
+        px.atomic_add(first[0], px.load(second[0]))
+
+    count[1](X)
+
+
+@case
+def counters_without_end():
+    @px.kernel
+    def count(X):
+        px.atomic_add(px.counters(1000)[0], 1)
+
+    count[1](X)
+
+
+@case
+def counters_in_a_loop():
+    @px.kernel
+    def count(X):
+        for i in range(X.shape[0]):
+            px.atomic_add(px.counters(4)[i], 1)
+
+    count[1](X)
+
+
+@case
+def counters_that_are_not_set_back():
+    @px.kernel
+    def count(X):
+        done = px.counters(4)
+        px.atomic_add(done[2], 1)
+
+    count[3](X)
+
+
+@case
 def assumption_that_is_never_true():
     @px.kernel
     def trust(X, *, N=-1):

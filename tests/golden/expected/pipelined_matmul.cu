@@ -177,16 +177,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
       // matmul.py:17: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
       const int m = ptx::wrap_mul(row, 128);
       const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column, 2), rank)), 64);
-      // matmul.py:18: acc = px.zeros((BM, BN), px.f32)
-      float acc[32];
-      #pragma unroll
-      for (int i = 0; i < 32; ++i) acc[i] = 0.0f;
       // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+      float acc[32];
       float acc_1[32];
-      #pragma unroll
-      for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
       int last_stage = 0;
       const bool ran = 0 < A_size1;
+      if (ran) {
+      } else {
+        // matmul.py:18: acc = px.zeros((BM, BN), px.f32)
+        float acc_2[32];
+        #pragma unroll
+        for (int i = 0; i < 32; ++i) acc_2[i] = 0.0f;
+        // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+        #pragma unroll
+        for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc_2[px_r];
+      }
       #pragma unroll 1
       for (int k = 0; k < A_size1; k += 64) {
         // matmul.py:20: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
@@ -196,19 +201,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
         const bool wraps = t_10 == 8;
         take_parity = take_parity ^ ((int)wraps);
         take_stage = wraps ? 0 : t_10;
+        const bool later = k != 0;
         ptx::wgmma_fence_sync_aligned();
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(A_ring_addr + take_stage_1 * 16384 + px_warp_id / 4 * 8192, 0x4000004000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(B_ring_addr + take_stage_1 * 8192, 0x4000004000010000ull);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a, px_b, true);
+          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a, px_b, later);
           ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 2, px_b + 2, true);
           ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 4, px_b + 4, true);
           ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 6, px_b + 6, true);
         }
         ptx::wgmma_commit_group_sync_aligned();
         ptx::wgmma_wait_group_1();
-        const bool later = k != 0;
-        if (later) {
+        const bool later_1 = k != 0;
+        if (later_1) {
           if (px_warp_id % 4 == 0 && px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * last_stage, px_lane));
         }
         last_stage = take_stage_1;

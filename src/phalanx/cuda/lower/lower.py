@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from weakref import WeakKeyDictionary
 
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
@@ -16,6 +15,7 @@ from phalanx.cuda.text.registry import check_emitters
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
+from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.values import Value
@@ -81,7 +81,7 @@ class Arrangement:
     notes: tuple[Note, ...]
 
 
-_ARRANGED: WeakKeyDictionary[Function, Arrangement] = WeakKeyDictionary()
+_ARRANGED = Beside[Arrangement]("arranged")
 """What is wanted twice: by the decision to share memory, and by the target."""
 
 
@@ -109,7 +109,7 @@ def arrange(function: Function) -> Arrangement:
         sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
         scratch = {op: size for op, size in sizes.items() if size > 0}
         found = Arrangement(whole, pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
-        _ARRANGED[function] = _ARRANGED[whole] = found
+        _ARRANGED.keep(function, _ARRANGED.keep(whole, found))
     return found
 
 
@@ -132,17 +132,18 @@ def choose_products(function: Function, arch: Arch) -> Function:
     return function if whole is bare else write_protocols(whole)
 
 
-def unreadable_products(function: Function, arch: Arch) -> dict[Location, str]:
+def unreadable_products(function: Function, arch: Arch, *, measured: bool = True) -> dict[Location, str]:
     """Where the tensor cores can't read the operands of a prepared kernel's products as these are laid out, and why.
 
     For `runtime.launch.targets`, which then takes another instruction for a `px.dot` there. What else is wrong with the
-    kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them.
+    kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them. Not
+    `measured`: how much shared memory there is does not matter yet.
     """
     from phalanx.cuda.lower.registry import unreadables
 
     try:
         arranged = arrange(without_protocols(function))
-        place(arranged, arch)
+        place(arranged, arch if measured else None)
     except Error as problem:
         return {op.loc: problem.message for op in function.walk() if unreadables.of(op) is not None}
     laid_out = arranged.pushes.function

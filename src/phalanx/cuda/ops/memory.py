@@ -286,12 +286,23 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
                 w.line(f"{asked}{store}<{width}>({place}, {name} + {i}, {at}, {first}, {end});")
 
         def by_vectors() -> None:
-            if view.within:
+            even = access.even_ends(width, facts_of(w)) if view.within else ""
+            if even is None:
                 parts_of_vectors()
-                return
+            elif even:
+                with w.block(f"if ({even})", footer="} else {"):
+                    whole_vectors()
+                with w.indent():
+                    parts_of_vectors()
+                w.line("}")
+            else:
+                whole_vectors()
+
+        def whole_vectors() -> None:
+            inside = access.inside_even_ends if view.within else access.inside
             with slot_loop(w, slots, width) as i:
                 source = f"{name} + {i}" if i != "0" else name
-                conditions = [*access.alive(i, width), *access.inside(i, width)]
+                conditions = [*access.alive(i, width), *inside(i, width)]
                 place, apart = access.place(i, width)
                 if once or (apart and size > WORD_BYTES):
                     store = w.use(h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR_IF)
@@ -312,9 +323,12 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
     layout = w.plan.layouts[op.value]
     name = w.name(op.value)
     shared = w.plan.buffers[view.buffer].layout
-    if stores_matrices(view, layout, shared):
-        emit_matrix_store(w, view, op.value, layout, shared, facts_of(w))
-        return
+    for turned in (False, True) if layout.rank == 2 else ():  # a fragment, or the transpose of one
+        there = view.replaced(kept=view.kept[::-1]) if turned else view
+        held = layout.transpose((1, 0)) if turned else layout
+        if stores_matrices(there, held, shared):
+            emit_matrix_store(w, there, op.value, held, shared, facts_of(w))
+            return
     owner = owner_conditions(w, layout)
     with w.block(f"if ({' && '.join(owner)})" if owner else ""):
         access = SharedAccess(w, view, layout, shared, facts_of(w))
@@ -351,7 +365,8 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
         _no_text(op, op.view)
     space = "remote" if op.view.peer is not None else op.view.space.name
     scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
-    update = atomic(op.update, dtype.name, space, scope, result is not None)
+    ordered = bool(op.effects().handshakes)
+    update = atomic(op.update, dtype.name, space, scope, result is not None, ordered)
     if isinstance(op.value.type, TileType):
         if op.update == "add" and result is None and in_global(op.view) and dtype.name in VECTOR_ADDITIONS:
             _add_vectors(w, op, op.view, update)
@@ -359,6 +374,8 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
             _atomic_tile(w, op, w.use(update), result)
     else:
         _atomic_scalar(w, op, w.use(update), result)
+        if ordered and (result is None or w.agent.warps == 1):  # what one thread acquired is all threads'
+            w.sync_agent()
 
 
 def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:

@@ -44,16 +44,17 @@ def _atomic_type(update: str, dtype: str) -> tuple[str, str, str] | None:
 
 
 @cache
-def atomic(update: str, dtype: str, space: str, scope: str, returns: bool) -> Helper:
+def atomic(update: str, dtype: str, space: str, scope: str, returns: bool, ordered: bool = False) -> Helper:
     """Updates one element: `space` "global", "shared" (both take pointers) or "remote" (a shared::cluster address).
 
-    `update` is "add", "max", "min", "exch" or "cas", whose function takes the element to compare with first.
+    `update` is "add", "max", "min", "exch" or "cas", whose function takes the element to compare with first. `ordered`: it
+    releases and acquires; of those that are one instruction.
     """
     found = _atomic_type(update, dtype)
     if found is None:
         return _atomic_loop(update, dtype, space, scope)
     kind, constraint, ctype = found
-    return _atomic_instruction(update, dtype, kind, constraint, ctype, space, scope, returns)
+    return _atomic_instruction(update, dtype, kind, constraint, ctype, space, scope, returns, ordered)
 
 
 VECTOR_ADDITIONS = ("f32", "f16", "bf16")
@@ -76,14 +77,15 @@ def vector_addition(dtype: str, width: int) -> Helper:
 
 
 def _atomic_instruction(
-    update: str, dtype: str, kind: str, constraint: str, ctype: str, space: str, scope: str, returns: bool
+    update: str, dtype: str, kind: str, constraint: str, ctype: str, space: str, scope: str, returns: bool,
+    ordered: bool = False,
 ) -> Helper:
     place = {"global": "global", "shared": "shared::cta", "remote": "shared::cluster"}[space]
-    returns = returns or update in ("exch", "cas")
+    returns = returns or ordered or update in ("exch", "cas")
     verb = "atom" if returns else "red"
-    name = f"{'atomic' if returns else 'reduce'}_{update}_{dtype}_{space}"
+    name = f"{'atomic' if returns else 'reduce'}_{update}_{dtype}_{space}{'_ordered' if ordered else ''}"
     parameter, address = _atomic_place(ctype, space)
-    mnemonic = f"{verb}.relaxed.{scope}.{place}.{update}.{kind}"
+    mnemonic = f"{verb}.{'acq_rel' if ordered else 'relaxed'}.{scope}.{place}.{update}.{kind}"
     news = ("expected", "x") if update == "cas" else ("x",)
     inputs = ", ".join([address, *(f'"{constraint}"({new})' for new in news)])
     numbered = ", ".join(f"%{n + 1 + returns}" for n in range(len(news)))

@@ -124,6 +124,28 @@ class GlobalAccess:
         assert self._ends is not None
         return self._ends
 
+    def even_ends(self, width: int, facts: Divisibility) -> str | None:
+        """A condition, the same in all threads, under which no end of such a view cuts a vector; "" if always, None where
+        nothing says so.
+
+        Both ends are multiples of a vector then, and lie in the array: `inside_even_ends` asks for no more than that.
+        """
+        low, high = self.view.within
+        if not all(facts.proves(end, 1, width) for end in (low, high)):
+            return None
+        assumed = find_assumptions(self.w.plan.function)
+        ordered = any(bound is high for bound, _ in assumed.most.get(low, ()))
+        in_array = any(self._is_extent(bound, self.rank - 1) for bound, _ in assumed.most.get(high, ()))
+        if ordered and in_array and self.w.plan.signs.nonnegative(low):
+            return ""
+        first, end = start_text(self.w, low), start_text(self.w, high)
+        return f"0 <= {first} && {first} <= {end} && {end} <= {self.array}.shape[{self.rank - 1}]"
+
+    def _is_extent(self, value: Value, axis: int) -> bool:
+        """Whether a value is the size of the array along an axis."""
+        made = self.w.definitions.get(value)
+        return isinstance(made, Extent) and made.array is self.view.array and made.axis == axis
+
     def place_along_rows(self, var: str, step: int) -> str:
         """The index of slot `var` along the last axis, as an `int`: one that wraps around is negative."""
         return f"(int){atom(self.index(self.rank - 1, var, step))}"
@@ -174,6 +196,13 @@ class GlobalAccess:
             asked[-1] = f"{name}((unsigned){atom(at)} - {first}, {end} - {first})"
         return asked
 
+    def inside_even_ends(self, var: str, step: int) -> list[str]:
+        """`inside` for vectors of a view whose `even_ends` hold."""
+        low, high = (start_text(self.w, end) for end in self.view.within)
+        at = self.index(self.rank - 1, var, step)
+        inside = f"{self.w.use(h.INSIDE)}((unsigned){atom(at)} - {atom(low)}, {atom(high)} - {atom(low)})"
+        return [*self.inside_but_rows(var, step), inside]
+
     def inside_but_rows(self, var: str, step: int) -> list[str]:
         """Conditions under which slot `var` lies in the array along all axes but the last."""
         return self.inside(var, step)[:-1]
@@ -195,22 +224,18 @@ class GlobalAccess:
             return False
         assumed = find_assumptions(self.w.plan.function)
 
-        def is_extent(value: Value, axis: int) -> bool:
-            made = self.w.definitions.get(value)
-            return isinstance(made, Extent) and made.array is self.view.array and made.axis == axis
-
         for axis, offset in enumerate(self.view.offsets):
             if not self.w.plan.signs.nonnegative(offset):
                 return False
             start = constant_of(offset)
             if start is None:
                 ends = self.view.extents[axis] == 1 if axis in self.dim_of else True
-                below = any(less and is_extent(bound, axis) for bound, less in assumed.most.get(offset, ()))
+                below = any(less and self._is_extent(bound, axis) for bound, less in assumed.most.get(offset, ()))
                 if not (ends and below):
                     return False
                 continue
             end = int(start) + (self.view.extents[axis] if axis in self.dim_of else 1)
-            sizes = [bound for value, bounds in assumed.least.items() if is_extent(value, axis) for bound in bounds]
+            sizes = [bound for value, bounds in assumed.least.items() if self._is_extent(value, axis) for bound in bounds]
             if not any((number := constant_of(bound)) is not None and int(number) + more >= end for bound, more in sizes):
                 return False
         return True

@@ -100,10 +100,19 @@ class Atomic(Op):
 
 @frozen(eq=False, repr=False)
 class AtomicAdd(Atomic):
-    """Adds to every element of a region, atomically per element; defines the old values where `result` is given."""
+    """Adds to every element of a region, atomically per element; defines the old values where `result` is given.
+
+    `ordered`, of one element of global memory: it releases and acquires at the scope of the GPU.
+    """
 
     mnemonic: ClassVar[str] = "atomic_add"
     update: ClassVar[str] = "add"
+    ordered: bool = attribute(default=False)
+
+    def effects(self) -> Effects:
+        """Updates the region; what is ordered also hands on what its agent did, to those who come to the element later."""
+        effects = super().effects()
+        return dataclasses.replace(effects, handshakes=(self.view,)) if self.ordered else effects
 
 
 @frozen(eq=False, repr=False)

@@ -11,7 +11,7 @@ import phalanx as px
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.runtime.device.arrays import ITEM_BYTES
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.choices import chosen_at_example, counted_by_sizes
 
 L2_BYTES = 32 << 20
 """How much of L2 the keys and values of a band may take."""
@@ -48,6 +48,7 @@ def busiest(blocks: np.ndarray, ctas: int) -> float:
 
 
 @chosen_at_example
+@counted_by_sizes
 def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """How many query heads go side by side where the longest tiles go first.
 

@@ -208,11 +208,11 @@ class Call:
         return self.kv_heads if together else 1
 
     def config(self) -> DecodeConfig:
-        """The usual choice."""
-        rows = self.tokens * self.group
+        """The usual choice, for whole blocks: capacities that have as many have one."""
+        rows, capacity = self.tokens * self.group, px.cdiv(self.capacity, BLOCK) * BLOCK
         if self.latent:
-            return choose_latent(self.batch, rows, self.capacity, self.page)
-        return choose_decode(self.batch, self.kv_heads, rows, self.capacity, self.size, self.v_size, self.page, self.item)
+            return choose_latent(self.batch, rows, capacity, self.page)
+        return choose_decode(self.batch, self.kv_heads, rows, capacity, self.size, self.v_size, self.page, self.item)
 
 
 def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:

@@ -7,6 +7,7 @@ from functools import cache
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.machines.h200 import H200
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
 CLUSTERS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEWEST_BLOCKS = 4
@@ -126,6 +127,7 @@ def fill_card(units: int, capacity: int) -> tuple[int, int]:
     return cluster, splits
 
 
+@chosen_by_sizes
 @cache
 def choose_decode(
     batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
@@ -158,6 +160,7 @@ def choose_decode(
     return DecodeConfig(cluster, stages, min(box, BOXES[tile]), 1, tile, splits, max(room, stages))
 
 
+@chosen_by_sizes
 @cache
 def choose_runs(
     batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, dense: bool = True
@@ -178,6 +181,7 @@ def choose_runs(
     return DecodeConfig(1, stages, min(page * heads or BOXES[64], BOXES[64]), 1, room=room, runs=runs, heads=heads)
 
 
+@chosen_by_sizes
 @cache
 def choose_latent(batch: int, rows: int, capacity: int, page: int = 0) -> DecodeConfig:
     """The configuration for latent caches: one CTA of 64 rows on an SM, and all SMs are given something (`fill_card`).

@@ -19,7 +19,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
-from phalanx.runtime.exporting.choices import not_chosen_in_exports
+from phalanx.runtime.exporting.choices import counted_by_sizes, not_chosen_in_exports
 
 TIMES = {1: (1.0,), 2: (0.7, 1.0), 3: (0.6, 0.8, 1.0)}
 """How long a tile takes that 1, 2 or 3 warpgroups attend to, beside one of all warpgroups there are."""
@@ -82,6 +82,7 @@ def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
     return _chosen(heads.batch * heads.heads, px.cdiv(heads.queries, GROUP_ROWS), config.groups, ctas)
 
 
+@counted_by_sizes
 @lru_cache(4096)
 def _chosen(count: int, rows: int, groups: int, ctas: int) -> Heights:
     """The choice for `count` heads of `rows` rows of 64 queries: lengths that differ by less have one."""

@@ -22,6 +22,7 @@ from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 from phalanx.runtime.launch.replay import remembered
 
 WEIGHT_BYTES = 2
@@ -145,6 +146,7 @@ def _constants(config: GroupedConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
+@chosen_by_sizes
 @cache
 def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     """The configuration for `rows` rows in `groups` groups, `n` columns and products along `k`.

@@ -32,6 +32,7 @@ from phalanx.kernels.products.matmul_blackwell_config import ROWS, BlackwellConf
 from phalanx.kernels.products.matmul_config import Problem
 from phalanx.kernels.products.orders import grouped
 from phalanx.runtime.device.arrays import ITEM_BYTES
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
 
 @px.func
@@ -147,6 +148,7 @@ def grouped_blackwell(
             px.tma.wait(0)
 
 
+@chosen_by_sizes
 @cache
 def choose_grouped_blackwell(
     rows: int, groups: int, n: int, k: int, *, gathered: bool = False, out_itemsize: int = 2

@@ -128,7 +128,8 @@ class Plan:
     """All that a product's arguments decide, but for their addresses.
 
     Without a kernel (`bound`) there is nothing to multiply, or (`loop`) the product is one of each matrix along the
-    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then.
+    batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then. `sums` are left in global
+    memory on the way, where parts of K are summed up by different CTAs.
     """
 
     shape: tuple[int, ...]
@@ -147,6 +148,7 @@ class Plan:
     blocks: BlockScaled | None = None
     blackwell: bool = False
     swapped: bool = False
+    sums: int = 0
 
     def run(self, a: Any, b: Any, bias: Any, out: Any, scale_a: Any, scale_b: Any, tensor_scale: Any) -> None:
         """Launches the kernel. Scales that are numbers travel as one argument, the others as vectors or in blocks."""
@@ -154,7 +156,9 @@ class Plan:
             self.run_split(a, b, bias, out)
             return
         alpha = None
-        blocks: tuple[Any, ...] = (None, None) if self.blackwell else ()
+        blocks: tuple[Any, ...] = (None, None)
+        if not self.blackwell:
+            blocks = (empty(a, (self.sums,), "f32") if self.sums else None,)
         if self.blocks is not None:
             blocks = self.blocks.a.make(scale_a), self.blocks.b.make(scale_b)
             scale_a, scale_b = tensor_scale, None
@@ -264,7 +268,7 @@ def _plan(
         split = split_choice(problem, target.device)
     if split is not None:
         return Plan(shape, dtype, *plain, split=split, activation=activation)
-    bound, settings = _kernel(problem, target, config)
+    bound, settings, sums = _kernel(problem, target, config)
     swapped = settings.get("SWAPPED", False)
     left_one, right_one = (1, 0) if swapped else (0, 1)
     by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
@@ -279,23 +283,26 @@ def _plan(
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
-        swapped=swapped,
+        swapped=swapped, sums=sums,
     )
 
 
-def _kernel(problem: Problem, target: Target, config: Any) -> tuple[Any, dict[str, Any]]:
-    """The kernel of a product with its grid, and the constants that say how it is cut."""
+def _kernel(problem: Problem, target: Target, config: Any) -> tuple[Any, dict[str, Any], int]:
+    """The kernel of a product with its grid, the constants that say how it is cut, and the sums that it leaves behind."""
     device = target.device if target.on_gpu else replace(target.device, sms=SIMULATED_SMS)
     if target.blackwell:
         if config is not None:
             require_fits_blackwell(config, problem)
         cut = config or choose_blackwell(problem, device)
-        return matmul_blackwell[cut.grid(problem, device)], {**cut.constants(), "BLOCK": problem.block}
+        return matmul_blackwell[cut.grid(problem, device)], {**cut.constants(), "BLOCK": problem.block}, 0
     if config is not None:
         require_fits(config, problem)
     chosen = config or choose(problem, device)
+    if chosen.split > 1 and not chosen.cut_tiles(problem, device):
+        chosen = replace(chosen, split=1)
     cm, cn = chosen.cluster
-    return matmul_tiles[cm * min(chosen.clusters(device), chosen.tiles(problem)), cn], chosen.constants()
+    grid = cm * chosen.launched(problem, device), cn
+    return matmul_tiles[grid], chosen.constants(), chosen.left_sums(problem, device)
 
 
 def _scales_of(

@@ -27,7 +27,7 @@ from phalanx.kernels.products.matmul_cuts import (
     Problem,
 )
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
 
 ROWS = 128
 """Of a CTA's tile: all lanes of tensor memory."""
@@ -163,6 +163,7 @@ def cycles(problem: Problem, config: BlackwellConfig, device: Device) -> float:
 
 
 @chosen_at_example
+@chosen_by_sizes
 @lru_cache(maxsize=1024)
 def choose_blackwell(problem: Problem, device: Device) -> BlackwellConfig:
     """The configuration for a product on Blackwell, by `cycles`: simple reasoning, which nobody has measured.

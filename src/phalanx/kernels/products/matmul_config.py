@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,21 @@ from phalanx.kernels.products.matmul_cuts import (
     require_fits,
 )
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
-from phalanx.kernels.products.tile_model import costs_of, predicted_all, predicted_tiles, streaming_readers, tabled
+from phalanx.kernels.products.tile_model import (
+    busy_microseconds,
+    config_at,
+    costs_of,
+    predicted_all,
+    predicted_parted,
+    predicted_tiles,
+    streaming_readers,
+    tabled,
+)
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.exporting.numbers import is_exported
 
 CHOICES = 1 << 14
 """Choices that are kept: a model in service has dozens of weights, and batches of any size."""
@@ -41,7 +52,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     Anyone may call it; no hardware is involved. Example: ``choose(Problem(4096, 4096, 4096)).bn == 256``.
     """
     on = device or default_device()
-    return suited(best_tiles(problem, on)[0], problem, on)
+    return suited(chosen_tiles(problem, on), problem, on)
 
 
 def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConfig:
@@ -59,24 +70,54 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     return replace(config, streamed=streamed, trimmed=trimmed)
 
 
+def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    """The configuration that `choose` gives, before it is suited to the sizes.
+
+    An export has none with parts of K: what it is called with may have too short a K for them.
+    """
+    return _exported_tiles(problem, device) if is_exported() else _chosen_tiles(problem.in_eights(), device)
+
+
 @chosen_at_example
+def _exported_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    return _best_tiles(problem.in_eights(), device, True)[0]
+
+
+@chosen_by_sizes
+def _chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
+    return _best_tiles(problem, device, False)[0]
+
+
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration that `choose` gives, and the microseconds that the model gives it, for sizes in eights."""
-    return _best_tiles(problem.in_eights(), device)
+    """The configuration, and the microseconds that the model gives it, for sizes in eights."""
+    return _best_tiles(problem.in_eights(), device, False)
 
 
 @lru_cache(maxsize=CHOICES)
-def _best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
+def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulConfig, float]:
     table, took = predicted_all(problem, device)
     costs, best = costs_of(problem), int(np.argmin(took))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])
-    chosen = best if best > 1 and took[best] < costs.margin * took[default] else default
+    margin = costs.margin if _fits(table.configs[default], problem) else 1.0
+    chosen = best if best > 1 and took[best] < margin * took[default] else default
+    idle = not whole and took[chosen] > costs.split_above * busy_microseconds(problem, device)
+    parted = predicted_parted(problem, device) if idle else None
+    if parted is not None:
+        row = int(np.argmin(parted[1]))
+        if parted[1][row] < costs.split_margin * took[chosen]:
+            return config_at(parted[0], row), float(parted[1][row])
     return table.configs[chosen], float(took[chosen])
 
 
+def _fits(config: MatmulConfig, problem: Problem) -> bool:
+    """Whether little of a configuration's tiles lies outside: tiles that do more than they need lose even where HBM is the
+    limit."""
+    area = config.bm * config.bn * config.cluster[0] * config.cluster[1]
+    return config.tiles(problem) * area <= H200.fitting * problem.m * problem.n * problem.batch
+
+
 @chosen_at_example
-@lru_cache(maxsize=CHOICES)
 def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
@@ -86,15 +127,31 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     are split; else the models decide: split if its predicted time is at most `allowed` times that of the best tiles.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(64, 8192, 8192))[0] == "rows"``.
     """
-    if problem.batch != 1 or problem.itemsize != 2:
+    if problem.batch != 1 or problem.itemsize != 2 or not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
-    on = device or default_device()
-    tiles = None
-    for side, rule, few, many, by_k in (
+    return _split_choice(problem, device or default_device())
+
+
+def _sides(problem: Problem) -> tuple[tuple[str, Any, int, int, tuple[bool, bool]], ...]:
+    """The sides that may be split: their names and rules, the rows and columns seen from there, and how operands lie."""
+    return (
         ("rows", H200.split_rows, problem.m, problem.n, problem.by_k),
         ("columns", H200.split_columns, problem.n, problem.m, problem.by_k[::-1]),
-    ):
-        if few > min(rule.most, MOST_ROWS, many) or many * problem.k * problem.itemsize < H200.streamed_bytes:
+    )
+
+
+def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k: tuple[bool, bool]) -> bool:
+    """Whether a side qualifies."""
+    return few <= min(rule.most, MOST_ROWS, many) and many * problem.k * problem.itemsize >= H200.streamed_bytes
+
+
+@chosen_by_sizes
+@lru_cache(maxsize=CHOICES)
+def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
+    """What the models decide, of a product of which a side qualifies."""
+    tiles = None
+    for side, rule, few, many, by_k in _sides(problem):
+        if not _may_split(problem, side, rule, few, many, by_k):
             continue
         config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
         if few <= rule.few:

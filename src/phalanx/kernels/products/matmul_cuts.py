@@ -23,6 +23,12 @@ PART_BYTES = 36 * 1024
 """Shared memory that the epilogue may use."""
 WIDTHS = (128, 64, 32)
 """Columns of a part of the epilogue: more would need more registers than there are."""
+SPLIT_WIDTHS = (64, 32, 16)
+"""The same where the sums of several parts of K are added up."""
+MOST_SPLIT_RESULTS = 128 * 176
+"""Results of one warpgroup that leave registers for those of other parts."""
+MOST_COUNTED = 396
+"""Warpgroups whose parts of K may be counted: of tiles that are fewer than the SMs, three each at most."""
 SCALE_BYTES = 4
 """Size of an f32."""
 MOST_GROUPS = 3
@@ -50,6 +56,12 @@ CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
+LEAST_SHARED = 4
+"""Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
+that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
+256 x 184 is 1.0% faster than without clusters (`energy.txt`)."""
+LARGE_TILE = 128 * 256
+"""Results of the first tile."""
 PANEL = 64
 """Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
 
@@ -62,7 +74,8 @@ class MatmulConfig:
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
     of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
     keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
-    pieces of 64, none of which is fetched from outside the array.
+    pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles that fill no wave is cut into as
+    many parts, for different clusters.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -77,6 +90,7 @@ class MatmulConfig:
     swapped: bool = False
     streamed: str | None = None
     trimmed: tuple[bool, bool] = (False, False)
+    split: int = 1
 
     def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
@@ -84,7 +98,7 @@ class MatmulConfig:
         return {
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
-            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1],
+            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -95,6 +109,20 @@ class MatmulConfig:
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
         return max(1, device.clusters(self.cluster[0] * self.cluster[1]))
+
+    def cut_tiles(self, problem: Problem, device: Device) -> int:
+        """How many of the tiles are cut into parts of K: those that fill no wave, if they are not too many to be counted."""
+        left = self.tiles(problem) % self.clusters(device) if self.split > 1 else 0
+        return left if left * self.cluster[0] * self.cluster[1] * self.groups <= MOST_COUNTED else 0
+
+    def launched(self, problem: Problem, device: Device) -> int:
+        """How many clusters have something to do."""
+        return min(self.clusters(device), self.tiles(problem) + (self.split - 1) * self.cut_tiles(problem, device))
+
+    def left_sums(self, problem: Problem, device: Device) -> int:
+        """Sums that parts of tiles leave in global memory."""
+        cm, cn = self.cluster
+        return self.cut_tiles(problem, device) * self.split * cm * cn * self.bm * self.bn
 
 
 @frozen
@@ -174,6 +202,25 @@ def complete(
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
 
 
+def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConfig | None:
+    """The configuration with K cut into `split` parts; None where it can't be.
+
+    Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
+    """
+    bm, bn, groups = config.bm, config.bn, config.groups
+    if bm // groups * bn > MOST_SPLIT_RESULTS:
+        return None
+    beside = 3 if problem.fused or problem.vectors else 2
+    for width in SPLIT_WIDTHS:
+        if bm // groups * (bn + beside * width) <= MOST_HELD[groups] and width <= bn and (config.swapped or bn % width == 0):
+            break
+    else:
+        return None
+    stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    stages = min(MAX_STAGES, (SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, width)) // stage)
+    return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
+
+
 def part_width(bn: int, parts: int) -> int:
     """Columns of a part, as `matmul_tiles.part_width` says."""
     return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
@@ -206,12 +253,17 @@ def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
                     yield bm, width, groups, swapped
 
 
+def least_shared(seen: Problem, results: int, cluster: tuple[int, int]) -> int:
+    """Columns that CTAs share in whole multiples, in tiles with so many results of a product as it is multiplied."""
+    return LEAST_SHARED if results > LARGE_TILE and cluster == (2, 1) and seen.by_k[1] and seen.itemsize == 2 else 8
+
+
 def possible(problem: Problem) -> Iterator[MatmulConfig]:
     """The configurations that a product of this kind allows, whatever its sizes, the default first."""
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            if cuts_panels(seen, bm // cn) or bn % (8 * cm):
+            if cuts_panels(seen, bm // cn) or bn % (least_shared(seen, bm * bn, (cm, cn)) * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
@@ -255,10 +307,14 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
     elif cm < 1 or cn < 1 or cm * cn > 16:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
-    elif bm % (8 * cn) or bn % (8 * cm):
-        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of 8"
+    elif bm % (LEAST_SHARED * cn) or bn % (LEAST_SHARED * cm):
+        broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of {LEAST_SHARED}"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
+    elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):
+        broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
+    elif config.split > 1 and width & (width - 1):
+        broken = f"split={config.split} with parts of {width} columns, which is no power of two"
     elif cuts_panels(seen, bm // cn):
         broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:

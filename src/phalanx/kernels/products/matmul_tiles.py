@@ -5,6 +5,9 @@ rows of A, those of a column their columns of B: each fetches its share and mult
 shared memory by TMA stores, which run while the next tile is being multiplied. Everything that a call does not ask for
 (a batch, scales, a bias, an activation) is left out when the kernel is read.
 
+Where the tiles that are left fill no wave, K of these may be cut into SPLIT parts for as many clusters. Each leaves its sums
+in global memory, and whoever finds that the others have been there adds them up, in the order of the parts.
+
 Swapped, the kernel multiplies B.T by A.T and stores the transpose of what it has: rows of the result are then columns of
 the tensor cores, of which there may be any multiple of 8, so that tiles fit heights that no multiple of 64 fits.
 """
@@ -16,6 +19,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
+from phalanx.kernels.products.matmul_cuts import MOST_COUNTED
 from phalanx.kernels.products.orders import grouped
 
 PANEL = 64
@@ -107,7 +111,8 @@ class Tiles:
     """The tiles that a cluster takes, one after another, and the ring that their operands come through.
 
     `x` and `y` are the CTA's place in the cluster, `row` and `column` the masks of those that share rows and columns with
-    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch. The ring is no
+    it. `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch. With SPLIT, those
+    from number `whole` on, `rest` of them, come in parts: the first ones of all, then the second ones. The ring is no
     `px.pipe`: a stage is released one product after it was taken, so that a pipe would count at run time how many stages
     it holds, and find its next stage from that count in each step.
     """
@@ -127,6 +132,8 @@ class Tiles:
     first: Any
     count: Any
     step: Any
+    whole: Any
+    rest: Any
     BM: int
     BN: int
     BK: int
@@ -142,6 +149,17 @@ class Tiles:
     STREAMED: Any
     TRIM_ROWS: bool
     TRIM_COLUMNS: bool
+    SPLIT: int
+
+    def part(self, number):
+        """The tile of a number, which part of it that is, and the steps along K that it takes."""
+        tile, part, begin, end = number, 0, 0, self.steps
+        if self.SPLIT > 1:
+            if number >= self.whole:
+                part = (number - self.whole) // self.rest
+                tile = number - part * self.rest
+                begin, end = part * self.steps // self.SPLIT, (part + 1) * self.steps // self.SPLIT
+        return tile, part, begin, end
 
     def place(self, tile):
         """Matrix of the batch (None without one), row and column of a tile of the output."""
@@ -158,10 +176,11 @@ class Tiles:
         CM, CN, BK = self.CM, self.CN, self.BK
         high = self.BM // CN  # this CTA's share of A's rows, and of B's columns
         wide = (self.BN if self.B_BY_K else whole_panels(self.BN, CM)) // CM
-        for tile in range(self.first, self.count, self.step):
+        for number in range(self.first, self.count, self.step):
+            tile, _, begin, end = self.part(number)
             z, i, j = self.place(tile)
             m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
-            for k in range(0, self.steps * BK, BK):
+            for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
                 self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
@@ -213,19 +232,19 @@ class Tiles:
                     cache="evict_first" if self.STREAMED == "columns" else None,
                 )
 
-    def multiply(self, epilogue, top, z, m, n):
+    def multiply(self, epilogue, top, z, m, n, begin, end):
         """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias."""
         height = epilogue.height
         acc = px.empty((height, self.BN), px.f32)
         last = 0
-        for k in range(self.steps):
+        for k in range(begin, end):
             s = self.ring.stage
             self.full[s].wait(self.ring.parity)
             left = self.a[s][top : top + height] if self.A_BY_K else self.a[s][:, top : top + height].T
-            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > 0)
+            px.wgmma(left, self.b[s].T if self.B_BY_K else self.b[s][:, : self.BN], acc, accumulate=k > begin)
             px.wgmma_commit()
             px.wgmma_wait(1)
-            if k > 0:
+            if k > begin:
                 self.release(last)
             last = s
             self.ring.advance()
@@ -304,8 +323,8 @@ class Epilogue:
             y = y + bias.to(px.f32)
         return activate(y, self.ACTIVATION, self.C.dtype == px.bf16)
 
-    def store(self, acc, bias, rows_ahead, columns_ahead, z, m, n):
-        """All parts of a tile, of which the first one's bias was loaded before."""
+    def store(self, acc, bias, rows_ahead, columns_ahead, z, m, n, sums=None):
+        """All parts of a tile, of which the first one's bias was loaded before; `sums` may have more to add."""
         by_row, by_column = None, None
         parts = cuts(self.BN, self.width)
         for part in px.static_range(len(parts)):
@@ -323,7 +342,10 @@ class Epilogue:
                 bias = px.load(self.row_bias)
             if self.row_scales is not None and part == 0:
                 by_row = px.load(self.row_scales)
-            result = self.finish(acc[:, start : start + width], by_row, by_column, bias).to(self.C.dtype)
+            total = acc[:, start : start + width]
+            if sums is not None:
+                total = sums.total(total, start)
+            result = self.finish(total, by_row, by_column, bias).to(self.C.dtype)
             if part + 1 < len(parts) and not self.SWAPPED:
                 bias = self.bias(z, m, n + start + width)
             if self.out is not None and self.SWAPPED:
@@ -340,20 +362,87 @@ class Epilogue:
                 px.store(block(self.C, z, m, n + start, self.height, width), result)
 
 
+@px.func
+def by_thread(tile):
+    """Sums in the order in which threads hold them: 16 bytes of each next to those of its neighbour."""
+    rows, columns = tile.shape
+    pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
+    return pieces.permute(3, 0, 2, 4, 1, 5).reshape(rows * columns)
+
+
+@px.func
+def by_place(pieces, rows, columns):
+    """The inverse of `by_thread`."""
+    tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
+    return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
+
+
+@px.struct
+class Sums:
+    """The sums of the SPLIT parts of a tile, of one warpgroup, one after the other in W; `place` numbers the warpgroups.
+
+    `part` is this CTA's own. `done` counts the parts that are there.
+    """
+
+    W: Any
+    done: Any
+    place: Any
+    part: Any
+    height: int
+    BN: int
+    width: int
+    SPLIT: int
+
+    def leave(self, acc):
+        """Leaves this part's sums; gives whether all others had done so, so that this CTA is to add them up."""
+        parts = cuts(self.BN, self.width)
+        for piece in px.static_range(len(parts)):
+            start, width = parts[piece]
+            px.store(self.piece(self.part, start, width), by_thread(acc[:, start : start + width]))
+        last = px.atomic_add(self.done[self.place], 1, order="acq_rel") == self.SPLIT - 1
+        if last:
+            px.atomic_exch(self.done[self.place], 0)
+        return last
+
+    def piece(self, part, start, width):
+        """Where the sums of some columns are."""
+        first = ((self.place * self.SPLIT + part) * self.BN + start) * self.height
+        return self.W[first : first + width * self.height]
+
+    def total(self, own, start):
+        """The sums of all parts, of the columns from `start` on, of which this CTA has its own in registers.
+
+        They are added up in the order of the parts, whoever does it: the same call has the same result. Of two parts the
+        order does not matter.
+        """
+        height, width = own.shape
+        mine = by_thread(own)
+        if self.SPLIT == 2:
+            added = mine + px.load(self.piece(1 - self.part, start, width))
+        else:
+            added = px.full(mine.shape, 0.0, px.f32)
+            for part in range(self.SPLIT):
+                there = px.load(self.piece(part, start, width))
+                added = added + px.where(part == self.part, mine, there)
+        return by_place(added, height, width)
+
+
 @px.kernel(
     warps=lambda GROUPS: 4 + 4 * GROUPS, cluster=lambda CM, CN: (CM, CN), exit_sync=False, pdl=True
 )
 def matmul_tiles(
-    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
+    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
     BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, TRIM_ROWS=False,
-    TRIM_COLUMNS=False,
+    TRIM_COLUMNS=False, SPLIT=1,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
     TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
     TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
+    SPLIT: parts of K of the tiles that fill no wave. Their sums are left in W, BM * BN of f32 for each part and CTA of such
+    a tile.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
@@ -376,10 +465,16 @@ def matmul_tiles(
     rows, columns = px.cdiv(C.shape[high], CM * BM), px.cdiv(C.shape[wide], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    whole, rest, done = tiles, 0, None
+    if SPLIT > 1:
+        whole = tiles // step * step
+        rest = tiles - whole
+        done = px.counters(MOST_COUNTED)
+    count = whole + rest * SPLIT
     work = Tiles(
-        x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, tiles, step,
-        BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, STREAMED,
-        TRIM_ROWS, TRIM_COLUMNS,
+        x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, count, step,
+        whole, rest, BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, STREAMED,
+        TRIM_ROWS, TRIM_COLUMNS, SPLIT,
     )  # fmt: skip
     wait_for_prior_launch()
 
@@ -394,11 +489,21 @@ def matmul_tiles(
                 C, BIAS, SCALE_A, SCALE_B, factor, of_group(out, c), of_group(row_scales, c), of_group(column_scales, c),
                 of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION, SWAPPED,
             )  # fmt: skip
-            for tile in range(first, tiles, step):
+            for number in range(first, count, step):
+                tile, part, begin, end = work.part(number)
                 z, i, j = work.place(tile)
                 m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
                 rows_ahead, columns_ahead = epilogue.scales(m, n)  # held in the loads' own layout during the products
-                acc, bias = work.multiply(epilogue, top, z, m, n)
-                epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
+                acc, bias = work.multiply(epilogue, top, z, m, n, begin, end)
+                if SPLIT > 1:
+                    if number >= whole:
+                        place = ((tile - whole) * CM * CN + y * CM + x) * GROUPS + c
+                        sums = Sums(W, done, place, part, height, BN, width, SPLIT)
+                        if sums.leave(acc):
+                            epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n, sums)
+                    else:
+                        epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
+                else:
+                    epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
             if TMA_STORE:
                 px.tma.wait(0)

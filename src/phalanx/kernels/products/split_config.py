@@ -16,7 +16,7 @@ from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
 
 MOST_ROWS = 512
 """Rows of A that the kernel takes, at most."""
@@ -246,7 +246,6 @@ def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
 
 
 @chosen_at_example
-@cache
 def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> SplitConfig:
     """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
 
@@ -254,6 +253,13 @@ def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = Tru
     speed of the operands; row tiles share the weights they read.
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
+    steps = px.cdiv(k, 64) * 64  # along K: those with as many have one choice, but that rows of whole lines are their own
+    return _choose_split(m, n, k if k == steps else steps - 8, a_rows, b_rows)
+
+
+@chosen_by_sizes
+@cache
+def _choose_split(m: int, n: int, k: int, a_rows: bool, b_rows: bool) -> SplitConfig:
     return best_split(m, n, k, a_rows, b_rows)[0]
 
 

@@ -12,6 +12,7 @@ table of arrays, made once: a new shape costs some fifty operations on arrays, n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +28,7 @@ from phalanx.kernels.products.matmul_cuts import (
     loaded_columns,
     possible,
     whole_panels,
+    with_parts,
 )
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
@@ -42,7 +44,8 @@ class TileTable:
     and columns that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
     `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
-    `step` what comes on top, `ending` those of an epilogue.
+    `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
+    that fill no wave.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -64,6 +67,8 @@ class TileTable:
     tensor: Any
     step: Any
     ending: Any
+    results: Any
+    split: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) -> TileTable:
@@ -78,6 +83,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     one = np.maximum(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
+    step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
     ending = costs.epilogue + bm * bn / costs.epilogue_rate + costs.extra_part * np.maximum(0, parts - 2)
     panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
     rows_zeros, columns_zeros = (
@@ -86,7 +92,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     return TileTable(
         found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
-        np.array([c.streamed is not None for c in found]), tensor, step, ending,
+        np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
+        np.array([c.split for c in found], np.float64),
     )
 
 
@@ -130,8 +137,15 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
-    tiles = rows * columns * batch
-    busy = np.minimum(tiles, table.slots) * table.ctas
+    tiles, steps = rows * columns * batch, -(-k * itemsize // STAGE_ROW_BYTES)
+    splits = bool(table.split.max() > 1)
+    if splits:
+        full = np.floor(tiles / table.slots)
+        units = full * table.slots + (tiles - full * table.slots) * table.split
+        waves = full + np.ceil((units - full * table.slots) / table.slots) * np.ceil(steps / table.split) / steps
+    else:
+        units, waves = tiles, np.ceil(tiles / table.slots)
+    busy = np.minimum(units, table.slots) * table.ctas
     larger = batch * k * max(m, n) * itemsize
     read, written = batch * k * (m + n) * itemsize, batch * m * n * problem.out_itemsize
     missed = min(1.0, (read + written) / costs.kept_bytes)
@@ -144,7 +158,6 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
     body = _beside(all_there)
-    steps = -(-k * itemsize // STAGE_ROW_BYTES)
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
     no_rows, no_columns = rows * table.high - down, columns * table.wide - across
     if suits:
@@ -156,11 +169,18 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
-    cycles = np.ceil(tiles / table.slots) * (steps * (table.step + body) + table.ending) + held_up
+    cycles = waves * steps * (table.step + body) + np.ceil(units / table.slots) * table.ending
+    if splits:
+        held_up = held_up / table.split
+        sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
+        cycles = cycles + np.where(table.split > 1, costs.split + sums, 0.0)
+    cycles = cycles + held_up
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    streamed = np.maximum((read * missed + written) / np.where(streams, costs.hbm_streamed, costs.hbm), alone)
+    again = larger * missed * (readers - 1) * np.where(streams, costs.read_again_streamed, costs.read_again)
+    streamed = (read * missed + written + again) / np.where(streams, costs.hbm_streamed, costs.hbm)
+    streamed = np.maximum(streamed, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
     took = costs.launch + _beside(_eighth_power(cycles / costs.clock), _eighth_power(streamed))
     return np.where(idle, np.inf, took)
@@ -168,10 +188,12 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
 
 def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
     """What a row of a stage counts, in bytes: `along` K or across it, of an array whose rows have `size` elements."""
-    unaligned = size * itemsize % H200.line_bytes != 0
+    pitch = size * itemsize
     if along:
-        return STAGE_ROW_BYTES * (costs.unaligned_factor if unaligned else 1.0)
-    return STAGE_ROW_BYTES * costs.across_factor * (costs.unaligned_across_factor if unaligned else 1.0)
+        factors = 1.0, costs.unaligned_factor, costs.odd_factor
+    else:
+        factors = costs.across_factor, costs.across_factor * costs.unaligned_across_factor, costs.odd_across_factor
+    return STAGE_ROW_BYTES * factors[0 if pitch % H200.line_bytes == 0 else 1 if pitch % H200.sector_bytes == 0 else 2]
 
 
 @lru_cache(maxsize=256)
@@ -185,8 +207,49 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
     return tabled(filter(suits, possible(problem)), device, costs)
 
 
+@lru_cache(maxsize=256)
+def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
+    """The same of those whose last tiles are cut along K; into how many parts, a product's sizes decide."""
+    whole = table_for(problem, device, costs).configs
+    few = (config for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
+    parted = (with_parts(config, problem, 2) for config in few)
+    return tabled((config for config in parted if config is not None), device, costs)
+
+
 def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
-    """All configurations of a product, and the microseconds that the model gives each of them."""
+    """All configurations of a product without parts of K, and the microseconds that the model gives each of them."""
     costs = costs_of(problem)
     table = table_for(problem.kind(), device, costs)
     return table, predicted_tiles(table, problem, device, costs)
+
+
+def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
+    """The same with parts of K, as many as make the tiles that fill no wave fill one; None where parts would be too short.
+
+    What has no such number takes forever.
+    """
+    costs = costs_of(problem)
+    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
+    if longest < 2 or problem.m * problem.n * problem.batch > costs.split_results:
+        return None
+    table = parted_table_for(problem.kind(), device, costs)
+    down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
+    left = np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch % table.slots
+    parts = np.minimum(np.floor(table.slots / np.maximum(left, 1)), min(longest, costs.most_parts))
+    table = replace(table, split=np.maximum(parts, 1))
+    return table, np.where((left == 0) | (parts < 2), np.inf, predicted_tiles(table, problem, device, costs))
+
+
+def config_at(table: TileTable, row: int) -> MatmulConfig:
+    """A configuration of a table, with its parts."""
+    config, parts = table.configs[row], int(table.split[row])
+    return config if config.split == parts else replace(config, split=parts)
+
+
+def busy_microseconds(problem: Problem, device: Device) -> float:
+    """What a product takes at least: the time of its multiplications if no SM ever waits, or of its bytes."""
+    costs = costs_of(problem)
+    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
+    rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / itemsize * device.sms * costs.clock
+    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    return max(batch * m * n * k / rate, min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)

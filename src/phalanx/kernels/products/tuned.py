@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
+from phalanx.kernels.products.tile_model import config_at, predicted_parted
 from phalanx.kernels.products.tile_model import predicted_all as predicted_tiles
 from phalanx.runtime.device.devices import Device
+from phalanx.runtime.exporting.numbers import current_trace
 from phalanx.runtime.launch.replay import unrecorded
 from phalanx.runtime.tuning.search import tune
 
-TILES, SPLITS = 12, 3
-"""Configurations that are measured: of tiles, and of each side that may be split."""
+TILES, PARTED, SPLITS = 12, 4, 3
+"""Configurations that are measured: of tiles, of tiles that are cut along K, and of each side that may be split."""
 ROUNDS = 3
 
 Config = MatmulConfig | SplitConfig
@@ -24,13 +27,16 @@ Config = MatmulConfig | SplitConfig
 
 def promising(problem: Problem, device: Device, splittable: bool) -> list[Config]:
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
-    table, took = predicted_tiles(problem, device)
     found: dict[Any, Config] = {}
-    for index in np.argsort(took, kind="stable"):
-        config = suited(table.configs[index], problem, device)
-        found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem)), config)
-        if len(found) == TILES:
-            break
+    for most, predicted in ((TILES, predicted_tiles(problem, device)), (TILES + PARTED, predicted_parted(problem, device))):
+        if predicted is None:
+            continue
+        table, took = predicted
+        for index in np.argsort(took, kind="stable"):
+            if len(found) == most or not np.isfinite(took[index]):
+                break
+            config = suited(config_at(table, int(index)), problem, device)
+            found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem), config.split), config)
     configs = list(found.values())
     few, by_k = (problem.m, problem.by_k[0]) if problem.m <= problem.n else (problem.n, problem.by_k[1])
     if splittable and problem.batch == 1 and problem.itemsize == 2 and few <= MOST_ROWS:
@@ -56,6 +62,8 @@ def measured(
     problem: Problem, device: Device, splittable: bool, arguments: tuple[Any, ...], activation: str | None, dtype: str
 ) -> Config:
     """The quickest of them, in bursts; a later call, also of another process, finds the answer on disk."""
+    if current_trace() is not None:
+        raise refused('config="tune" measures on a GPU, and this is no call on one', "pass a configuration, or none")
     configs = promising(problem, device, splittable)
     settings = [
         {"activation": activation, "dtype": dtype, "splits_k": isinstance(config, SplitConfig), **vars(config)}

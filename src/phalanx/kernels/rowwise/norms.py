@@ -33,6 +33,7 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
+from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, span_for
 from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.runtime.device.arrays import dense_strides, describe
@@ -221,7 +222,7 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     return places(rows, config)
 
 
-Config = RowConfig | RingConfig | StreamConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig
 
 
 @remembered("x", "weight")
@@ -230,8 +231,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
-    vectors; long ones pass through a ring (`choose_stream` has the rule). `config` overrides all that. Any GPU from
-    sm_90, on the current stream, or the simulator for NumPy. Example: ``y = px.kernels.rms_norm(x, w)``.
+    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule). `config`
+    overrides all that. Any GPU from sm_90, on the current stream, or the simulator for NumPy.
+    Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     return _norm(x, None, weight, None, eps, config, centered=False)
 
@@ -274,15 +276,19 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
-    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig, StreamConfig)
+    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig)
     y = empty(x, (count, columns), info.dtype_name)
     if not has_work(count, columns):
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = ring_for(rows, weight, bias) or stream_for(rows, LAYER_NORM if centered else RMS_NORM, weight, bias)
+        config = span_for(rows, weight, bias) or ring_for(rows, weight, bias)
+        config = config or stream_for(rows, LAYER_NORM if centered else RMS_NORM, weight, bias)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
+    elif isinstance(config, SpanConfig):
+        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
+        norm_spans[config.grid(count)](*args, **config.constants(), CENTERED=centered)
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
         launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)

@@ -17,17 +17,49 @@ from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_o
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp
 from phalanx.kernels.rowwise.pairs import choose_pair, gradient_of
-from phalanx.kernels.rowwise.rows import RowConfig, by_warp, fold, piece, row_gather, row_sum, zeros
+from phalanx.kernels.rowwise.rows import VECTOR_BYTES, RowConfig, by_warp, fold, piece, pin_row, row_gather, row_sum, zeros
+from phalanx.runtime.device.arrays import ITEM_BYTES, describe
 
 HELD, HELD_CENTERED = 4, 3
 """Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""
+HELD_AHEAD = 2
+"""The same where a thread holds the weights and the next row besides."""
+THREADS = 512
+"""Of an SM, whose registers are enough for so many of these, and of those of short rows, that share a CTA."""
 
 
 @px.func
-def weighted(d, W, at, WIDTH):
-    """The gradient behind the weights: in f32, times the weights of `WIDTH` columns from `at` on, where there are any."""
+def load_weights(W, first, PARTS, WIDTH, AHEAD):
+    """The weights of this CTA's columns, for all its rows; None if there are none, or if not AHEAD: each row loads them."""
+    weights: Any = None
+    if W is not None and AHEAD:
+        weights = ()
+        for part in px.static_range(PARTS):
+            weights = (*weights, apart_from_rows(px.load(W[first + part * WIDTH : first + part * WIDTH + WIDTH])))
+    return weights
+
+
+@px.func
+def weighted(d, W, weights, first, part, WIDTH):
+    """The gradient behind the weights: tile `part` in f32, times the weights of its columns, where there are any."""
     d = d.to(px.f32)
-    return d if W is None else d * px.load(W[at : at + WIDTH]).to(px.f32)
+    if weights is not None:
+        d = d * px.keep(weights[part]).to(px.f32)  # kept in their own type: widened ones might take twice the registers
+    elif W is not None:
+        d = d * px.load(W[first + part * WIDTH : first + part * WIDTH + WIDTH]).to(px.f32)
+    return d
+
+
+@px.func
+def load_pair(X, D, row, first, ROWS, WIDTH, PARTS, ONCE):
+    """A row of the argument and of the gradient, or ROWS of them, all on their way together; zeros past the last row."""
+    x: tuple[Any, ...] = ()
+    d: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS):
+        at = first + part * WIDTH
+        x = (*x, px.load(piece(X, row, at, ROWS, WIDTH), once=ONCE))
+        d = (*d, px.load(piece(D, row, at, ROWS, WIDTH), once=ONCE))
+    return x, d
 
 
 @px.func
@@ -38,8 +70,14 @@ def centered(x, mean, at, columns, WIDTH):
 
 
 @px.func
+def apart_from_rows(tile):
+    """A vector in a register layout of its own: what is f32, and outside the loop, is not to say how rows are spread."""
+    return tile.reshape(1, tile.shape[0]).reshape(tile.shape[0])
+
+
+@px.func
 def gathered_sums(X, squares, products, plain, ROWS, WARPS):
-    """The sums of each row over the whole cluster, of two tiles or three, by one exchange."""
+    """The sums of each row over the whole cluster, of two tiles or three that are spread as `X` is, by one exchange."""
     first, second = total_of_warp(by_warp(X, squares, ROWS, WARPS)), total_of_warp(by_warp(X, products, ROWS, WARPS))
     third = None
     if plain is None:
@@ -58,17 +96,21 @@ def store_sums(SUMS, sums, first, ROWS, WIDTH, PARTS):
         at = first + part * WIDTH
         if at < SUMS.shape[1]:
             tile = sums[part]
-            px.store(SUMS[px.cluster.id(), at : at + WIDTH], tile if ROWS == 1 else px.sum(tile, axis=0))
+            px.store(SUMS[px.cluster.id(), at : at + WIDTH], apart_from_rows(tile) if ROWS == 1 else px.sum(tile, axis=0))
 
 
 @px.kernel(
     warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, pdl=True
 )
 def norm_backward_rows(
-    X, W, D, Y, SUMS, BIASES, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, CENTERED=False
-):
-    """Y, the gradient of X, from that of the result, D; what each cluster's rows give to weights and biases, or None."""
-    columns = X.shape[1]
+    X, W, D, Y, SUMS, BIASES, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False,
+    CENTERED=False,
+):  # fmt: skip
+    """Y, the gradient of X, from that of the result, D; what each cluster's rows give to weights and biases, or None.
+
+    AHEAD: weights stay in registers, and the next row is on its way while the cluster exchanges what it knows of this one.
+    """
+    columns, clusters = X.shape[1], px.num_blocks(0) // CLUSTER
     first = px.cluster.rank() * (PARTS * WIDTH)
     wait_for_prior_launch()
     of_weights: tuple[Any, ...] = ()
@@ -78,14 +120,18 @@ def norm_backward_rows(
             of_weights = (*of_weights, zeros(ROWS, WIDTH))
         if BIASES is not None:
             of_biases = (*of_biases, zeros(ROWS, WIDTH))
-    for unit in range(px.cluster.id(), px.cdiv(X.shape[0], ROWS), px.num_blocks(0) // CLUSTER):
+    like = X if W is None or AHEAD or W.dtype.itemsize <= X.dtype.itemsize else W  # the loop's shortest vectors
+    x: Any = None
+    d: Any = None
+    if AHEAD:
+        x, d = load_pair(X, D, px.cluster.id() * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
+    weights = load_weights(W, first, PARTS, WIDTH, AHEAD)  # behind the rows, whose register layout is chosen first
+    for unit in range(px.cluster.id(), px.cdiv(X.shape[0], ROWS), clusters):
         row = unit * ROWS
-        x: tuple[Any, ...] = ()
-        d: tuple[Any, ...] = ()
-        for part in px.static_range(PARTS):
-            at = first + part * WIDTH
-            x = (*x, px.load(piece(X, row, at, ROWS, WIDTH), once=ONCE))
-            d = (*d, px.load(piece(D, row, at, ROWS, WIDTH), once=ONCE))
+        if AHEAD:
+            next_x, next_d = load_pair(X, D, row + clusters * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
+        else:
+            x, d = load_pair(X, D, row, first, ROWS, WIDTH, PARTS, ONCE)
         mean = None
         if CENTERED:
             sums = zeros(ROWS, WIDTH)
@@ -96,12 +142,13 @@ def norm_backward_rows(
         if CENTERED:
             plain = zeros(ROWS, WIDTH)
         for part in px.static_range(PARTS):
-            at = first + part * WIDTH
-            apart, g = centered(x[part], mean, at, columns, WIDTH), weighted(d[part], W, at, WIDTH)
+            apart = centered(x[part], mean, first + part * WIDTH, columns, WIDTH)
+            g = weighted(d[part], W, weights, first, part, WIDTH)
             squares, products = squares + apart * apart, products + g * apart
             if CENTERED:
                 plain = plain + g
-        square, product, total = gathered_sums(X, squares, products, plain, ROWS, WARPS)
+        square, product, total = gathered_sums(like, squares, products, plain, ROWS, WARPS)
+        x, d = pin_row(x, PARTS), pin_row(d, PARTS)
         scale = px.rsqrt(square / columns + eps)
         slope = scale * scale * product / columns
         sums_of_weights: tuple[Any, ...] = ()
@@ -109,7 +156,7 @@ def norm_backward_rows(
         for part in px.static_range(PARTS):
             at = first + part * WIDTH
             apart = centered(x[part], mean, at, columns, WIDTH)
-            y = weighted(d[part], W, at, WIDTH) - apart * slope
+            y = weighted(d[part], W, weights, first, part, WIDTH) - apart * slope
             if CENTERED:
                 y = y - total / columns
             px.store(piece(Y, row, at, ROWS, WIDTH), (y * scale).to(Y.dtype), once=ONCE)
@@ -118,6 +165,8 @@ def norm_backward_rows(
             if BIASES is not None:
                 sums_of_biases = (*sums_of_biases, of_biases[part] + d[part].to(px.f32))
         of_weights, of_biases = sums_of_weights, sums_of_biases
+        if AHEAD:
+            x, d = next_x, next_d
     if SUMS is not None:
         store_sums(SUMS, of_weights, first, ROWS, WIDTH, PARTS)
     if BIASES is not None:
@@ -170,7 +219,7 @@ def _backward(
     clusters = max(1, min(sms_of(x) * chosen.per_sm // chosen.cluster, units))
     sums = [None if vector is None else empty(x, (clusters, columns), "f32") for vector in wanted]
     norm_backward_rows[clusters * chosen.cluster](
-        rows, weight, others, y, *sums, eps, **chosen.constants(), CENTERED=centered
+        rows, weight, others, y, *sums, eps, **chosen.constants(), AHEAD=chosen.ahead, CENTERED=centered
     )
     made = [
         None if part is None else column_sums(part, info_of("weight", vector).dtype_name)
@@ -182,15 +231,25 @@ def _backward(
 def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
     """The clusters of a backward pass: `choose_pair`, with registers left for the sums of the weights' gradients.
 
-    Anyone may call it; no hardware is involved. Example:
+    Rows of which a thread of one CTA holds at most `HELD_AHEAD` vectors have their weights, and the next row, in registers
+    besides. Anyone may call it; no hardware is involved. Example:
     ``choose_backward(np.zeros((8, 8192), np.float16), np.zeros((8, 8192), np.float16), centered=False).cluster == 1``.
     """
+    first, second = describe(rows), describe(others)
+    assert first is not None and second is not None
+    vector = VECTOR_BYTES // ITEM_BYTES[first.dtype_name]
+    vectors = px.cdiv(first.shape[1], vector)
+    most = 1 if centered and vectors > 128 * HELD_AHEAD else HELD_AHEAD  # more warps, more sums to fold: more registers
+    if first.aligned16 and second.aligned16 and 64 < vectors <= 512 * most:
+        threads = max(128, 1 << (px.cdiv(vectors, most) - 1).bit_length())
+        parts = px.cdiv(vectors, threads)
+        return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=THREADS // threads, ahead=True)
     held = HELD_CENTERED if centered else HELD
     chosen = choose_pair(rows, others, held)
     if chosen.shared:
         most = chosen.cluster * held * chosen.width
         raise refused(f"gradients of rows of {rows.shape[1]} columns do not fit a cluster", f"at most {most} columns do")
-    return replace(chosen, once=False)
+    return replace(chosen, once=False, per_sm=chosen.per_sm if chosen.rows == 1 else THREADS // (32 * chosen.warps))
 
 
 def _zeros(like: Any, columns: int) -> Any:

@@ -17,6 +17,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16
@@ -65,6 +66,7 @@ def _constants(config: RowConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
 
 
+@chosen_by_sizes
 @cache
 def choose(
     columns: int, itemsize: int, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False,
@@ -72,15 +74,17 @@ def choose(
 ) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
-    - Up to 4 vectors a lane: a warp holds a row, and there is no barrier at all; shorter rows share a warp, and a thread has
-      vectors of several, so that enough are on their way (softmax of 128 columns: 1.00 of the device copy, against 0.81 for
-      one vector). `apart`: a warp for each row. `single`: one row's vectors alone, for kernels that hold two arrays.
+    - Up to `LIMITS.warp_vectors` vectors a lane: a warp holds a row, and there is no barrier at all (layer_norm of 1,536
+      columns: 0.97 of the device copy, against 0.64 for four warps); shorter rows share a warp, and a thread has
+      vectors of several, so that enough are on their way (softmax of 128 columns: 1.00, against 0.81 for one vector).
+      `apart`: a warp for each row. `single`: one row's vectors alone, for kernels that hold two arrays.
     - Up to 512 threads of `held` vectors: one CTA of the fewest threads, so that many rows are on their way.
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces. In place of
       4 of them 8 of half the threads, of which four share an SM (softmax of 131,072 columns: 0.95 of the device copy,
       against 0.93); likewise `weighted`, 4 in place of 2, with room for the weights ahead (rms_norm of 65,536: 0.98,
       against 0.94). `centered`, for a kernel that subtracts the mean, 4 in place of 2 without: there is no such room.
-      `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962).
+      `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962), and
+      two or four warps that hold more of a short row (of 2,560: 0.94, against 0.74; of 11,264: 0.96, against 0.87).
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
@@ -92,8 +96,12 @@ def choose(
     if not aligned and itemsize < 4:
         held, weighted = min(held, LIMITS.fewer_held), False
     config = _spread(columns, itemsize, held)
-    if config.rows > 1 and aligned and not single:
-        return _apart(config, columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
+    vectors = px.cdiv(columns * itemsize, 32 * VECTOR_BYTES)
+    if reads and aligned and not single and held >= LIMITS.held and LIMITS.read_vectors < vectors <= 4 * LIMITS.most_read:
+        return _read_by_few(columns, itemsize, 2 if vectors <= 2 * LIMITS.most_read else 4)
+    alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.warp_vectors)
+    if (config.rows > 1 or alone) and aligned and not single:
+        return _apart(columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
     if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
     if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
@@ -169,22 +177,34 @@ def _halved(config: RowConfig, columns: int) -> RowConfig:
     return RowConfig(cluster, config.warps // 2, config.rows, width, parts, per_sm=2 * config.per_sm)
 
 
-def _apart(config: RowConfig, columns: int, itemsize: int) -> RowConfig:
+def _apart(columns: int, itemsize: int) -> RowConfig:
     """The configuration for short rows of which each has a warp of its own."""
     width = 32 * VECTOR_BYTES // itemsize
     parts = px.cdiv(columns, width)
-    return RowConfig(1, config.warps, config.warps * max(1, LIMITS.ahead // parts), width, parts)
+    return RowConfig(1, 4, 4 * max(1, LIMITS.ahead // parts), width, parts)
+
+
+def _read_by_few(columns: int, itemsize: int, warps: int) -> RowConfig:
+    """The configuration for rows that are only read, of which a few warps hold more than those do that also write."""
+    width = 32 * warps * VECTOR_BYTES // itemsize
+    parts = px.cdiv(columns, width)
+    threads = 1024 if parts <= LIMITS.held else 768
+    return RowConfig(1, warps, 1, width, parts, per_sm=threads // (32 * warps))
 
 
 def _shared_by_rows(columns: int, itemsize: int, centered: bool) -> RowConfig:
     """The configuration for short rows that begin at vectors: the lanes for a row that leave the fewest idle."""
     vector = VECTOR_BYTES // itemsize
-    lanes = [count for count in (32, 16, 8, 4, 2, 1) if px.cdiv(columns, count * vector) <= LIMITS.ahead]
+    lanes = [
+        count for count in (32, 16, 8, 4, 2, 1)
+        if px.cdiv(columns, count * vector) <= (LIMITS.warp_vectors if count >= 8 else LIMITS.ahead)
+    ]
     best = min(lanes, key=lambda count: px.cdiv(columns, count * vector) * count)
     width = best * vector
     parts = px.cdiv(columns, width)
-    several = max(2 if centered else 1, LIMITS.ahead // parts)
-    return RowConfig(1, 4, 4 * (32 // best) * several, width, parts, ahead=True)
+    several = max(2 if centered and parts <= LIMITS.ahead else 1, LIMITS.ahead // parts)
+    ahead = parts <= (LIMITS.warp_vectors if best < 32 else LIMITS.ahead)
+    return RowConfig(1, 4, 4 * (32 // best) * several, width, parts, ahead=ahead)
 
 
 def _spread(columns: int, itemsize: int, held: int) -> RowConfig:

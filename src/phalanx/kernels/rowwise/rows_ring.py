@@ -15,7 +15,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, pin_row
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
 
 REGISTERS, SHARED, LOADED = "registers", "shared", "loaded"
 """Where the weights are between two rows; `LOADED`: nowhere, each row loads them again, out of L1 or L2."""
@@ -200,6 +200,7 @@ def check_ring(STAGES, STEP, PARTS, HELD, PRODUCER, EARLY):
     assert not EARLY or (HELD and PRODUCER), "a stage is given back early to a producer, when its row is in registers"
 
 
+@chosen_by_sizes
 @cache
 def choose_ring(columns: int, itemsize: int, vectors: int = 1) -> RingConfig | None:
     """The ring for rows of `columns` elements with weights of the same type, or None where rows are not for it.

@@ -25,7 +25,8 @@ from phalanx.kernels.rowwise.rows import (
 from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.spans import SpanConfig, softmax_spans, span_for
+from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
 
@@ -108,7 +109,7 @@ def softmax_rows(
     each_row(X, columns, -float("inf"), before, (softmax_row, Y, LOG), ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE)
 
 
-Config = RowConfig | RingConfig | StreamConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig
 
 
 @remembered("x", "mask")
@@ -118,8 +119,9 @@ def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Con
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `mask`, whose
     shape is that of x or has ones, or nothing, in a row of its leading axes, says what takes part where its elements are
     truth values, and is added to the scaled x otherwise; a row in which nothing takes part is NaN. Rows that begin
-    anywhere come in aligned vectors; long ones pass through a ring (`choose_stream` has the rule). `config` overrides how
-    a row is spread over a cluster (`RowConfig`), or passes through (`StreamConfig`, `RingConfig`).
+    anywhere come in aligned vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream`
+    has the rule). `config` overrides how a row is spread over a cluster (`RowConfig`), or passes through (`StreamConfig`,
+    `RingConfig`, `SpanConfig`).
     Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
     ``y = px.kernels.softmax(scores, scale=0.125, mask=keep)``.
     """
@@ -139,7 +141,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     count, columns = rows.shape
     plain = scale is None and mask is None
     if plain:
-        config = require_config(config, RowConfig, RingConfig, StreamConfig)
+        config = require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig)
     else:
         config = require_config(config, RowConfig)
     if scale is not None:
@@ -150,10 +152,14 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if not has_work(count, columns):
         return y.reshape(info.shape)
     held = LIMITS.fewer_held if log or not plain else LIMITS.held
+    args: tuple[Any, ...]
     if plain and config is None:
-        config = stream_for(rows)
+        config = span_for(rows) or stream_for(rows, LOG_SOFTMAX if log else SOFTMAX)
     if isinstance(config, RingConfig):
         launch_softmax_ring(rows, y, config, log=log)
+    elif isinstance(config, SpanConfig):
+        args = (run_for_stream(rows), y.reshape(-1), columns)
+        softmax_spans[config.grid(count)](*args, **config.constants(), LOG=log)
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns, count)
         launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)

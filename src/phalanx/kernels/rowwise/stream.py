@@ -1,8 +1,9 @@
 """Rows of any length and any number of bytes, chunk by chunk, through rings over a cluster.
 
 The matrix is one run of memory, in which a row begins anywhere. Chunks begin at multiples of 16 bytes: a row's first one
-at the last such multiple before it. They come by bulk copies; elements of a neighbour at both ends of the row are masked,
-and of the result every whole vector is stored by one access, a vector that an end cuts element by element.
+at the first such multiple in it. They come by bulk copies, and of the last one whole vectors count or do not: no element
+of them is looked at by itself. The few elements of a row in vectors that it shares with its neighbours, its edges, have a
+thread each, which loads them a row ahead.
 
 The chunks of a row are dealt to the CTAs of a cluster in turn. A row is read twice: for what is to be known of it, and for
 the result. Between the two, KEPT of a CTA's chunks stay in its ring; what does not fit is read again, out of L2. The ring
@@ -23,12 +24,16 @@ from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes
 
+WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
+"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
-SOFTMAX, RMS_NORM, LAYER_NORM, READ_ONLY = "softmax", "rms_norm", "layer_norm", "read only"
+SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
+READ_ONLY = "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
-VECTORS = {SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
+VECTORS = {SOFTMAX: 0, LOG_SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
 """Weights and biases beside the rows."""
 
 
@@ -38,6 +43,9 @@ class StreamConfig:
 
     - `warps` of a CTA compute, with `step` vectors of 16 bytes of each chunk in each thread; one more fills the ring.
     - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
+    - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
+      exchange; else they stay in the ring, and are read there twice.
+    - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
     - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
@@ -51,6 +59,8 @@ class StreamConfig:
     per_sm: int = 1
     once: bool = True
     streamed: bool = False
+    group: int = 1
+    hold: bool = False
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -58,55 +68,95 @@ class StreamConfig:
 
     def chunks(self, columns: int, itemsize: int) -> int:
         """Chunks of a row that one CTA has at most, wherever the row begins."""
-        vector = VECTOR_BYTES // itemsize
-        return px.cdiv(columns + vector - gcd(columns, vector), self.cluster * self.span(itemsize))
+        return px.cdiv(columns, self.cluster * self.span(itemsize))
 
     def shared_bytes(self) -> int:
         """What the ring takes."""
-        return self.stages * self.span(1)
+        return self.stages * self.group * self.span(1)
 
     def constants(self) -> dict[str, Any]:
         """The kernels' constants of the same names, in capitals. All callers get the same dict, and must not change it."""
         return _constants(self)
 
 
+    @property
+    def producers(self) -> int:
+        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers."""
+        return WARPGROUP if self.warps % WARPGROUP == 0 else 1
+
+    @property
+    def regs(self) -> int | None:
+        """Registers of a thread that computes: what those that fill the ring leave."""
+        if self.producers == 1:
+            return None
+        threads, computing = 32 * (self.warps + self.producers), 32 * self.warps
+        each = REGISTERS // (threads * self.per_sm) // 8 * 8
+        return min(MOST_REGISTERS, (each * threads - 32 * self.producers * FEW_REGISTERS) // computing // 8 * 8)
+
+
 @cache
 def _constants(config: StreamConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items()}
+    constants = {name.upper(): value for name, value in asdict(config).items()}
+    return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
 
 
-WEIGHTED = StreamConfig(16, 8, 2, 13, 10, per_sm=2)
-LONGEST = StreamConfig(16, 16, 1, 26, 24)
+LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
 READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
-OTHER_READS = tuple(replace(READ, cluster=size) for size in (2, 4))
-"""For few rows, of which the last ones would leave most CTAs idle."""
+ODD_READ = replace(READ, step=1, group=2)
+"""For rows that begin anywhere."""
 
 
+@chosen_by_sizes
 @cache
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
 
-    `kind`: `SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's size is
-    written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as long
-    as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
+    `kind`: `SOFTMAX`, `LOG_SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's
+    size is written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as
+    long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
-    1,000,003 bf16 0.78 against 0.39, of 1,394,256 f32 0.74, which no cluster holds; rms_norm of 919,168 bf16 0.86 against
-    0.59; layer_norm of 65,536 0.87 against 0.78, of 50,257 0.64 against 0.42, of 5,003 0.70 against 0.67; cross_entropy of
-    128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose: softmax of 50,257 bf16 0.84 against 0.86,
-    layer_norm of 15,936 f32 0.88 against 0.96, of 250,392 bf16 0.73 where registers have 0.76 of 262,144. Anyone may
-    call it; no hardware is involved.
+    750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16, of 1,000,003 0.77 against 0.39, of
+    1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
+    against 0.78, of 50,257 0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67; log_softmax of
+    116,088 0.81 against 0.73; cross_entropy of 128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose:
+    softmax of 50,257 bf16 0.83 against 0.86, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
+    Anyone may call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
+    if kind == LOG_SOFTMAX and itemsize == 4:
+        kind = SOFTMAX
     if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
         return None
     above, upto = LIMITS.stream_gap.get(kind, (0, 0))
     if aligned and above < row <= upto:
         return None
     if kind == READ_ONLY:
-        return READ
-    whole = whole_rows(columns, itemsize, VECTORS[kind])
-    return whole or (LONGEST if kind == SOFTMAX else WEIGHTED)
+        return READ if aligned else ODD_READ
+    return held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, VECTORS[kind]) or LONGEST
+
+
+def held_rows(columns: int, itemsize: int, kind: str, aligned: bool) -> StreamConfig | None:
+    """The stream whose threads hold whole rows of 16-bit elements, and all weights beside them; None where none pays.
+
+    The smallest cluster with as few chunks for each thread as `LIMITS.stream_held` says: for softmax of long rows; for its
+    logarithm of shorter ones; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of
+    the registers. Anyone may call it; no hardware is involved.
+    Example: ``held_rows(750720, 2, "softmax", True).cluster == 8``.
+    """
+    row = columns * itemsize
+    if kind == RMS_NORM or (kind == LAYER_NORM and aligned) or (kind != LAYER_NORM and itemsize == 4):
+        return None
+    for upto, warps, per_sm, clusters, most in LIMITS.stream_held[kind]:
+        if row > upto:
+            continue
+        for cluster in clusters:
+            stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * VECTOR_BYTES)
+            config = StreamConfig(cluster, warps, 1, stages, 0, per_sm=per_sm, hold=True)
+            own = config.chunks(columns, itemsize)
+            if own <= most:
+                return replace(config, kept=own, parts=own if VECTORS[kind] else 0)
+    return None
 
 
 def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
@@ -114,38 +164,40 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
 
     The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
-    Measured on an H200, rms_norm of 919,168 bf16 is at 0.86 of the device copy with all weights in registers, at 0.64 with
-    half of them. Anyone may call it; no hardware is involved. Example: ``whole_rows(65536, 2, 2).parts == 8``.
+    Two rows with two vectors pass at once, where the ring has room for both. Measured on an H200, rms_norm of 919,168 bf16
+    is at 0.91 of the device copy with all weights in registers, at 0.64 with half of them; layer_norm of 240,020 f32 at 0.83
+    with all, at 0.58 with three quarters of them. Anyone may call it; no hardware is involved.
+    Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
-    weights = LIMITS.stream_wide_weights if itemsize == 4 else LIMITS.stream_weights
     warps, per_sm = next(((few, many) for limit, few, many in LIMITS.stream_warps if row <= limit), (16, 1))
+    stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * VECTOR_BYTES)
     best, most = None, 0.0
-    step = 1  # vectors of a thread's chunk: two are slower with half the warps, and were never timed with all of them
     for cluster in (1, 2, 4, 8, MAX_CLUSTER):
-        stages = LIMITS.stream_ring_bytes // (per_sm * 32 * warps * step * VECTOR_BYTES)
-        config = StreamConfig(cluster, warps, step, stages, 0, per_sm=per_sm)
+        config = StreamConfig(cluster, warps, 1, stages, 0, per_sm=per_sm)
         own = config.chunks(columns, itemsize)
-        parts = min(own, weights[vectors, step] // (vectors * step)) if vectors else 0
+        parts = min(own, LIMITS.stream_weights // vectors) if vectors else 0
         share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
-        if own > share * stages or (vectors and 2 * parts < own):
+        if own > share * stages or (vectors and parts < own and cluster < MAX_CLUSTER):
             continue
-        loaded = (own - parts) * step * vectors
-        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * (step + 0.5) + loaded)
+        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * 1.5 + (own - parts) * vectors)
         if rate > most:
             best, most = replace(config, kept=own, parts=parts), rate
+    if best is not None and vectors == 2 and best.cluster < MAX_CLUSTER and 2 * best.kept <= LIMITS.stream_share * stages:
+        best = replace(best, group=2, stages=stages // 2)
     return best
 
 
-def choose_read(rows: int, clusters: Any) -> StreamConfig:
+def choose_read(rows: int, clusters: Any, first: StreamConfig = READ) -> StreamConfig:
     """The stream for so many rows of which nothing is written, with `clusters(config)` of them at once.
 
     A CTA to each row takes no exchange, but the last rows may find most CTAs idle: then a few CTAs share each.
     """
-    best, most = READ, 0.0
-    for config in (READ, *OTHER_READS):
-        count = clusters(config)
-        busy = rows / (px.cdiv(rows, count) * count) * LIMITS.stream_read_shares[config.cluster]
+    best, most = first, 0.0
+    for size, share in LIMITS.stream_read_shares.items():
+        config = replace(first, cluster=size) if size > 1 else first
+        count = clusters(config) * config.group
+        busy = rows / (px.cdiv(rows, count) * count) * share
         if busy > most:
             best, most = config, busy
     return best
@@ -163,9 +215,9 @@ def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | 
         return None
     others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
     if config.parts and any(name != info.dtype_name for name in others):
-        return WEIGHTED if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
-    if config is READ:
-        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster])
+        return LONGEST if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
+    if kind == READ_ONLY:
+        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster], config)
     return config
 
 
@@ -182,7 +234,17 @@ def launch_stream(
             remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
         )
     vector = VECTOR_BYTES // itemsize
-    constants = {**config.constants(), **constants, "PERIOD": vector // gcd(columns, vector)}
+    constants = {
+        **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
+    }
+    if config.hold and config.chunks(columns, itemsize) != config.kept:
+        raise Error(
+            f"registers for {config.kept} chunks of rows of {columns} elements, of which a CTA has up to "
+            f"{config.chunks(columns, itemsize)}",
+            location=caller_location(),
+            remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
+        )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
@@ -202,7 +264,7 @@ def run_for_stream(rows: Any) -> Any:
 def stream_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS: WARPS + 1, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
+        warps=lambda WARPS, PRODUCERS: WARPS + PRODUCERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
         exit_sync=False, pdl=True,
     )
     return make(fn)
@@ -212,12 +274,15 @@ def stream_kernel(fn: Any) -> Any:
 class Stream:
     """The chunks of the rows of X that this cluster takes, as a role sees them; `columns` elements are a row.
 
-    `own` is how many chunks this CTA has of each row, `held` how many of them stay in the ring. `taken` and `freed` are the
+    GROUP rows pass at once, a chunk of each in a stage: `group` has their numbers, and where the last ones are missing, the
+    first one's again. They begin at the same place of a vector. `own` is how many chunks this CTA has of each row, `held`
+    how many of them stay in the ring; WHOLE: all. HOLD of them are in registers, all or none. `taken` and `freed` are the
     role's places in the ring: of the next chunk to wait for, and of the next one to fill or to give back; `again` is that of
     the next one to read for the result. Chunks are given back BATCH at a time, for one barrier of the warps.
 
     Rows CLASSES apart are a class, and a cluster takes the rows of one class after those of another: where they all begin
-    at the same place of a vector, what it keeps for them, weights, is seldom made again.
+    at the same place of a vector, what it keeps for them, weights, is seldom made again. EDGES: rows need not begin at a
+    multiple of a vector; a thread of rank 0 has at most one of the elements that lie in vectors which are not all the row's.
     """
 
     X: Any
@@ -235,8 +300,12 @@ class Stream:
     VEC: int
     SPAN: int
     BATCH: int
+    GROUP: int
     CLASSES: int
     STREAMED: bool
+    WHOLE: bool
+    HOLD: int
+    EDGES: bool
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
@@ -267,52 +336,110 @@ class Stream:
             found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
         return found
 
+    def group(self, row, end, step):
+        """The rows that pass together from this one on, `step` apart, those before `end`; else the first one again."""
+        rows: tuple[Any, ...] = (row,)
+        for turn in px.static_range(1, self.GROUP):
+            rows = (*rows, px.where(row + turn * step < end, row + turn * step, row))
+        return rows
+
+    def whole(self, row):
+        """Where the vectors begin and end that are all of this row; without any, where the one begins that it lies in."""
+        begin = row * self.columns
+        first, last = (begin + (self.VEC - 1)) // self.VEC * self.VEC, (begin + self.columns) // self.VEC * self.VEC
+        return px.minimum(first, last) if self.EDGES else first, last
+
     def first(self, row):
         """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
-        return row * self.columns // self.VEC * self.VEC + px.cluster.rank() * self.SPAN
+        return self.whole(row)[0] + px.cluster.rank() * self.SPAN
+
+    def edges(self, row, LANES):
+        """The place of the element that each thread has of a row's edges: first those before its whole vectors, then those
+        behind them. -1: it has none."""
+        first, last = self.whole(row)
+        end = row * self.columns + self.columns
+        begin = px.where(px.cluster.rank() == 0, row * self.columns, end)
+        lane = px.arange(LANES)
+        place = px.where(lane < self.VEC, first, last) + lane - self.VEC
+        there = (place >= begin) & (place < end) & (lane < 2 * self.VEC) & ((lane < self.VEC) | (place >= first))
+        return px.where(there, place, -1)
+
+    def load_edges(self, group, LANES, fill):
+        """The element that each thread has of the edges of each row, or `fill`; None where rows have none."""
+        found: tuple[Any, ...] = ()
+        for row in group:
+            found = (*found, px.load(self.X[self.edges(row, LANES)], fill=fill) if self.EDGES else None)
+        return found
+
+    def store(self, Y, row, chunk, y, ONCE):
+        """The result for a chunk of a row, in the type of Y."""
+        first, last = self.whole(row)
+        px.assume(first >= 0)
+        px.assume(first <= last)
+        px.assume(last <= Y.shape[0])
+        at = self.place(first + px.cluster.rank() * self.SPAN, chunk)
+        px.store(Y[at : at + self.SPAN].within(first, last), y.to(Y.dtype), once=ONCE)
+
+    def store_edges(self, Y, row, y):
+        """The result for the edges of a row."""
+        px.store(Y[self.edges(row, y.shape[0])], y.to(Y.dtype))
 
     def place(self, first, chunk):
         """Where a chunk begins, of those of which the first one begins at `first`."""
         return first + chunk * (px.cluster.size() * self.SPAN)
 
-    def fetch(self, row, chunk, LAST):
-        """Starts the copy of a chunk of a row, as soon as a stage is free."""
-        at = self.place(self.first(row), chunk)
-        at = px.where(at < row * self.columns + self.columns, at, 0)  # behind the row's end: nobody looks at what it brings
+    def fetch(self, group, chunk, LAST):
+        """Starts the copies of a chunk of each row, as soon as a stage is free."""
         self.empty[self.freed.stage].wait(self.freed.parity ^ 1)
         stage = self.freed.stage
         with self.full[stage].transaction():
             hint = "evict_first" if self.STREAMED and LAST else None
-            px.tma.load(self.X[at : at + self.SPAN], self.ring[stage], self.full[stage], cache=hint)
+            for turn in px.static_range(self.GROUP):
+                at = self.place(self.first(group[turn]), chunk)
+                at = px.where(at < self.whole(group[turn])[1], at, 0)  # behind the row's end: nobody looks at what it brings
+                px.tma.load(self.X[at : at + self.SPAN], self.part_of(stage, turn), self.full[stage], cache=hint)
         self.freed.advance()
+
+    def part_of(self, stage, turn):
+        """Where in a stage the chunk of one of the rows is."""
+        return self.ring[stage, turn * self.SPAN : turn * self.SPAN + self.SPAN]
 
     def fetch_all(self, AGAIN):
         """The role that fills the ring: each row's chunks, and AGAIN those that the ring did not keep."""
         first, last = self.classes()
         for which in range(first, last):
             begin, end, step = self.rows_of(which)
-            for row in range(begin, end, step):
-                for chunk in range(self.own - self.held):
-                    self.fetch(row, chunk, not AGAIN)
-                for chunk in range(self.own - self.held, self.own):
-                    self.fetch(row, chunk, True)
-                if AGAIN:
+            for row in range(begin, end, step * self.GROUP):
+                group = self.group(row, end, step)
+                if AGAIN and not self.WHOLE:
                     for chunk in range(self.own - self.held):
-                        self.fetch(row, chunk, True)
+                        self.fetch(group, chunk, False)
+                    for chunk in range(self.own - self.held, self.own):
+                        self.fetch(group, chunk, True)
+                    for chunk in range(self.own - self.held):
+                        self.fetch(group, chunk, True)
+                else:
+                    for chunk in range(self.own):
+                        self.fetch(group, chunk, True)
 
-    def next(self):
-        """The next chunk, in its own type."""
+    def peek(self):
+        """The next chunk of each row, in its own type, which stays the next one."""
         self.full[self.taken.stage].wait(self.taken.parity)
-        x = px.load(self.ring[self.taken.stage])
-        self.taken.advance()
-        return x
+        return self.chunks_in(self.taken.stage)
+
+    def chunks_in(self, stage):
+        """What a stage has of each row."""
+        found: tuple[Any, ...] = ()
+        for turn in px.static_range(self.GROUP):
+            found = (*found, px.load(self.part_of(stage, turn)))
+        return found
 
     def next_again(self, COMES):
-        """The next chunk for the result, in f32: one that was kept, or one that COMES again."""
+        """The next chunk of each row for the result: one that was kept, or one that COMES again."""
         if COMES:
             self.full[self.taken.stage].wait(self.taken.parity)
             self.taken.advance()
-        x = px.load(self.ring[self.again.stage]).to(px.f32)
+        x = self.chunks_in(self.again.stage)
         self.again.advance()
         return x
 
@@ -323,48 +450,88 @@ class Stream:
             self.freed.advance()
 
     def walk(self, row, known, more, STEP, LANES, AGAIN):
-        """What is known of a row after its last chunk: what `more(x, ends, *known)` makes of it, chunk after chunk.
+        """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
+        chunk. `row` is the first of them. Beside it the chunks, where they are held: a tuple for each row.
 
-        `x` is a chunk as `by_thread` gives it, `ends` are those of the row in it; None: all its elements are the row's.
+        `x` is a chunk as `by_thread` gives it, of which the vectors before place `limit` are the row's; None: all.
         Unless chunks are read AGAIN, none is kept.
         """
+        if self.HOLD > 0:
+            return self.walk_held(row, known, more, STEP, LANES)
         passed = self.own - self.held if AGAIN else self.own
-        for first in range(0, passed, self.BATCH):
-            count = px.minimum(passed - first, self.BATCH)
-            for chunk in range(first, first + count):
-                known = self.look_at(row, chunk, known, more, STEP, LANES)
-                if AGAIN:
-                    self.again.advance()
-            self.give_back(count)
+        if not (AGAIN and self.WHOLE):
+            for first in range(0, passed, self.BATCH):
+                count = px.minimum(passed - first, self.BATCH)
+                for chunk in range(first, first + count):
+                    known = self.look_at(row, chunk, known, more, STEP, LANES)
+                    if AGAIN:
+                        self.again.advance()
+                self.give_back(count)
         if AGAIN:
-            for chunk in range(passed, self.own):
+            for chunk in range(0 if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known
+        return known, None
+
+    def walk_held(self, row, known, more, STEP, LANES):
+        """`walk` where rows are held: their stages are given back on the way. Of the last chunk a part may be missing."""
+        held: tuple[Any, ...] = ()
+        for some in px.static_range(0, self.HOLD, self.BATCH):
+            LAST = min(some + self.BATCH, self.HOLD)
+            for chunk in px.static_range(some, LAST):
+                x = self.peek()
+                self.taken.advance()
+                held = (*held, x)
+                if chunk < self.HOLD - 1:
+                    known = of_each(more, x, None, known, STEP, LANES)
+                else:
+                    limit = self.whole(row)[1] - self.place(self.first(row), chunk)
+                    known = of_each(more, x, limit, known, STEP, LANES)
+            self.give_back(LAST - some)
+        return known, held
 
     def look_at(self, row, chunk, known, more, STEP, LANES):
-        """What is known of a row with one chunk more."""
-        begin = row * self.columns
-        at, end = self.place(self.first(row), chunk), begin + self.columns
-        x = by_thread(self.next(), STEP, LANES)
-        if (at < begin) | (at + self.SPAN > end):
-            known = more(x, (begin - at, end - at), *known)
+        """What is known of each row with one chunk more."""
+        at, end = self.place(self.first(row), chunk), self.whole(row)[1]
+        x = self.peek()
+        self.taken.advance()
+        if at + self.SPAN > end:
+            known = of_each(more, x, end - at, known, STEP, LANES)
         else:
-            known = more(x, None, *known)
+            known = of_each(more, x, None, known, STEP, LANES)
         return known
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES=1):
+def of_each(more, x, limit, known, STEP, LANES):
+    """What `more` makes of the chunk of each row, and of what is known of it."""
+    result: tuple[Any, ...] = ()
+    for turn in px.static_range(len(x)):
+        result = (*result, more(by_thread(x[turn], STEP, LANES), limit, *known[turn]))
+    return result
+
+
+@px.func
+def pinned(chunks):
+    """Chunks, pinned in registers in their own type: the compiler keeps nothing that it computed from them."""
+    same: tuple[Any, ...] = ()
+    for x in chunks:
+        same = (*same, px.keep(x))
+    return same
+
+
+@px.func
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
-    most = px.cdiv(columns + (VEC - VEC // PERIOD), SPAN)  # chunks of a row, wherever it begins
-    own = px.maximum(most - px.cluster.rank() + size - 1, 0) // size
-    held = px.minimum(own, KEPT)
+    most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
+    own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
+    held = own if WHOLE else px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
-    BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (SPAN * X.dtype.itemsize), STAGES // 2))
+    BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
-        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, CLASSES, STREAMED
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1,
     )
 
 
@@ -395,18 +562,21 @@ def from_all(known, WARPS):
 
 
 @px.func
-def inside_row(x, ends):
-    """Which elements of a chunk, as `by_thread` gives it, are the row's: those between its two ends."""
-    place = px.arange(x.shape[0] * x.shape[1] * x.shape[2]).reshape(*x.shape)
-    return (place >= ends[0]) & (place < ends[1])
+def inside_row(x, limit):
+    """Which vectors of a chunk, as `by_thread` gives it, are the row's: those before `limit`."""
+    STEP, LANES, EACH = x.shape
+    vector = px.arange(STEP).reshape(STEP, 1, 1) * LANES + px.arange(LANES).reshape(1, LANES, 1)
+    return vector * EACH < limit
 
 
 @px.func
-def counts_inside(x, ends):
-    """How many of them each thread has."""
+def counts_inside(x, limit):
+    """How many elements of them each thread has; `limit` None: all."""
     STEP, LANES, EACH = x.shape
-    count = px.zeros((LANES,), px.i32)
-    for step in px.static_range(STEP):
-        first = (px.arange(LANES) + step * LANES) * EACH
-        count = count + px.maximum(px.minimum(first + EACH, ends[1]) - px.maximum(first, ends[0]), 0)
-    return count.to(px.f32)
+    if limit is None:
+        count = px.full((LANES,), float(STEP * EACH), px.f32)
+    else:
+        count = px.zeros((LANES,), px.f32)
+        for step in px.static_range(STEP):
+            count = count + px.where((px.arange(LANES) + step * LANES) * EACH < limit, float(EACH), 0.0)
+    return count

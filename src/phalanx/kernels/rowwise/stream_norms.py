@@ -8,69 +8,109 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import (
+    FEW_REGISTERS,
     along_thread,
+    by_thread,
     counts_inside,
     from_all,
     inside_row,
     of_warp,
+    pinned,
     stream,
     stream_kernel,
 )
 
-
-@px.func
-def merged(count, mean, squares, more, other, apart):
-    """The number, the mean and the squared distances from it of two sets of numbers taken together (Chan's formula)."""
-    total = count + more
-    share = more * px.reciprocal(px.maximum(total, 1.0))
-    distance = other - mean
-    return total, mean + distance * share, squares + apart + distance * distance * count * share
+LOADED = 2
+"""Chunks whose weights are loaded together."""
 
 
 @px.func
-def more_moments(x, ends, count, mean, squares):
-    """What each thread knows of a row (how many elements, their mean, squared distances from it), with a chunk more."""
-    lanes, EACH = x.shape[1], x.shape[0] * x.shape[2]
-    if ends is None:
-        other = along_thread(px.sum, x) * (1.0 / EACH)
-        apart = x - other.reshape(1, lanes, 1)
-        more = px.full((lanes,), float(EACH), px.f32)
-    else:
-        inside, more = inside_row(x, ends), counts_inside(x, ends)
-        other = along_thread(px.sum, px.where(inside, x, 0.0)) * px.reciprocal(px.maximum(more, 1.0))
-        apart = px.where(inside, x - other.reshape(1, lanes, 1), 0.0)
-    return merged(count, mean, squares, more, other, along_thread(px.sum, apart * apart))
+def more_moments(x, limit, count, pivot, sums, squares):
+    """What each thread knows of a row with a chunk more: how many elements, what they are apart from its pivot in sum, and
+    the squares of that."""
+    apart = x - pivot.reshape(1, x.shape[1], 1)
+    if limit is not None:
+        apart = px.where(inside_row(x, limit), apart, 0.0)
+    sums, squares = sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)
+    return count + counts_inside(x, limit), pivot, sums, squares
 
 
 @px.func
-def moments(rows, row, STEP, WARPS):
-    """The mean of a row and the sum of (x - mean)^2, in every thread of the cluster."""
-    LANES = 32 * WARPS
-    known = px.zeros((LANES,), px.f32), px.zeros((LANES,), px.f32), px.zeros((LANES,), px.f32)
-    count, mean, squares = rows.walk(row, known, more_moments, STEP, LANES, True)
+def pivot_of(x, limit, edge, STEP, LANES):
+    """For each thread the mean of what it has of its first chunk of a row, or its edge, where that is all.
+
+    The mean of m numbers of n is so near to that of all that distances from it lose at most log2(n / m) digits.
+    """
+    x = by_thread(x, STEP, LANES)
+    count = counts_inside(x, limit)
+    near = along_thread(px.sum, px.where(inside_row(x, limit), x, 0.0)) * px.reciprocal(px.maximum(count, 1.0))
+    return near if edge is None else px.where(count > 0.0, near, edge.to(px.f32))
+
+
+@px.func
+def of_warps(row, edge, rows, count, pivot, sums, squares, WARPS):
+    """How many elements of a row each warp has, their mean, and their squared distances from it: its threads know a part."""
+    if edge is not None:
+        there = rows.edges(row, 32 * WARPS) >= 0
+        apart = px.where(there, edge.to(px.f32) - pivot, 0.0)
+        count, sums, squares = count + px.where(there, 1.0, 0.0), sums + apart, squares + apart * apart
+    near = sums * px.reciprocal(px.maximum(count, 1.0))
+    mean, squares = pivot + near, squares - sums * near
     every = of_warp(px.sum, count, WARPS)
-    middle = of_warp(px.sum, count * mean, WARPS) / px.maximum(every, 1.0)
+    middle = of_warp(px.sum, count * mean, WARPS) * px.reciprocal(px.maximum(every, 1.0))
     apart = mean.reshape(WARPS, 32) - middle
     squares = squares.reshape(WARPS, 32) + count.reshape(WARPS, 32) * apart * apart
-    counts, means, squares = from_all((every, middle, px.sum(squares, axis=1, keepdims=True)), WARPS)
-    mean = px.sum(counts * means) / rows.columns
-    apart = means - mean
-    return mean, px.sum(squares + counts * apart * apart)
+    return every, middle, px.sum(squares, axis=1, keepdims=True)
 
 
 @px.func
-def more_squares(x, ends, squares):
+def moments(rows, group, edges, STEP, WARPS):
+    """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster; and the chunks that are held."""
+    LANES = 32 * WARPS
+    none = px.zeros((LANES,), px.f32)
+    x, limit = rows.peek(), rows.whole(group[0])[1] - rows.first(group[0])
+    known: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
+    known, held = rows.walk(group[0], known, more_moments, STEP, LANES, True)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
+    got = from_all(sent, WARPS)
+    result: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        counts, means, squares = got[3 * turn], got[3 * turn + 1], got[3 * turn + 2]
+        mean = px.sum(counts * means) / rows.columns
+        apart = means - mean
+        result = (*result, (mean, px.sum(squares + counts * apart * apart)))
+    return result, held
+
+
+@px.func
+def more_squares(x, limit, squares):
     """The sum of x^2 in each thread, with a chunk more."""
-    if ends is not None:
-        x = px.where(inside_row(x, ends), x, 0.0)
+    if limit is not None:
+        x = px.where(inside_row(x, limit), x, 0.0)
     return (squares + along_thread(px.sum, x * x),)
 
 
 @px.func
-def squares_of(rows, row, STEP, WARPS):
-    """The sum of x^2 of a row, in every thread of the cluster."""
-    (squares,) = rows.walk(row, (px.zeros((32 * WARPS,), px.f32),), more_squares, STEP, 32 * WARPS, True)
-    return px.sum(from_all(of_warp(px.sum, squares, WARPS), WARPS))
+def squares_of(rows, group, edges, STEP, WARPS):
+    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
+    are held."""
+    known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
+    known, held = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        squares = known[turn][0]
+        if edges[turn] is not None:
+            squares = squares + edges[turn].to(px.f32) * edges[turn].to(px.f32)
+        sent = (*sent, of_warp(px.sum, squares, WARPS))
+    got = from_all(sent, WARPS)
+    result: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        result = (*result, (None, px.sum(got[turn])))
+    return result, held
 
 
 @px.func
@@ -82,8 +122,19 @@ def vector_of(rows, V, row, chunk, PERIOD):
     elif PERIOD == 1:
         tile = px.load(V[at : at + rows.SPAN])
     else:
-        at = at - row * rows.columns % rows.VEC
+        at = at + (rows.whole(row)[0] - row * rows.columns)
         tile = px.load(V[at : at + rows.SPAN], shifted=True)
+    return tile
+
+
+@px.func
+def edges_of(rows, V, row, LANES):
+    """Those beside the edges of a row, if it has any, and if there are any."""
+    if V is None or not rows.EDGES:
+        tile = None
+    else:
+        place = rows.edges(row, LANES)
+        tile = px.load(V[px.where(place < 0, -1, place - row * rows.columns)])
     return tile
 
 
@@ -97,11 +148,11 @@ def vectors_of(rows, V, row, PARTS, PERIOD):
 
 
 @px.func
-def store_norm(rows, y, w, b, Y, begin, at, mean, scale, ONCE):
-    """The result of a chunk, which `y` is in f32, from `at` on, of the row that begins at `begin`."""
+def normalised(y, w, b, mean, scale, DTYPE):
+    """The result for elements `y`, in f32, which is rounded to DTYPE."""
     if mean is None:
         y = y * scale
-    elif Y.dtype.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
+    elif DTYPE.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
         y = px.fma(y, scale, mean * -scale)
     else:
         y = (y - mean) * scale
@@ -109,64 +160,116 @@ def store_norm(rows, y, w, b, Y, begin, at, mean, scale, ONCE):
         y = y * w.to(px.f32)
     if b is not None:
         y = y + b.to(px.f32)
-    px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
+    return y
 
 
 @px.func
-def load_and_store(rows, W, B, Y, row, first, last, mean, scale, ONCE, PERIOD, COME):
-    """The result of some chunks, whose weights and biases are loaded for them. They are given back.
+def store_norms(rows, x, w, b, Y, group, chunk, known, ONCE):
+    """The result of a chunk of each row. `known` has the mean and the scale of each; weights and biases are those of all."""
+    for turn in px.static_range(rows.GROUP):
+        row, (mean, scale) = group[turn], known[turn]
+        rows.store(Y, row, chunk, normalised(x[turn].to(px.f32), w, b, mean, scale, Y.dtype), ONCE)
 
-    COME: they come again, else they were kept.
+
+@px.func
+def beside(rows, W, B, row, first, PERIOD):
+    """The weights and biases of LOADED chunks, each with None where there are none."""
+    vectors: tuple[Any, ...] = ()
+    for turn in px.static_range(LOADED):
+        w, b = vector_of(rows, W, row, first + turn, PERIOD), vector_of(rows, B, row, first + turn, PERIOD)
+        vectors = (*vectors, (w, b))
+    return vectors
+
+
+@px.func
+def load_and_store(rows, W, B, Y, group, first, last, known, ONCE, PERIOD, COME):
+    """The result of some chunks, whose weights and biases are loaded for them, while those before them are computed. They
+    are given back. COME: they come again, else they were kept.
     """
-    begin, places = row * rows.columns, rows.first(row)
-    for some in range(first, last, rows.BATCH):
-        count = px.minimum(last - some, rows.BATCH)
-        for chunk in range(some, some + count):
-            w, b = vector_of(rows, W, row, chunk, PERIOD), vector_of(rows, B, row, chunk, PERIOD)
-            store_norm(rows, rows.next_again(COME), w, b, Y, begin, rows.place(places, chunk), mean, scale, ONCE)
-        rows.give_back(count)
+    ahead = beside(rows, W, B, group[0], first, PERIOD)
+    for some in range(first, last, LOADED):
+        vectors, ahead = ahead, beside(rows, W, B, group[0], some + LOADED, PERIOD)
+        for turn in px.static_range(LOADED):
+            if some + turn < last:
+                w, b = vectors[turn]
+                store_norms(rows, rows.next_again(COME), w, b, Y, group, some + turn, known, ONCE)
+        rows.give_back(px.minimum(last - some, LOADED))
 
 
 @px.func
-def normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
-    """A row, with the weights `w` and biases `b` beside its first PARTS chunks; those of others are loaded."""
-    mean = None
-    if CENTERED:
-        mean, squares = moments(rows, row, STEP, WARPS)
-    else:
-        squares = squares_of(rows, row, STEP, WARPS)
-    scale = px.rsqrt(squares / rows.columns + eps)
-    begin, places = row * rows.columns, rows.first(row)
+def store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD):
+    """The result of rows that are held in registers."""
+    for part in px.static_range(rows.HOLD):
+        if part < PARTS:
+            mine, bias = None if W is None else px.keep(w[part]), None if B is None else px.keep(b[part])
+        else:
+            mine, bias = vector_of(rows, W, group[0], part, PERIOD), vector_of(rows, B, group[0], part, PERIOD)
+        store_norms(rows, pinned(held[part]), mine, bias, Y, group, part, known, ONCE)
+
+
+@px.func
+def store_kept(rows, W, B, w, b, Y, group, known, PARTS, ALL, ONCE, PERIOD):
+    """The result of rows that the ring has, or some of them; their stages are given back."""
     for some in px.static_range(0, PARTS, rows.BATCH):
         last = min(some + rows.BATCH, PARTS)
         for part in px.static_range(some, last):
             if part < rows.own:
                 mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
                 bias = None if B is None else px.keep(b[part])
-                at = rows.place(places, part)
-                store_norm(rows, rows.next_again(False), mine, bias, Y, begin, at, mean, scale, ONCE)
+                store_norms(rows, rows.next_again(False), mine, bias, Y, group, part, known, ONCE)
         rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
     passed = rows.own - rows.held
-    load_and_store(rows, W, B, Y, row, px.maximum(passed, PARTS), rows.own, mean, scale, ONCE, PERIOD, False)
-    if PARTS == 0:
-        load_and_store(rows, W, B, Y, row, 0, passed, mean, scale, ONCE, PERIOD, True)
+    if not (rows.WHOLE and ALL):
+        load_and_store(rows, W, B, Y, group, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
+    if PARTS == 0 and not rows.WHOLE:
+        load_and_store(rows, W, B, Y, group, 0, passed, known, ONCE, PERIOD, True)
 
 
 @px.func
-def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD):
+def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
+    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded. ALL: there
+    are no others."""
+    if CENTERED:
+        found, held = moments(rows, group, edges, STEP, WARPS)
+    else:
+        found, held = squares_of(rows, group, edges, STEP, WARPS)
+    known: tuple[Any, ...] = ()
+    for mean, squares in found:
+        known = (*known, (mean, px.rsqrt(squares / rows.columns + eps)))
+    if rows.HOLD > 0:
+        store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD)
+    else:
+        store_kept(rows, W, B, w, b, Y, group, known, PARTS, ALL, ONCE, PERIOD)
+    if rows.EDGES:
+        for turn in px.static_range(rows.GROUP):
+            y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
+            rows.store_edges(Y, group[turn], y)
+
+
+@px.func
+def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
     """The role that computes, row after row of one class after another."""
+    LANES = 32 * WARPS
     first, last = rows.classes()
     for which in range(first, last):
         w, b = vectors_of(rows, W, which, PARTS, PERIOD), vectors_of(rows, B, which, PARTS, PERIOD)
         begin, end, step = rows.rows_of(which)
-        for row in range(begin, end, step):
-            normalise_row(rows, W, B, w, b, Y, eps, row, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD)
+        ahead = rows.load_edges(rows.group(begin, end, step), LANES, 0.0)
+        w_edge, b_edge = edges_of(rows, W, begin, LANES), edges_of(rows, B, begin, LANES)
+        for row in range(begin, end, step * rows.GROUP):
+            edges, ahead = ahead, rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, 0.0)
+            if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
+                w_edge, b_edge = edges_of(rows, W, row, LANES), edges_of(rows, B, row, LANES)
+            normalise_rows(
+                rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS, PARTS, ALL,
+                CENTERED, ONCE, PERIOD,
+            )
 
 
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
@@ -175,11 +278,16 @@ def norm_stream(
     """
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
-    CLASSES = PERIOD if PARTS > 0 else 1
-    ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
+    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
-    with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES)
-        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, CENTERED, ONCE, PERIOD)
-    with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD, CLASSES).fetch_all(True)
+    with px.warps(0, WARPS, regs=REGS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
+        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
+    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
+        mine.fetch_all(True)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import along_thread, from_all, inside_row, of_warp, stream, stream_kernel
+from phalanx.kernels.rowwise.stream import (
+    FEW_REGISTERS,
+    along_thread,
+    by_thread,
+    from_all,
+    inside_row,
+    of_warp,
+    pinned,
+    stream,
+    stream_kernel,
+)
 
 
 @px.func
-def more_mass(x, ends, peak, mass, FUSED=False):
+def more_mass(x, limit, peak, mass, FUSED=False):
     """What each thread knows of a row, its maximum and the sum of e^(x - maximum), with a chunk more.
 
     FUSED: in one instruction less for each element, exact enough for logits of 16 bits.
     """
-    if ends is not None:
-        x = px.where(inside_row(x, ends), x, -float("inf"))
+    if limit is not None:
+        x = px.where(inside_row(x, limit), x, -float("inf"))
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
@@ -28,104 +40,190 @@ def more_mass(x, ends, peak, mass, FUSED=False):
 
 
 @px.func
-def more_mass_fused(x, ends, peak, mass):
+def more_mass_fused(x, limit, peak, mass):
     """`more_mass` for logits of 16 bits."""
-    return more_mass(x, ends, peak, mass, True)
+    return more_mass(x, limit, peak, mass, True)
 
 
 @px.func
-def masses(rows, row, STEP, WARPS, AGAIN):
-    """The maximum and the sum of e^(x - maximum) of a row, in every thread of the cluster. AGAIN: see `Stream.walk`."""
+def masses(rows, group, edges, STEP, WARPS, AGAIN):
+    """The maximum and the sum of e^(x - maximum) of each row, in every thread of the cluster, and the chunks that are held.
+
+    AGAIN: see `Stream.walk`.
+    """
     LANES = 32 * WARPS
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
-    known = px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)
-    peak, mass = rows.walk(row, known, more, STEP, LANES, AGAIN)
-    top = of_warp(px.max, peak, WARPS)
-    mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
-    peaks, parts = from_all((top, px.sum(mass, axis=1, keepdims=True)), WARPS)
-    largest = px.max(peaks)
-    return largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))
+    known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
+    known, held = rows.walk(group[0], known, more, STEP, LANES, AGAIN)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        peak, mass = known[turn]
+        if edges[turn] is not None:
+            peak, mass = more(by_thread(edges[turn], 1, LANES), None, peak, mass)
+        top = of_warp(px.max, peak, WARPS)
+        mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
+        sent = (*sent, top, px.sum(mass, axis=1, keepdims=True))
+    got = from_all(sent, WARPS)
+    result: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        peaks, parts = got[2 * turn], got[2 * turn + 1]
+        largest = px.max(peaks)
+        result = (*result, (largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))))
+    return result, held
 
 
 @px.func
-def store_softmax(rows, Y, row, first, last, base, factor, LOG, ONCE, FUSED, COME):
-    """The result of some chunks, which are given back; COME: they come again, else they were kept.
+def probability(x, terms, LOG, FUSED):
+    """Softmax of elements, or its logarithm; `terms` are what is subtracted and a factor.
 
-    FUSED: `base` has the logarithm of the factor in it, to base 2: two instructions less for each element.
+    FUSED: what is subtracted has the logarithm of the factor in it, to base 2: two instructions less for each element.
     """
-    begin, places = row * rows.columns, rows.first(row)
+    base, factor = terms
+    if FUSED:
+        y = px.exp2(px.fma(x.to(px.f32), LOG2E, base))
+    else:
+        y = softmax_tile(x.to(px.f32), base, factor, LOG)
+    return y
+
+
+@px.func
+def store_chunks(rows, Y, group, chunk, x, terms, LOG, ONCE, FUSED):
+    """The result of a chunk of each row."""
+    for turn in px.static_range(rows.GROUP):
+        rows.store(Y, group[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
+
+
+@px.func
+def store_softmax(rows, Y, group, first, last, terms, LOG, ONCE, FUSED, COME):
+    """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            at = rows.place(places, chunk)
-            y = rows.next_again(COME)
-            if FUSED:
-                y = px.exp2(px.fma(y, LOG2E, base))
-            else:
-                y = softmax_tile(y, base, factor, LOG)
-            px.store(Y[at : at + rows.SPAN].within(begin, begin + rows.columns), y.to(Y.dtype), once=ONCE)
+            store_chunks(rows, Y, group, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
         rows.give_back(count)
 
 
 @px.func
-def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
-    """The role that computes, row after row."""
-    for row in range(px.cluster.id(), rows.rows, rows.clusters):
-        largest, total = masses(rows, row, STEP, WARPS, True)
-        FUSED = not LOG and Y.dtype.itemsize < 4
+def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
+    """Some rows, of which the edges were loaded."""
+    FUSED = not LOG and Y.dtype.itemsize < 4
+    terms: tuple[Any, ...] = ()
+    found, held = masses(rows, group, edges, STEP, WARPS, True)
+    for largest, total in found:
         if FUSED:
-            base, factor = largest * -LOG2E - px.log2(total), 1.0
+            terms = (*terms, (largest * -LOG2E - px.log2(total), 1.0))
         else:
-            base, factor = softmax_terms(largest, total, LOG)
-        passed = rows.own - rows.held
-        store_softmax(rows, Y, row, passed, rows.own, base, factor, LOG, ONCE, FUSED, False)
-        store_softmax(rows, Y, row, 0, passed, base, factor, LOG, ONCE, FUSED, True)
+            terms = (*terms, softmax_terms(largest, total, LOG))
+    if rows.HOLD > 0:
+        for part in px.static_range(rows.HOLD):
+            store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+    else:
+        passed = 0 if rows.WHOLE else rows.own - rows.held
+        store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        if not rows.WHOLE:
+            store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
+    if rows.EDGES:
+        for turn in px.static_range(rows.GROUP):
+            rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
+
+
+@px.func
+def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
+    """The role that computes, row after row of one class after another."""
+    LANES, FILL = 32 * WARPS, -float("inf")
+    first, last = rows.classes()
+    for which in range(first, last):
+        begin, end, step = rows.rows_of(which)
+        ahead = rows.load_edges(rows.group(begin, end, step), LANES, FILL)
+        for row in range(begin, end, step * rows.GROUP):
+            edges, ahead = ahead, rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, FILL)
+            exponentiate_rows(rows, Y, rows.group(row, end, step), edges, STEP, WARPS, LOG, ONCE)
 
 
 @stream_kernel
 def softmax_stream(
-    X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, LOG=False,
-    PERIOD=1,
+    X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
-    ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    CLASSES = PERIOD if GROUP > 1 else 1
+    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
-    with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD)
+    with px.warps(0, WARPS, regs=REGS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
         exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
-    with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, KEPT, STREAMED, PERIOD).fetch_all(True)
+    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
+        )
+        mine.fetch_all(True)
+
+
+@px.func
+def labels_of(T, group, ignore):
+    """The label of each row."""
+    labels: tuple[Any, ...] = ()
+    for row in group:
+        labels = (*labels, px.load(T[row], fill=ignore))
+    return labels
+
+
+@px.func
+def judge_rows(rows, X, L, ignore, group, labels, edges, STEP, WARPS):
+    """The losses of some rows, whose labels are known, and of which the edges were loaded."""
+    chosen: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        label = labels[turn]
+        inside = (label >= 0) & (label < rows.columns)
+        at = group[turn] * rows.columns + px.where(inside, label, 0).to(px.i32)
+        chosen = (*chosen, px.load(X[at]).to(px.f32))  # of a row that is on its way anyway
+    found, _ = masses(rows, group, edges, STEP, WARPS, False)
+    if px.cluster.rank() == 0:
+        for turn in px.static_range(rows.GROUP):
+            label, (largest, total) = labels[turn], found[turn]
+            inside = (label >= 0) & (label < rows.columns)
+            loss = px.where(inside, largest + px.log2(total) * LN2 - chosen[turn], float("nan"))
+            px.store(L[group[turn]], px.where(label == ignore, 0.0, loss))
 
 
 @px.func
 def judge(rows, X, T, L, ignore, STEP, WARPS):
-    """The role that computes the losses, row after row."""
-    following = px.load(T[px.cluster.id()], fill=ignore)
-    for row in range(px.cluster.id(), rows.rows, rows.clusters):
-        label, following = following, px.load(T[row + rows.clusters], fill=ignore)  # ahead: the next row waits for none
-        inside = (label >= 0) & (label < rows.columns)
-        at = row * rows.columns + px.where(inside, label, 0).to(px.i32)
-        chosen = px.load(X[at]).to(px.f32)  # of a row that is on its way anyway
-        largest, total = masses(rows, row, STEP, WARPS, False)
-        loss = px.where(inside, largest + px.log2(total) * LN2 - chosen, float("nan"))
-        if px.cluster.rank() == 0:
-            px.store(L[row], px.where(label == ignore, 0.0, loss))
+    """The role that computes the losses, row after row of one class after another."""
+    LANES, FILL = 32 * WARPS, -float("inf")
+    first, last = rows.classes()
+    for which in range(first, last):
+        begin, end, step = rows.rows_of(which)
+        group = rows.group(begin, end, step)
+        following, ahead = labels_of(T, group, ignore), rows.load_edges(group, LANES, FILL)
+        for row in range(begin, end, step * rows.GROUP):
+            group = rows.group(row + step * rows.GROUP, end, step)  # ahead: the next rows wait for nothing
+            labels, following = following, labels_of(T, group, ignore)
+            edges, ahead = ahead, rows.load_edges(group, LANES, FILL)
+            judge_rows(rows, X, L, ignore, rows.group(row, end, step), labels, edges, STEP, WARPS)
 
 
 @stream_kernel
 def cross_entropy_stream(
     X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
-    ring, full, empty = px.shared((STAGES, SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    CLASSES = PERIOD if GROUP > 1 else 1
+    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
-    with px.warps(0, WARPS):
-        mine = stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED, PERIOD)
+    with px.warps(0, WARPS, regs=REGS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
+        )
         judge(mine, X, T, L, ignore, STEP, WARPS)
-    with px.warps(WARPS, 1):
-        stream(X, columns, rows, ring, full, empty, VEC, SPAN, STAGES, 0, STREAMED, PERIOD).fetch_all(False)
+    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
+        mine = stream(
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
+        )
+        mine.fetch_all(False)

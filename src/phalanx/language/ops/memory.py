@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phalanx.ir.archs import ARCHS
+from phalanx.ir.core import MOST_COUNTERS
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
 from phalanx.ir.ops.memory import (
     Atomic,
@@ -17,7 +18,7 @@ from phalanx.ir.ops.memory import (
 )
 from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ScalarType, TileType
-from phalanx.ir.values import Value
+from phalanx.ir.values import Param, Value
 from phalanx.ir.views import SharedBuffer, SharedView, View, in_global
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
@@ -194,7 +195,8 @@ _INTEGERS = ("i32", "u32", "i64", "u64")
 
 
 def _atomic(
-    ctx: Builder, op: type[Atomic], view: object, tile: object, *more: object, dtypes: tuple[str, ...] = _ATOMIC_DTYPES
+    ctx: Builder, op: type[Atomic], view: object, tile: object, *more: object, dtypes: tuple[str, ...] = _ATOMIC_DTYPES,
+    **attributes: bool,
 ) -> Value:
     name = f"px.{op.mnemonic}"
     region = check_ordinary(ctx, require_view(ctx, f"the first argument of {name}", view))
@@ -203,19 +205,54 @@ def _atomic(
     value = stored_value(ctx, name, region, tile)
     others = [stored_value(ctx, name, region, other) for other in more]
     result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
-    ctx.emit(op(region, value, result, *others, loc=ctx.loc))
+    ctx.emit(op(region, value, result, *others, **attributes, loc=ctx.loc))
     return result
 
 
+ORDERS = ("relaxed", "acq_rel")
+
+
 @builtin("atomic_add")
-def atomic_add(ctx: Builder, view: object, tile: object) -> Value:
+def atomic_add(ctx: Builder, view: object, tile: object, order: object = "relaxed") -> Value:
     """Adds to every element of a region, atomically per element; gives the old values.
 
     Any agent, all its threads; any GPU; PTX ``red`` or ``atom.add``, relaxed. Elements outside a global array are left
     alone and give 0. With an index tile, ``A[rows]``, an index that occurs twice is updated twice, in no fixed order.
-    Example: ``px.atomic_add(C[m:m+64], x)``.
+    With ``order="acq_rel"``, of one element of global memory, it is how CTAs of different clusters hand memory to each
+    other: what the role did or observed before it is visible to all roles that update the element so later (PTX
+    ``atom.add.acq_rel.gpu``, between two barriers of the role's threads). Whoever finds that all others have been there
+    reads what they wrote; nobody waits, so that it does not matter which CTAs run at the same time.
+    Example: ``px.atomic_add(C[m:m+64], x)``; ``last = px.atomic_add(done[i], 1, order="acq_rel") == parts - 1``.
     """
-    return _atomic(ctx, AtomicAdd, view, tile)
+    if order not in ORDERS:
+        ctx.fail(f"unknown order {describe(order)}", 'use "relaxed" or "acq_rel"')
+    if order == "relaxed":
+        return _atomic(ctx, AtomicAdd, view, tile)
+    region = require_view(ctx, "the first argument of px.atomic_add", view)
+    if region.shape or not in_global(region):
+        ctx.fail(
+            'px.atomic_add with order="acq_rel" takes one element of global memory',
+            "give each role that signals one element: px.atomic_add(done[i], 1, order=\"acq_rel\")",
+        )
+    return _atomic(ctx, AtomicAdd, view, tile, ordered=True)
+
+
+@builtin("counters")
+def counters(ctx: Builder, n: object) -> Param:
+    """`n` i32 in global memory, which all CTAs of a launch share: 0 when it begins, and to be 0 again when it ends.
+
+    The runtime owns them: launches that overlap, on one stream or on several, have different ones. A kernel that leaves
+    one that is not 0 is refused by the simulator. At most 480, once in a kernel, outside
+    run-time loops; any agent; any GPU; no PTX.
+    Example: ``done = px.counters(64)``; who comes last to ``done[i]`` sets it back by ``px.atomic_exch(done[i], 0)``.
+    """
+    check_outside_loops(ctx, "px.counters")
+    if ctx.owned is None or ctx.counters:
+        ctx.fail("px.counters is called twice in a kernel", "call it once, for all of them, and index what it gives")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n <= MOST_COUNTERS:
+        ctx.fail(f"px.counters takes a constant from 1 to {MOST_COUNTERS}, not {describe(n)}", "use an array of your own")
+    ctx.counters = n
+    return ctx.owned
 
 
 @builtin("atomic_max")

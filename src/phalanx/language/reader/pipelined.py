@@ -43,6 +43,7 @@ def _synchronises(op: Op) -> bool:
     effects = op.effects()
     return bool(
         effects.arrivals or effects.expects or effects.completes or effects.waits or effects.lifecycle or effects.groups
-        or effects.accumulations or effects.rendezvous or effects.launches or effects.fences or op.exchange is not None
+        or effects.accumulations or effects.rendezvous or effects.launches or effects.fences or effects.handshakes
+        or op.exchange is not None
         or op.collective is not None or any(access.engine is not None for access in effects.accesses)
     )

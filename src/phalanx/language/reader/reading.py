@@ -8,7 +8,7 @@ from phalanx.errors import Error, internal_error, wants_traceback
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Neighbour
-from phalanx.ir.types import ArrayType, ScalarType
+from phalanx.ir.types import ArrayType, ScalarType, i32
 from phalanx.ir.values import Param
 from phalanx.language.builder import Builder, seal
 from phalanx.language.kernel import Kernel, resolve_cluster, resolve_ctas_per_sm, resolve_warps
@@ -45,6 +45,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         arguments[name] = param
     for name, value in constants.items():
         arguments[name] = check_constant(kernel, name, value)
+    ctx.owned = Param(ArrayType(1, i32), "counters", len(params))
     try:
         reader.run_function(source, arguments, None)
     except Error:
@@ -56,7 +57,8 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
     body = remove_dead(seal(Block(tuple(ctx.entry + ctx.ops))))
     function = Function(
         name=kernel.name,
-        params=tuple(params),
+        params=(*params, ctx.owned) if ctx.counters else tuple(params),
+        counters=ctx.counters,
         constants=tuple((name, value) for name, value in constants.items()),
         warps=warps,
         cluster=cluster,

@@ -29,6 +29,7 @@ from phalanx.passes.pipelining.rotated import Rotated
 from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
+from phalanx.passes.resident_accumulators import Residence
 
 FENCE = "what threads copied is seen by the tensor cores"
 
@@ -56,6 +57,14 @@ class Consumer:
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
+        homes = [home for flight in flights.values() for home in flight.residences if home.start is not None]
+        self.starts = {home.start: home for home in homes}
+        """Sums that begin as zeros, by the write of these: the first product of a loop adds to nothing instead."""
+        self.begins = {min(home.products, key=places.order.__getitem__): home for home in homes}
+        self.unused = {
+            home.zeros for home in homes if home.zeros is not None and home.zeros.defines is not None
+            and {*places.readers.get(home.zeros.defines, ())} <= self.starts.keys()
+        }
         self.first_read: dict[Op, list[Ring]] = {}
         self.last_read: dict[Op, list[Ring]] = {}
         """Tiles that stay over loops, by the instructions that they are waited for before, and come back behind."""
@@ -83,6 +92,11 @@ class Consumer:
                 out += self.take(ring)
             if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
                 continue
+            if op in self.unused:
+                continue
+            if op in self.starts:
+                out += self.nothing(self.starts[op])
+                continue
             if op in self.kept.buffers:
                 out += self.kept.store(op)
                 continue
@@ -99,6 +113,15 @@ class Consumer:
             if op not in self.rotations:  # these give back what they can themselves
                 out += self.give_back(self.last_read.get(op, ()), op.loc)
         return Block(tuple(out))
+
+    def nothing(self, home: Residence) -> list[Op]:
+        """The write of any sum, where the first product does not add to it."""
+        assert home.start is not None
+        code = LoopCode(home.start.loc)
+        empty = Value(home.var.type, home.var.name)
+        code.ops.append(Empty(empty, loc=code.loc))
+        code.assign(home.var, empty)
+        return code.ops
 
     def give_back(self, rings: Iterable[Ring], loc: Location) -> list[Op]:
         """Stages come back."""
@@ -158,8 +181,11 @@ class Consumer:
             acc = Value(what.result.type, what.result.name)
             code.ops.append(Empty(acc, loc=op.loc))
         raw = Value(what.result.type, what.result.name)
-        adds = Const(what.acc is not None, BOOL)
+        adds: Value = Const(what.acc is not None, BOOL)
         flight = self.flying.get(op)
+        if op in self.begins:
+            assert flight is not None
+            adds = code.compare("ne", flight.loop.index, flight.loop.start, "later")
         acc = self.raw.get(acc, acc)
         code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
         if flight is None:
@@ -206,7 +232,20 @@ class Consumer:
             after.ops += give_back.ops
         else:
             after.branch(ran, give_back)
+            zeros = self._zeros(flight)
+            if zeros is not None:
+                before.branch(ran, LoopCode(loop.loc), zeros)
         return [*before.ops, plain, *after.ops]
+
+    def _zeros(self, flight: Flight) -> LoopCode | None:
+        """What a loop without iterations leaves in sums that begin as zeros; None where there are none."""
+        code = LoopCode(flight.loop.loc)
+        for home in flight.residences:
+            if home.zeros is not None:
+                zeros = Value(home.var.type, home.var.name)
+                code.ops.append(dataclasses.replace(home.zeros, result=zeros))  # type: ignore[call-arg]
+                code.assign(home.var, zeros)
+        return code if code.ops else None
 
     def rings_of(self, flight: Flight) -> list[Ring]:
         """The rings that products in flight read."""

@@ -3,11 +3,15 @@
 A store that is the only one to touch its array, once for each tile that is dealt, becomes a few parts: each waits until the
 part before has left its buffer, is stored there, and goes on its way. Nothing in the kernel reads the array, and tiles that
 are dealt to any number of clusters do not write the same place, so that nobody can tell the difference.
+
+Threads hold whole rows of what products make, so that a part is some of its columns. Where the transpose is stored, it is
+some of the rows. Registers are cut at powers of two, so that a part may be stored in pieces.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.analysis.signs import Signs
@@ -31,34 +35,55 @@ WHOLE_BYTES = 65536
 """Of a tile that goes as a whole, where threads hold neither whole rows nor whole columns of it (tensor memory)."""
 NARROWEST = 128
 """Bytes of a row of a part: what the copy engine stores at a time."""
+FEWEST = 8
+"""Rows of a part: what a pattern of the swizzle has."""
 FENCE = "what threads wrote is seen by the copy engine"
 
 
 @dataclass(eq=False)
 class Leaving:
-    """A store that the copy engine carries out; `loop` deals the tiles. `columns` of a row go at a time."""
+    """A store that the copy engine carries out, in parts of `size` along `axis`; `loop` deals the tiles."""
 
     op: Op
     store: Store
     view: GlobalView
     loop: Op
-    columns: int
+    axis: int
+    size: int
     buffer: SharedBuffer | None = None
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, ...]:
         """The shape of a part."""
-        return self.view.shape[0], self.columns
+        return self.shape_of(self.size)
+
+    def shape_of(self, size: int) -> tuple[int, ...]:
+        """The shape of what has that size along the axis."""
+        return tuple(size if axis == self.axis else extent for axis, extent in enumerate(self.view.shape))
+
+    def at(self, start: int) -> tuple[int, ...]:
+        """Where what begins at `start` along the axis begins."""
+        return tuple(start if axis == self.axis else 0 for axis in range(len(self.view.shape)))
+
+    @property
+    def length(self) -> int:
+        """Of the tile, along the axis."""
+        return self.view.shape[self.axis]
 
     @property
     def parts(self) -> int:
         """How many parts a tile has."""
-        return self.view.shape[1] // self.columns
+        return -(-self.length // self.size)
 
     @property
     def nbytes(self) -> int:
         """The bytes of a part."""
-        return self.shape[0] * self.columns * self.view.dtype.itemsize
+        return self.size * (self.view.nbytes // self.length)
+
+    def with_room(self, nbytes: int) -> Leaving:
+        """The same in fewer parts, of up to so many bytes."""
+        size = _size(self.view, self.axis, nbytes)
+        return self if size is None or -(-self.length // size) >= self.parts else replace(self, size=size)
 
 
 def find_leaving(
@@ -84,10 +109,22 @@ def find_leaving(
             continue
         if touched[view.array] != 1 or not _can_copy(view, divisibility, signs):
             continue
-        columns = _columns(view, most)
-        if columns is not None:
-            found.append(Leaving(op, store, view, around[-1], columns))
+        axis = 0 if _is_transposed(places, store.value) else 1
+        size = _size(view, axis, most)
+        if size is not None:
+            found.append(Leaving(op, store, view, around[-1], axis, size))
     return found
+
+
+def _is_transposed(places: Places, value: Value) -> bool:
+    """Whether a tile is the transpose of what a product made, element by element."""
+    maker = places.makers.get(value)
+    if maker is None or maker.product is not None:
+        return False
+    if maker.permutation is not None:
+        return not _is_transposed(places, maker.permutation.x)
+    alike = (x for x in maker.operands() if isinstance(x.type, TileType) and x.type.shape == value.type.shape)  # type: ignore[union-attr]
+    return maker.effects().is_pure and any(_is_transposed(places, x) for x in alike)
 
 
 def _deals(loop: Op) -> bool:
@@ -108,13 +145,32 @@ def _can_copy(view: GlobalView, divisibility: Divisibility, signs: Signs) -> boo
     return divisibility.proves(view.offsets[-1], item, COPY_CHUNK)
 
 
-def _columns(view: GlobalView, most: int) -> int | None:
-    """The columns of a part."""
-    rows, columns = view.shape
-    item = view.dtype.itemsize
-    while rows * columns * item > most and columns * item % (2 * NARROWEST) == 0:
-        columns //= 2
-    return columns if rows * columns * item <= most else None
+def _size(view: GlobalView, axis: int, most: int) -> int | None:
+    """The size of parts along an axis, each of `most` bytes at most: all alike, but for the last of parts that are rows."""
+    length = view.shape[axis]
+    each = view.nbytes // length
+    grain = NARROWEST // view.dtype.itemsize if axis else FEWEST
+    if length * each <= most:
+        return length
+    if most < grain * each or length % grain:
+        return None
+    if axis == 0:
+        parts = -(-length // (most // each // grain * grain))
+        return -(-length // parts // grain) * grain
+    size = grain
+    while 2 * size * each <= most and length % (2 * size) == 0:
+        size *= 2
+    return size
+
+
+def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What registers are cut into, from one place to another: each piece a power of two, at a multiple of itself."""
+    while start < end:
+        size = 1 << (end - start).bit_length() - 1
+        while start % size:
+            size //= 2
+        yield start, size
+        start += size
 
 
 def leave(item: Leaving) -> list[Op]:
@@ -122,26 +178,32 @@ def leave(item: Leaving) -> list[Op]:
     buffer, view, value, loc = item.buffer, item.view, item.store.value, item.op.loc
     assert buffer is not None and isinstance(value.type, TileType)
     code = LoopCode(loc)
-    rows, width = item.shape
-    zero = Const(0, I32)
-    column = view.kept[1]
-    out = SharedView(buffer, (zero, zero), item.shape, (0, 1))
-    for start in range(0, view.shape[1], width):
+    along = view.kept[item.axis]
+    for start in range(0, item.length, item.size):
         code.ops.append(TmaWait(0, True, loc=loc))
-        part = value
-        if width != view.shape[1]:
-            part = Value(TileType((rows, width), value.type.dtype), value.name)
-            code.ops.append(Part(value, (0, start), part, loc=loc))
-        offset = view.offsets[column]
+        end = min(item.length, start + item.size)
+        whole = item.shape == view.shape
+        for first, size in ((start, end),) if whole else _pieces(start, end):
+            part = value
+            if not whole:
+                part = Value(TileType(item.shape_of(size), value.type.dtype), value.name)
+                code.ops.append(Part(value, item.at(first), part, loc=loc))
+            code.ops.append(Store(_box(buffer, item.at(first - start), item.shape_of(size)), part, loc=loc))
+        offset = view.offsets[along]
         if start:
             offset = code.binary("add", offset, Const(start, offset.type))  # type: ignore[arg-type]
-        code.ops += [Store(out, part, loc=loc), FenceAsyncProxy("cta", FENCE, loc=loc)]
         region = view.replaced(
-            offsets=tuple(offset if axis == column else o for axis, o in enumerate(view.offsets)),
-            extents=tuple(width if axis == column else e for axis, e in enumerate(view.extents)),
+            offsets=tuple(offset if axis == along else o for axis, o in enumerate(view.offsets)),
+            extents=tuple(end - start if axis == along else e for axis, e in enumerate(view.extents)),
         )
-        code.ops += [TmaStore(out, region, loc=loc), TmaCommit(loc=loc)]
+        out = _box(buffer, item.at(0), item.shape_of(end - start))
+        code.ops += [FenceAsyncProxy("cta", FENCE, loc=loc), TmaStore(out, region, loc=loc), TmaCommit(loc=loc)]
     return code.ops
+
+
+def _box(buffer: SharedBuffer, starts: tuple[int, ...], shape: tuple[int, ...]) -> SharedView:
+    """A part of a buffer."""
+    return SharedView(buffer, tuple(Const(start, I32) for start in starts), shape, tuple(range(len(shape))))
 
 
 def all_gone(loop: Op) -> Op:

@@ -36,7 +36,7 @@ from phalanx.passes.pipelining.products import Flight, Products
 from phalanx.passes.pipelining.rings import Ring, begin
 from phalanx.passes.pipelining.rotation import Rotation, find_rotation
 from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
-from phalanx.passes.pipelining.staging import Choices, Path, Refusals, Staged, Stager
+from phalanx.passes.pipelining.staging import STAGE_GRAIN, Choices, Path, Refusals, Staged, Stager
 from phalanx.passes.rank_code import LoopCode, fresh_name
 from phalanx.passes.sharing import budget
 
@@ -64,6 +64,8 @@ class Written:
     choices: Choices
     staged: bool = True
     """Whether anything runs ahead."""
+    grown: bool = False
+    """Whether results leave in larger parts than they must, since there was room."""
 
 
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
@@ -90,6 +92,7 @@ class _Writer:
         self.arch = arch
         self.most = most
         self.refusals = refusals
+        self.grown = False
         self.places = Places(function)
         self.notes: list[Note] = []
         self.stager = Stager(self.places, find_divisibility(function), refusals)
@@ -174,7 +177,7 @@ class _Writer:
             ring.nbytes for ring in rings
             if ring.loads[0].loop.pipelined is not None and ring.loads[0].loop.pipelined.stages is None
         )
-        return Written(made, max(chosen, default=0), each, choices)
+        return Written(made, max(chosen, default=0), each, choices, grown=self.grown)
 
     def _fetch_kept(self, kept: Kept, apart: set[For], slice_: Slice) -> None:
         """Tiles that stay over loops come by the copy engine, where it takes them and the producer can know their place."""
@@ -191,13 +194,20 @@ class _Writer:
         """The stores that leave through shared memory, and the stages of each loop: the rings come first.
 
         Results leave as a whole, not in parts that wait for each other, where steps are long and two stages suffice them.
+        What the rings leave over makes the parts of a result larger, and so fewer.
         """
         problem: Error | None = None
         for leaving in (*(self._leaving(size) for size in dict.fromkeys((most, MOST_BYTES))), []):
             try:
-                return leaving, self._stages(groups, others + sum(item.nbytes for item in leaving))
+                stages, left = self._stages(groups, others + sum(item.nbytes for item in leaving))
             except Error as found:
                 problem = found
+                continue
+            if not self.refusals.larger:
+                return leaving, stages
+            grown = [item.with_room(item.nbytes + left // len(leaving) // STAGE_GRAIN * STAGE_GRAIN) for item in leaving]
+            self.grown = grown != leaving
+            return grown, stages
         assert problem is not None
         raise problem
 
@@ -290,8 +300,8 @@ class _Writer:
             if op.product is not None or any(True for _ in op.blocks()) or op.tile_store is not None
         )
 
-    def _stages(self, groups: list[tuple[For, list[Staged]]], others: int) -> dict[For, int]:
-        """How many stages the rings of each loop have."""
+    def _stages(self, groups: list[tuple[For, list[Staged]]], others: int) -> tuple[dict[For, int], int]:
+        """How many stages the rings of each loop have, and the bytes that they leave over."""
         each: dict[For, int] = {}
         for loop, group in groups:
             each[loop] = each.get(loop, 0) + BARRIER_BYTES + sum(_rounded(item.nbytes) for item in group)
@@ -304,7 +314,7 @@ class _Writer:
         fits = min(self.most, room // share) if share else LEAST_STAGES
         if fits < LEAST_STAGES or (not share and room < 0):
             raise self._too_large(each, given)
-        return {loop: count or fits for loop, count in given.items()}
+        return {loop: count or fits for loop, count in given.items()}, room - fits * share
 
     def _too_large(self, each: dict[For, int], given: dict[For, int | None]) -> Error:
         rows = [

@@ -1,11 +1,13 @@
-"""Counters in device memory that kernels draw tiles from, owned by the runtime: no two launches in flight share one.
+"""Counters in device memory that kernels draw tiles from, or count with, owned by the runtime: no two launches in flight
+share one.
 
-A launch finds its counters at 0 and leaves them so; who draws the last tile sets them back. A stream has a ring of them, and
-each launch takes the next: launches that overlap (`pdl=True`) have different ones, since the ring is longer than the number
-of grids that a GPU runs at once (128), so that who takes a place again comes after its former owner has ended. A launch
-that is captured into a CUDA graph gets counters that nobody else ever gets: the graph owns them, and its launches come one
-after the other. A launch that the driver refuses, or that ends in an error, may leave counters that are not 0, and a context
-that is gone: all rings are forgotten then, and the next launch begins with memory of its own.
+A launch finds its counters at 0 and leaves them so; who draws the last tile, or comes last, sets them back. A stream has
+a ring of them, and each launch takes the next: launches that overlap (`pdl=True`) have different ones, since the ring is
+longer than the number of grids that a GPU runs at once (128), so that who takes a place again comes after its former
+owner has ended. A launch that is captured into a CUDA graph gets counters that nobody else ever gets: the graph owns
+them, and its launches come one after the other. A launch that the driver refuses, or that ends in an error, may leave
+counters that are not 0, and a context that is gone: all rings are forgotten then, and the next launch begins with memory
+of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import threading
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, proxy
 
+from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
 from phalanx.runtime.device.driver import Driver
 
-SLOT_BYTES = 64
-"""What a launch gets: as many words as a kernel may have counters (`passes/tile_loops.MAX_COUNTERS`)."""
+SLOT_BYTES = 4 * (MOST_COUNTERS + MOST_DRAWN)
+"""What a launch gets: as many words as a kernel may have counters, its own and the compiler's."""
 RING = 256
 """Launches of a stream until a place comes again."""
 PAGE = 512

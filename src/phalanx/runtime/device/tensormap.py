@@ -79,7 +79,7 @@ def geometry(
         raise _broken(
             what, "is empty, which a TMA descriptor can't express", "do not launch for an empty array"
         )
-    if max(dims) > MAX_DIM:
+    if any([dim > MAX_DIM for dim in dims]):
         raise _broken(what, "has more than 2**32 elements along an axis", "split the array")
     count, nbytes = PACKED_SHARES[dtype] if slot.expands else (1, item)
     chunk = EXPANDED_ALIGNMENT if slot.expands else COPY_CHUNK
@@ -206,10 +206,7 @@ class Encoder:
             words.pack(*shape.byte_strides, 0),  # one entry less than `rank` is read
             numbers.pack(*shape.box),
             numbers.pack(*_EVERY[rank]),
-            0,  # no interleave
-            WIDE_SWIZZLE if shape.wide else SWIZZLES[shape.swizzle],
-            L2_PROMOTIONS[shape.l2_promotion],
-            int(shape.fill_nan),
+            *_how(shape),
         )
 
     def __call__(self, pointer: int) -> bytes:
@@ -228,6 +225,35 @@ class Encoder:
 _IN_C = {rank: (struct.Struct(f"={rank}Q"), struct.Struct(f"={rank}I")) for rank in range(1, 6)}
 """By rank: sizes and strides, and the sides of boxes, as the driver reads them."""
 _EVERY = {rank: (1,) * rank for rank in range(1, 6)}
+
+
+class MapWriter:
+    """Writes descriptors to a place in memory, of arrays whose sizes and strides alone differ.
+
+    Whoever calls it knows that the sizes, strides and the address are such as `geometry` and `Encoder` allow.
+    """
+
+    __slots__ = ("_after", "_before", "_driver", "_encode", "_words")
+
+    def __init__(self, driver: Any, fixed: Geometry, address: int) -> None:
+        rank = len(fixed.dims)
+        self._words, numbers = _IN_C[rank]
+        self._driver, self._encode = driver, driver.function("cuTensorMapEncodeTiled")
+        self._before = (address, DATA_TYPES[fixed.dtype], rank)
+        self._after = (numbers.pack(*fixed.box), numbers.pack(*_EVERY[rank]), *_how(fixed))
+
+    def __call__(self, pointer: int, dims: tuple[int, ...], byte_strides: tuple[int, ...]) -> None:
+        """Writes the descriptor of an array that begins at `pointer`."""
+        pack = self._words.pack
+        status = self._encode(*self._before, pointer, pack(*dims), pack(*byte_strides, 0), *self._after)
+        if status:
+            raise self._driver.error(status, "cuTensorMapEncodeTiled")
+
+
+def _how(shape: Geometry) -> tuple[int, int, int, int]:
+    """The last arguments of the driver's call: no interleave, the swizzle, what L2 loads, and what is outside."""
+    swizzle = WIDE_SWIZZLE if shape.wide else SWIZZLES[shape.swizzle]
+    return 0, swizzle, L2_PROMOTIONS[shape.l2_promotion], int(shape.fill_nan)
 
 
 def encode(driver: Any, pointer: int, shape: Geometry) -> bytes:

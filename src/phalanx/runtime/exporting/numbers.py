@@ -47,11 +47,18 @@ class Guard:
 
 
 class Trace:
-    """One run of a function: the values of all symbols, those of the example, and the guards so far."""
+    """One run of a function: the values of all symbols, those of the example, and the guards so far.
 
-    def __init__(self, values: dict[str, Any], example: dict[str, Any]) -> None:
-        self.values, self.example = values, example
-        self.guards: list[Guard] = []
+    `device` is the GPU where arrays lie. `asks_again`: who takes the same way with other sizes asks the library's choices
+    again and compares, so that they stand among the guards; exports keep those of the example.
+    """
+
+    def __init__(
+        self, values: dict[str, Any], example: dict[str, Any], *, device: int = 0, asks_again: bool = False
+    ) -> None:
+        self.values, self.example, self.device, self.asks_again = values, example, device, asks_again
+        self.guards: list[Any] = []
+        self.counted: dict[str, Any] = {}
         self.decided: dict[str, bool] = {}
         self.bounds: dict[str, tuple[int, int]] = {}
         self.memories: list[Any] = []  # what the function asked for while it ran
@@ -77,6 +84,12 @@ class Trace:
             self.guards.append(guard)
             self._narrow(guard)
         return outcome
+
+    def note_choice(self, choice: Any) -> None:
+        """Notes what was chosen, unless it was noted already: something with a `text`."""
+        if choice.text not in self.decided:
+            self.decided[choice.text] = True
+            self.guards.append(choice)
 
     def range_of(self, expression: Any) -> tuple[Any, Any]:
         """Between which bounds an expression is, as far as the guards say."""
@@ -145,13 +158,23 @@ def unguarded() -> Iterator[None]:
         _TRACING.trace = former
 
 
-def is_traced() -> bool:
-    """Whether this thread runs a function for an export."""
-    return _TRACING.trace is not None
+def current_trace() -> Trace | None:
+    """The run of a function that this thread is in; None outside of them, and where numbers are their values."""
+    return _TRACING.trace
+
+
+def is_exported() -> bool:
+    """Whether this thread runs a function for an export, which is to hold for sizes that nobody knows yet."""
+    trace = _TRACING.trace
+    return trace is not None and not trace.asks_again
 
 
 class Undecided(TypeError):
-    """A number was asked for something that it can't have for all sizes, such as a hash."""
+    """A number was asked for something that it can't have for all sizes, such as a hash: `symbols` are its own."""
+
+    def __init__(self, message: str, symbols: frozenset[str] = frozenset()) -> None:
+        super().__init__(message)
+        self.symbols = symbols
 
 
 class Combined:
@@ -256,6 +279,9 @@ class Number(Combined):
     def __rtruediv__(self, other: Any) -> Any:
         return other / self._settled()
 
+    def __pow__(self, other: Any) -> Any:
+        return self._settled() ** other
+
     def __ceil__(self) -> Number:
         return self
 
@@ -322,7 +348,7 @@ class Number(Combined):
 
     def __hash__(self) -> int:
         if _TRACING.trace is self.trace:
-            raise Undecided(f"{self.expression.text} is looked up in a table")
+            raise Undecided(f"{self.expression.text} is looked up in a table", self.expression.symbols)
         return hash(self.value)
 
     def __repr__(self) -> str:

@@ -30,12 +30,11 @@ class Memory:
 class TracedArray:
     """A view of some memory. It has what the library asks of arrays: shapes, views, and new arrays like it."""
 
-    device = 0
-
     def __init__(
         self, trace: Trace, memory: Memory, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
     ) -> None:
         self.trace, self.memory, self.offset, self.shape, self.strides = trace, memory, offset, shape, strides
+        self.device = trace.device
 
     @property
     def dtype_name(self) -> str:

@@ -28,7 +28,7 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
-from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache
+from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, MapWriter, TensorMapCache
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
@@ -144,6 +144,8 @@ class Launcher:
         self._match: Matcher = _match_nothing
         self._values: list[Any] = []
         self._torch_stream: Any = None
+        self._writers: tuple[MapWriter, ...] = ()
+        self._written: tuple[Any, ...] | None = None
         self._debug = 0
         if self.signature.counters:
             self._prepare_counters()
@@ -307,6 +309,40 @@ class Launcher:
         with self._lock:
             if pointers != self._pointers:
                 self._write(pointers)
+            stream = self._torch_stream(self.device)
+            if stream != self._stream:
+                self._config.stream = self._stream = stream
+            status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+            if status:
+                self.retry(status, self._config_address, self._parameters_address)
+
+    def packing(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
+        """A launch of torch tensors as a function of its grid, its packed fields and its descriptors, for any sizes.
+
+        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number. A
+        descriptor is its address, sizes and strides in bytes; `fixed` has the rest of each. Nothing is looked at: who calls
+        it knows that the kernel takes arguments of these types, that the grid is one of whole clusters, and that the
+        descriptors are such as `tensormap.geometry` allows. It has a parameter buffer of its own, and runs on torch's
+        current stream of the device. Any thread may call it.
+        """
+        made = self.fresh()
+        made._torch_stream = torch_current_stream()
+        places = [made._base + start for _, _, _, start, _, _ in self._map_places]
+        made._writers = tuple([MapWriter(self.driver, each, place) for each, place in zip(fixed, places, strict=True)])
+        return made._launch_packed
+
+    def _launch_packed(self, grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
+        with self._lock:
+            self._packer.pack_into(self._bytes, 0, *fields)
+            if maps != self._written:
+                former, self._written = self._written, None  # if one fails, the next launch writes all of them again
+                for number, given in enumerate(maps):
+                    if former is None or given != former[number]:
+                        self._writers[number](*given)
+                self._written = maps
+            if grid != self._grid:
+                self._config.grid[:] = grid
+                self._grid = grid  # type: ignore[assignment]
             stream = self._torch_stream(self.device)
             if stream != self._stream:
                 self._config.stream = self._stream = stream

@@ -45,6 +45,8 @@ Captured = tuple[Any, ...]
 """Constants that a kernel captured from a user's code: who asks, the name, and the value it had."""
 GEOMETRIES = 1024
 """What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
+PLANS = 256
+"""Plans that a function has at most, for other options, types and ranks each."""
 _MEMORIES: WeakSet[Memory] = WeakSet()
 
 
@@ -54,10 +56,11 @@ class Memory:
     `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
     came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
     which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes`
-    those that were launched, by the same and by device. `bound` is the kernel's own table of what `kernel[grid]` gave.
+    those that were launched, by the same and by device. `plans` has those of a library function, by its options and the
+    types and ranks of its arrays. `bound` is the kernel's own table of what `kernel[grid]` gave.
     """
 
-    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "routes", "specialisations")
+    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "plans", "routes", "specialisations")
 
     def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
         self.limit = limit
@@ -65,6 +68,7 @@ class Memory:
         self.latest: dict[tuple[Any, ...], Replay] = {}
         self.specialisations: dict[Any, Specialisation] = {}
         self.routes: dict[Any, Route] = {}
+        self.plans: dict[Any, Any] = {}
         self.bound = {} if bound is None else bound
         _MEMORIES.add(self)
 
@@ -76,7 +80,7 @@ class Memory:
 
     def clear(self) -> None:
         """Forgets everything."""
-        for table in (self.kept, self.latest, self.specialisations, self.routes):
+        for table in (self.kept, self.latest, self.specialisations, self.routes, self.plans):
             table.clear()
         for bound in self.bound.values():
             bound.last = None
@@ -348,13 +352,13 @@ class Sketch:
             if not made.info.pointer or made.info.pointer in sources:
                 return None
             sources[made.info.pointer] = number
-        room = [_span(made.info) for made in self.made]
+        room = [span_of(made.info) for made in self.made]
         returned: list[int | None] = []
         for given in self.given:
             place = given if isinstance(given, int) else None
             if isinstance(given, Made):
                 place = sources.get(given.info.pointer, -1)
-                if place < first or _span(given.info) != room[place - first] or not _is_whole(given.info):
+                if place < first or span_of(given.info) != room[place - first] or not is_whole(given.info):
                     return None
                 self.made[place - first] = given
             returned.append(place)
@@ -364,7 +368,7 @@ class Sketch:
             for info, source in zip(one.infos, mine):
                 if info is None or source is None:
                     continue
-                if source < 0 or (source >= first and _span(info) > room[source - first]):
+                if source < 0 or (source >= first and span_of(info) > room[source - first]):
                     return None  # what is no source, or more than was made
             numbers.append(mine)
         gives = tuple(returned) if self.several else returned[0]
@@ -401,7 +405,8 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     options = [name for name in parameters if name not in arrays]
     namespace: dict[str, Any] = {
         "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept,
-        "learn_": functools.partial(_learn, memory), "recordings_": RECORDINGS, "refuse_gradients_": refuse_gradients,
+        "learn_": functools.partial(_learn, memory, 2 * len(options)), "recordings_": RECORDINGS,
+        "refuse_gradients_": refuse_gradients,
     }  # fmt: skip
     signature, passed, starred = [], [], False
     for name, parameter in parameters.items():
@@ -447,7 +452,8 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "    if tracked:",
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
             "    if found is None:",
-            f"        return learn_(key, ({everything}), lambda: {call})",
+            f"        places = ({', '.join(pointers.values())},)",
+            f"        return learn_(key, ({everything}), places, lambda {', '.join(arrays)}: {call})",
             "    if found is False:",
             f"        return {call}",
             "    if found.captured and not found.is_current():",
@@ -480,21 +486,47 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _learn(memory: Memory, key: Any, arrays: tuple[Any, ...], call: Callable[[], Any]) -> Any:
-    """Runs a call of a new geometry, and remembers it, or that it can't be."""
+def _learn(
+    memory: Memory, first: int, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[..., Any]
+) -> Any:
+    """Runs a call of a new geometry, by a plan if there is one, and remembers it, or that it can't be."""
+    kind = (key[:first], *[None if told is None else (told[0], len(told[1]), told[4]) for told in key[first:]])
+    plan = memory.plans.get(kind)
+    if plan is not None:
+        planned = plan.call(key, pointers, arrays)
+        if planned is not None:
+            memory.keep(key, plan.kept(memory, key, planned[0]))
+            return planned[1]
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:
-        return call()  # which argument a pointer stands for can't be told: this time, not the next
+        return call(*arrays)  # which argument a pointer stands for can't be told: this time, not the next
     record = Recording()
     with describing_once():  # once for the call and for what is kept of it
         RECORDINGS.append(record)
         try:
-            result = call()
+            result = call(*arrays)
         finally:
             RECORDINGS.remove(record)
-        kept = record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)
-        memory.keep(key, CallReplay(Sketch(memory, key, record, arrays, result)) if kept else False)
+        if not (record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)):
+            memory.keep(key, False)
+            return result
+        sketch = Sketch(memory, key, record, arrays, result)
+        memory.keep(key, CallReplay(sketch))
+    if plan is None and _PLANNERS:
+        if len(memory.plans) >= PLANS:
+            memory.plans.clear()
+        plan = memory.plans.setdefault(kind, _PLANNERS[-1](first))
+    if plan is not None:
+        plan.learn(sketch, call, pointers)
     return result
+
+
+_PLANNERS: list[Callable[[int], Any]] = []
+
+
+def plan_calls_with(planner: Callable[[int], Any]) -> None:
+    """Says who makes the plans of calls: `runtime.planning`, which runs functions and so stands above this file."""
+    _PLANNERS.append(planner)
 
 
 def _is_exact(key: tuple[Any, ...]) -> bool:
@@ -530,7 +562,7 @@ def _maker(made: Made) -> Callable[[], Any]:
     return functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
 
 
-def _is_whole(info: ArrayInfo) -> bool:
+def is_whole(info: ArrayInfo) -> bool:
     """Whether an array's elements fill its memory, in any order of its axes."""
     if info.strides == dense_strides(info.shape):
         return True
@@ -542,7 +574,7 @@ def _is_whole(info: ArrayInfo) -> bool:
     return True
 
 
-def _span(info: ArrayInfo) -> int:
+def span_of(info: ArrayInfo) -> int:
     """Bytes from an array's first element to behind its last one."""
     last = 1
     for size, stride in zip(info.shape, info.strides):

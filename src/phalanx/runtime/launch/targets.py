@@ -47,9 +47,10 @@ def _prepare(function: Function, arch: Arch) -> Function:
     return _prepare_products(function, arch)
 
 
-def _prepare_products(function: Function, arch: Arch) -> Function:
+def _prepare_products(function: Function, arch: Arch, *, measured: bool = True) -> Function:
+    """The prepared kernel; not `measured`: whoever asks looks for himself whether shared memory has room for it."""
     if arch.has((Feature.TCGEN05,)) and has_own_products(function, arch):
-        return _with_tensor_memory(function, arch)
+        return _with_tensor_memory(function, arch, measured)
     return choose_products(prepare_common(function, arch), arch)
 
 
@@ -71,13 +72,16 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
         made = write_loops(function, arch, most, refusals)
         if not made.staged:
             return _prepare(made.function, arch)
-        prepared = _prepare_products(made.function, arch)  # rings take the room that operands could have
+        shorter = made.grown or made.stages > LEAST_STAGES  # so that what does not fit is the rings' doing
+        prepared = _prepare_products(made.function, arch, measured=not shorter)  # rings take the operands' room
         problem = ring_problem(prepared, arch)
         if isinstance(problem, Error):
             again = refusals.with_problem(problem.location, made.choices)
             if again is None:
                 return prepared  # not the loops' doing: an error of `lower`
             refusals = again
+        elif problem is not None and made.grown:
+            refusals = dataclasses.replace(refusals, larger=False)
         elif problem is not None and made.stages > LEAST_STAGES:
             most = max(LEAST_STAGES, made.stages - max(1, problem // made.each))  # what is lacking may be less by then
         elif problem is not None and made.choices.stores - refusals.stores:
@@ -105,7 +109,7 @@ def has_own_products(function: Function, arch: Arch) -> bool:
     return arch.has((Feature.TCGEN05,)) and any(op.replaceable for op in function.walk())
 
 
-def _with_tensor_memory(function: Function, arch: Arch) -> Function:
+def _with_tensor_memory(function: Function, arch: Arch, measured: bool) -> Function:
     """The prepared kernel with each `px.dot` in tensor memory, but for those that the tensor cores can't read then."""
     from phalanx.cuda.lower.lower import unreadable_products
     from phalanx.cuda.lower.mma_fallback import plain_products
@@ -121,7 +125,7 @@ def _with_tensor_memory(function: Function, arch: Arch) -> Function:
                 raise  # tensor memory has no part in it
             refused = everywhere | refused
             continue
-        found = unreadable_products(prepared, arch)
+        found = unreadable_products(prepared, arch, measured=measured)
         new = {loc: why for loc, why in found.items() if loc not in refused}
         if not new:
             return prepared

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
 from phalanx.runtime.cache import compiler_fingerprint, digest
 from phalanx.runtime.compiled import compiler_identity, disk_cache
+from phalanx.runtime.device.power import Reading
 from phalanx.runtime.tuning.result import Row
 from phalanx.runtime.tuning.sources import NoText, text_of
 
@@ -46,25 +48,31 @@ def search_key(parts: Mapping[str, Any], listings: Sequence[str]) -> tuple[str |
     return digest("tune", compiler_text(), driver_text(), *texts, *listings), ""
 
 
-def load_rows(key: str | None, configs: Sequence[dict[str, Any]]) -> list[Row] | None:
-    """The rows of an earlier search, in the order of the configurations."""
+def load_rows(key: str | None, configs: Sequence[dict[str, Any]]) -> tuple[list[Row], str] | None:
+    """The rows of an earlier search, in the order of the configurations, and why they have no energy."""
     entry = disk_cache().load(key) if key is not None else None
     if entry is None:
         return None
     try:
-        kept = json.loads(entry.blobs["rows"])
+        kept, unmetered = json.loads(entry.blobs["rows"])
         if len(kept) != len(configs):
             return None
-        return [
-            Row(config, None if ms is None else float(ms), None, str(status), str(note), int(rounds))
-            for config, (ms, status, note, rounds) in zip(configs, kept)
+        rows = [
+            Row(
+                config, None if ms is None else float(ms), None, str(status), str(note), int(rounds),
+                None if drawn is None else Reading(*drawn),
+            )
+            for config, (ms, status, note, rounds, drawn) in zip(configs, kept)
         ]
+        return rows, str(unmetered)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def store_rows(key: str | None, rows: Sequence[Row]) -> None:
-    """Keeps the table of a search on disk, unless it has no key."""
+def store_rows(key: str | None, rows: Sequence[Row], unmetered: str = "") -> None:
+    """Keeps the table of a search on disk, unless it has no key; `unmetered` says why it has no energy."""
     if key is not None:
-        kept = [[row.ms, row.status, row.note, row.rounds] for row in rows]
-        disk_cache().store(key, {"kind": "tuned"}, {"rows": json.dumps(kept).encode()})
+        kept = [
+            [row.ms, row.status, row.note, row.rounds, None if row.drawn is None else astuple(row.drawn)] for row in rows
+        ]
+        disk_cache().store(key, {"kind": "tuned"}, {"rows": json.dumps([kept, unmetered]).encode()})

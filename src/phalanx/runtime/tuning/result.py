@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.language.kernel import Kernel
+from phalanx.runtime.device.power import Reading
 
 SHOWN_WIDTH = 140
 
@@ -15,7 +17,9 @@ SHOWN_WIDTH = 140
 class Row:
     """One configuration: milliseconds of a launch, speed relative to the best (1.0), "ok" or what is wrong with it, and why.
 
-    `rounds` is how many blocks the time is the median of: those that fall behind are not measured to the end.
+    `rounds` is how many blocks the time is the median of: those that fall behind are not measured to the end. `drawn` has
+    the energy of a launch, power and clock where they were read (mode "steady", through NVML); `rate` is FLOP per cycle per
+    SM where the operations of a launch were given too.
     """
 
     config: dict[str, Any]
@@ -24,6 +28,8 @@ class Row:
     status: str
     note: str = ""
     rounds: int = 0
+    drawn: Reading | None = None
+    rate: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -31,12 +37,28 @@ class Row:
         return self.status == "ok"
 
 
+def _shown(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+FIGURES: dict[str, Callable[[Row], str]] = {
+    "ms": lambda row: _shown(row.ms, ".4f"),
+    "speed": lambda row: _shown(row.ratio, ".3f"),
+    "J": lambda row: "" if row.drawn is None else _shown(row.drawn.joules, ".4g"),
+    "W": lambda row: "" if row.drawn is None else _shown(row.drawn.watts, ".0f"),
+    "MHz": lambda row: "" if row.drawn is None else _shown(row.drawn.megahertz, ".0f"),
+    "FLOP/cycle/SM": lambda row: _shown(row.rate, ".0f"),
+}
+"""The columns of a table that are figures; one that no row has is left out."""
+
+
 @frozen(eq=False)
 class Tuned:
     """A kernel (or function) with its best configuration; call it, or index it with a grid, like the kernel.
 
     `.best` is that configuration, `.table` a `Row` for each, fastest first; `print(tuned)` shows them. `.from_cache` tells
-    whether the search was made by an earlier call, `.unkept` why this one can't be kept on disk, if so.
+    whether the search was made by an earlier call, `.unkept` why this one can't be kept on disk, `.unmetered` why no energy
+    could be read, if so.
     """
 
     target: Any
@@ -45,6 +67,7 @@ class Tuned:
     device: str
     from_cache: bool = False
     unkept: str = ""
+    unmetered: str = ""
 
     @property
     def best(self) -> dict[str, Any]:
@@ -74,16 +97,18 @@ class Tuned:
         shown = Table(title=f"{self.name} on {self.device}", title_justify="left")
         for name in names:
             shown.add_column(name, justify="right")
-        for title in ("ms", "speed"):
+        figures = [(title, show) for title, show in FIGURES.items() if any(show(row) for row in self.table)]
+        for title, _ in figures:
             shown.add_column(title, justify="right")
         shown.add_column("status", no_wrap=True)
         shown.add_column("", overflow="fold")
         for row in self.table:
             cells = [str(row.config.get(name, "")) for name in names]
-            cells += [f"{row.ms:.4f}" if row.ms is not None else "", f"{row.ratio:.3f}" if row.ratio is not None else ""]
+            cells += [show(row) for _, show in figures]
             shown.add_row(*cells, row.status, row.note, style=None if row.ok else "dim")
-        if self.unkept:
-            shown.caption, shown.caption_justify = f"not kept on disk: {self.unkept}", "left"
+        remarks = (("not kept on disk", self.unkept), ("no energy, power or clock", self.unmetered))
+        shown.caption = "\n".join(f"{what}: {why}" for what, why in remarks if why) or None
+        shown.caption_justify = "left"
         return shown
 
     def __str__(self) -> str:

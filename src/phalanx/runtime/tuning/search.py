@@ -18,6 +18,7 @@ from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import compiler_identity, program_key
+from phalanx.runtime.device.power import Reading, median_reading
 from phalanx.runtime.device.timing import MODES, mode_named
 from phalanx.runtime.launch.auto_grid import FittingGrid, leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of, on_host
@@ -42,7 +43,7 @@ def tune(
     reference: Callable[..., Any] | dict[str, Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
     measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "turns",
-    rounds: int | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
+    rounds: int | None = None, flops: float | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
     isolate: bool = True, force: bool = False, quiet: bool = False,
 ) -> Tuned:
     """Searches the fastest of several configurations of a kernel on the GPU, and keeps the answer on disk.
@@ -64,7 +65,9 @@ def tune(
     ``check=True`` first runs `px.check` on each candidate, ``check=(x, y)`` on these, smaller, arguments. The survivors
     are measured in blocks of launches as `mode` says ("turns": 20 ms back to back, in turns; "steady": each alone for
     0.3 s, then timed for 0.35 s; "burst": 6 ms after a rest; "cold": L2 emptied before each launch), `rounds` of them,
-    medians; who is `keep` times slower than the best after a round is not measured further. `timeout` is what one candidate
+    medians; who is `keep` times slower than the best after a round is not measured further. Beside "steady" times the table
+    has the energy of a launch, power and clock (`Row.drawn`, read through NVML; `Tuned.unmetered` says why not), and with
+    `flops`, the operations of one launch, FLOP per cycle per SM. `timeout` is what one candidate
     may take, in seconds. `measure(run, config)` replaces the clock: it returns milliseconds. ``force=True`` searches again.
     Example::
 
@@ -85,13 +88,15 @@ def tune(
     regime = mode_named(mode, "px.tune")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
         raise _mistake(f"rounds={rounds!r}", "measure at least one round")
+    if flops is not None and not (isinstance(flops, (int, float)) and 0 < flops < float("inf")):
+        raise _mistake(f"flops={flops!r}", "pass the operations of one launch: 2 * M * N * K of a product")
     if check and not isinstance(target, Kernel):
         raise _mistake("check= needs a kernel: px.check can't look into a function", "call px.check on its kernels")
     if make_args is not None and not args:
         args = tuple(make_args())
     search = TuningSearch(
         target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
-        regime.rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet,
+        regime.rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet, flops,
     )
     return search.run(force)
 
@@ -166,6 +171,7 @@ class Candidate:
     fitting: FittingGrid | None = None  # where the grid is px.auto; `grid` is then the simulator's
     payload: Any = None
     times: list[float] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
 
     @property
     def alive(self) -> bool:
@@ -202,12 +208,14 @@ class TuningSearch:
     seed: int
     isolate: bool
     quiet: bool
+    flops: float | None = None
     ordinal: int | None = None
     device: str = ""
     worker: Any = None
     setup: Setup | None = None
     loaded: set[int] = field(default_factory=set)
     prepared: bool = False
+    unmetered: str = ""
     known: Candidate | None = None
     """The configuration that the others are compared with: one of the candidates, or one more of its own."""
 
@@ -233,14 +241,18 @@ class TuningSearch:
                 listings.append(self.read(self.known, lambda: None))
                 self.require_known()
             key, unkept = self.key(listings)
-            rows = None if force else load_rows(key, self.configs)
-            from_cache = rows is not None
-            if rows is None:
+            kept = None if force else load_rows(key, self.configs)
+            from_cache = kept is not None
+            if kept is None:
                 self.search(candidates, bar)
-                rows = [Row(c.config, c.ms, None, c.status, c.note, len(c.times)) for c in candidates]
+                rows = [
+                    Row(c.config, c.ms, None, c.status, c.note, len(c.times), median_reading(c.readings)) for c in candidates
+                ]
                 if any(row.ok for row in rows):
-                    store_rows(key, rows)
-        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache, unkept)
+                    store_rows(key, rows, self.unmetered)
+            else:
+                rows, self.unmetered = kept
+        return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache, unkept, self.unmetered)
 
     # What runs where ---------------------------------------------------------------------------------------
 
@@ -464,7 +476,7 @@ class TuningSearch:
     def start(self) -> None:
         """A process with the arguments and what is expected; that this fails is nobody's candidate's fault."""
         try:
-            self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
+            self.unmetered = self.worker.ask("prepare", self.setup, limit=START_LIMIT_S)
             self.prepared = True
         except Failed as failure:
             raise Error(
@@ -494,13 +506,23 @@ class TuningSearch:
             if candidate.alive and candidate.number not in behind:
                 if rest:
                     time.sleep(rest)
-                took = self.attempt(candidate, "time")
-                if took is not None:
+                answer = self.attempt(candidate, "time")
+                if answer is not None:
+                    took, reading = answer
                     candidate.times.append(took)
+                    candidate.readings += [] if reading is None else [reading]
             stage()
         for candidate in alive:
             if not candidate.alive:
                 candidate.times.clear()
+
+    def rate(self, row: Row) -> float | None:
+        """FLOP per cycle per SM, where operations and clock are known."""
+        if self.flops is None or row.drawn is None or row.ms is None or self.ordinal is None:
+            return None
+        from phalanx.runtime.device.devices import device
+
+        return row.drawn.flops_per_cycle(self.flops, row.ms, device(self.ordinal).sms)
 
     def sorted(self, rows: list[Row]) -> tuple[Row, ...]:
         """Fastest first, then what could not be measured."""
@@ -516,7 +538,7 @@ class TuningSearch:
                 remedy="run one of them by itself to see its whole message",
             )
         best = good[0].ms or 1.0
-        measured = [replace(row, ratio=best / row.ms if row.ms else None) for row in good]
+        measured = [replace(row, ratio=best / row.ms if row.ms else None, rate=self.rate(row)) for row in good]
         return (*measured, *(row for row in rows if not row.ok))
 
 

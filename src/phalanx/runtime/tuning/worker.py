@@ -19,6 +19,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.compiled import Compiled
+from phalanx.runtime.device.power import Meter, NoMeter, Reading, meter_of
 from phalanx.runtime.device.timing import MODES, EventTimer, repeats_for, settle
 from phalanx.runtime.launch.auto_grid import FittingGrid
 from phalanx.runtime.tuning.arguments import ArgumentPlan, MadeArguments, PlannedArguments
@@ -113,6 +114,7 @@ class Session:
     repeats: dict[int, int] = field(default_factory=dict)
     timer: Any = None
     measure: Any = None
+    meter: Meter | None = None
 
     # Building: in workers that never touch a GPU -----------------------------------------------------------
 
@@ -150,8 +152,8 @@ class Session:
 
     # Measuring ---------------------------------------------------------------------------------------------
 
-    def prepare(self, setup: Setup) -> None:
-        """Makes the arguments, what is expected of them, and the clock."""
+    def prepare(self, setup: Setup) -> str:
+        """Makes the arguments, what is expected of them, and the clock; gives why power can't be read where it should be."""
         self.setup = setup
         if setup.make_args is not None:
             self.arguments = MadeArguments(setup.make_args.open())
@@ -166,6 +168,12 @@ class Session:
 
             flush = 2 * get_driver().device(setup.ordinal).l2_bytes if MODES[setup.mode].flushes else 0
             self.timer = EventTimer(setup.ordinal, flush_bytes=flush)
+            if MODES[setup.mode].alone_ms:  # long enough for the card's counter
+                try:
+                    self.meter = meter_of(setup.ordinal)
+                except NoMeter as reason:
+                    return str(reason)
+        return ""
 
     def _expectation(self, found: Any) -> dict[int, np.ndarray]:
         """A reference's answer by argument (see `returned` for negative ones): {position or name: array}, or one array."""
@@ -274,8 +282,8 @@ class Session:
             return f"part {-1 - position} of the result" if min(self.expected) < -1 else "the result"
         return f"argument {self.setup.names[position] if position < len(self.setup.names) else position}"
 
-    def time(self, number: int) -> float:
-        """Milliseconds of one launch, from one block of them."""
+    def time(self, number: int) -> tuple[float, Reading | None]:
+        """Milliseconds of one launch, from one block of them, and what the block drew where that is read."""
         assert self.setup is not None
         run = self.runs[number]
         run.first()  # the arguments may have been made anew since its last run
@@ -283,12 +291,16 @@ class Session:
             cost = float(self.measure(run.again, self.configs[number]))
             if not 0 <= cost < math.inf:  # NaN would compare as the best, and as no better than the others
                 raise ValueError(f"measure() gives {cost}: a cost is a number of milliseconds")
-            return cost
+            return cost, None
         mode = MODES[self.setup.mode]
         if number not in self.repeats:
             self.repeats[number] = repeats_for(run.again, self.timer, mode)
-        settle(run.again, self.timer, mode, self.repeats[number])
-        return float(self.timer(run.again, self.repeats[number]))
+        repeats = self.repeats[number]
+        settle(run.again, self.timer, mode, repeats)
+        if self.meter is None:
+            return float(self.timer(run.again, repeats)), None
+        took, reading = self.meter.during(lambda: self.timer(run.again, repeats), repeats)
+        return float(took), reading
 
     def is_lost(self) -> bool:
         """Whether the GPU's context died with the last run."""

@@ -11,13 +11,13 @@ import statistics
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
-from phalanx.runtime.device.power import Meter, NoMeter, Reading
+from phalanx.runtime.device.power import Meter, NoMeter, Reading, median_reading
 from phalanx.runtime.device.timing import MODES, Run, geometric_mean, median_ratio, mode_named, take_turns
 from phalanx.tools.bench.contenders import OURS, Contender, Missing, ours
 from phalanx.tools.bench.peers import BASELINE, PEERS, peer
@@ -224,15 +224,11 @@ class GemmBench:
 
 
 def drawn_by(readings: Sequence[Reading], flops: float, milliseconds: float, sms: int) -> dict[str, float | None]:
-    """Joules of a launch, watts, megahertz and FLOP per cycle per SM: medians over blocks; nothing without a meter."""
-    if not readings:
+    """What a row says of energy: medians over blocks and FLOP per cycle per SM; nothing without a meter."""
+    typical = median_reading(readings)
+    if typical is None:
         return {}
-    middle: dict[str, float | None] = {}
-    for name in ("joules", "watts", "megahertz"):
-        known = [value for reading in readings if (value := getattr(reading, name)) is not None]
-        middle[name] = statistics.median(known) if known else None
-    typical = Reading(middle["joules"], middle["watts"], middle["megahertz"])
-    return {**middle, "flop_per_cycle_per_sm": typical.flops_per_cycle(flops, milliseconds, sms)}
+    return {**asdict(typical), "flop_per_cycle_per_sm": typical.flops_per_cycle(flops, milliseconds, sms)}
 
 
 def energy_table(rows: Sequence[dict[str, Any]], mode: str) -> list[str]:
@@ -240,11 +236,16 @@ def energy_table(rows: Sequence[dict[str, Any]], mode: str) -> list[str]:
     mine = [row for row in rows if row["mode"] == mode and row.get("joules") is not None]
     if not mine:
         return []
-    lines = ["", f"{mode}: energy of a launch, power, SM clock, FLOP per cycle per SM (4,096 is bf16's peak)"]
+    baseline = {tuple(row["shape"]): row["joules"] for row in mine if row["contender"] == BASELINE}
+    lines = [
+        "", f"{mode}: energy of a launch (ratio to cuBLAS's), power, SM clock, FLOP per cycle per SM (4,096 is bf16's peak)"
+    ]
     for row in mine:
         where = " x ".join(map(str, row["shape"]))
+        theirs = baseline.get(tuple(row["shape"]))
+        beside = f"{row['joules'] / theirs:.3f}" if theirs else "-"
         lines.append(
-            f"{where:>20} {row['contender'][-14:]:>15} {row['joules']:8.4f} J {row['watts'] or 0:6.0f} W"
+            f"{where:>20} {row['contender'][-14:]:>15} {row['joules']:8.4f} J ({beside}) {row['watts'] or 0:6.0f} W"
             f" {row['megahertz'] or 0:6.0f} MHz {row['flop_per_cycle_per_sm'] or 0:7.0f}"
         )
     return lines

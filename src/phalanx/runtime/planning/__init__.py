@@ -1,0 +1,1 @@
+"""Plans of library calls: what a function launches, as expressions of the sizes of its arguments."""

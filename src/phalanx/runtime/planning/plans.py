@@ -1,0 +1,180 @@
+"""Plans of a library function: calls with new sizes launch what expressions say, without the function being run.
+
+Calls that differ in sizes, strides and addresses alone share a plan. It is made when the second of them comes, by a run of
+the function on numbers that remember how they came about (`ways`), and written as one Python function (`plan_text`). A
+call whose comparisons or choices turn out otherwise takes the whole way, and adds its own way to the plan. A way is taken
+only if what it says of the call that it was traced for is what that call launched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.launch.replay import (
+    CallReplay,
+    Made,
+    Memory,
+    Recorded,
+    Sketch,
+    is_whole,
+    plan_calls_with,
+    span_of,
+)
+
+if TYPE_CHECKING:
+    from phalanx.runtime.planning.plan_text import KnownWay, PlanWriter
+
+MOST_WAYS = 512
+"""Ways of one plan: all products of a model are one. Other calls take the whole way."""
+MOST_FAILURES = 16
+"""Calls that could not be traced; after so many nothing more is tried."""
+
+
+class Plan:
+    """What calls of a function with the same options, types and ranks of arrays do, by their sizes. For any thread.
+
+    `first` is where the first array stands in a call's key, `geometries` how many calls took the whole way so far; `fixed`
+    names sizes that the function looks up in tables: each has a way of its own.
+    """
+
+    __slots__ = ("failures", "first", "fixed", "function", "geometries", "terms", "ways", "why", "writer")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.geometries = self.failures = 0
+        self.ways: list[KnownWay] = []
+        self.function: Callable[..., Any] | None = None
+        self.fixed: frozenset[str] = frozenset()
+        self.writer: PlanWriter | None = None
+        self.terms: dict[int, Callable[..., Any]] = {}
+        self.why: list[str] = []
+
+    def call(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
+        """The way that a call took, and its result; None where it is to take the whole way."""
+        function = self.function
+        if function is None or os.environ.get("PHALANX_WATCHDOG"):
+            return None
+        return function(key, pointers, arrays)
+
+    def kept(self, memory: Memory, key: tuple[Any, ...], known: KnownWay) -> Planned:
+        """What a function's memory keeps of a call that took a way of the plan."""
+        return Planned(memory, key, self, known)
+
+    def learn(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
+        """Adds the way of a call that took the whole one, unless it is the first or can't be traced."""
+        self.geometries += 1
+        if sketch.captured:
+            return  # a kernel captured constants of a user's code, which would have to be looked at
+        if self.geometries < 2 or len(self.ways) >= MOST_WAYS or self.failures >= MOST_FAILURES:
+            return
+        try:
+            self._add(sketch, call, pointers)
+        except Exception as problem:  # whatever a function does to arrays that have no elements
+            self.failures += 1
+            self.why.append(f"{type(problem).__name__}: {problem}")
+
+    def _add(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
+        from phalanx.runtime.exporting.numbers import Undecided
+        from phalanx.runtime.planning.plan_text import KnownWay, Making, PlanWriter, agree, terms_function
+        from phalanx.runtime.planning.ways import NotPlanned, trace_way
+
+        device = sketch.launches[0].launcher.device
+        way = None
+        while way is None:
+            try:
+                way = trace_way(call, sketch.infos, device, self.fixed)
+            except Undecided as problem:
+                if problem.symbols <= self.fixed:
+                    raise
+                self.fixed |= problem.symbols
+                self.ways, self.function = [], None  # they began with other comparisons
+        known = KnownWay(way, tuple(Making(made.dtype, made.device) for made in sketch.made))
+        ranks = [None if info is None else len(info.shape) for info in sketch.infos]
+        terms = terms_function(way, ranks, self.first, device)
+        _require_same(known, terms, sketch, pointers)
+        if not agree(self.ways, known):
+            raise NotPlanned("the function does not repeat itself")
+        ways = [*self.ways, known]
+        if self.writer is None:
+            self.writer = PlanWriter(ranks, self.first, sys.modules["torch"])
+        self.function = self.writer.function(ways)
+        self.terms[id(known)] = terms
+        self.ways = ways
+
+
+def _require_same(known: KnownWay, terms: Callable[..., Any], sketch: Sketch, pointers: tuple[int, ...]) -> None:
+    """Compares a way, with the numbers of the call that it was traced for, with what that call did."""
+    from phalanx.runtime.planning.ways import NotPlanned
+
+    way, new = known.way, [made.info.pointer for made in sketch.made]
+    if len(way.memories) != len(new) or len(way.results) != len(sketch.given) or way.several != sketch.several:
+        raise NotPlanned("another number of arrays is made, or given back")
+    launches, made, given = terms(sketch.key, pointers, new)
+    done = [(one.launcher, one.grid, one.scalars, one.infos) for one in sketch.launches]
+    if done != [(one.launcher, *numbers) for one, numbers in zip(way.launches, launches, strict=False)]:
+        raise NotPlanned("what is launched is not what was launched")
+    if [tuple(map(type, one.scalars)) for one in sketch.launches] != [tuple(map(type, numbers[1])) for numbers in launches]:
+        raise NotPlanned("numbers of other types are passed")
+    if made != [each.info for each in sketch.made]:
+        raise NotPlanned("other arrays are made")
+    for told, result, was in zip(given, way.results, sketch.given, strict=True):
+        if isinstance(was, Made):
+            room = next((span_of(info) for info in made if told is not None and info.pointer == told.pointer), -1)
+            if told != was.info or span_of(told) != room or not is_whole(told):
+                raise NotPlanned("another array is given back")
+        elif result != was:
+            raise NotPlanned("another argument is given back")
+
+
+class Planned:
+    """What is kept of a call that took a plan's way: if it comes again, it is made a replay of."""
+
+    __slots__ = ("captured", "key", "known", "make", "memory", "plan")
+
+    def __init__(self, memory: Memory, key: tuple[Any, ...], plan: Plan, known: KnownWay) -> None:
+        self.memory, self.key, self.plan, self.known = memory, key, plan, known
+        self.captured = self.make = None  # as replays have them: nothing to look at, nothing made yet
+
+    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
+        """The call once more; from then on a `CallReplay` does it."""
+        if len(set(pointers) - {0}) < len([x for x in arrays if x is not None]):
+            return call()  # which argument a pointer stands for can't be told: this time, not the next
+        replay = CallReplay(self.sketch(arrays, pointers))
+        self.memory.keep(self.key, replay)
+        return replay.repeat(arrays, pointers, call)
+
+    def sketch(self, arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Sketch:
+        """What the call launched, made and gave back, as if it had been recorded; what it made lies nowhere."""
+        from phalanx.runtime.exporting.traced_array import NEW_POINTER
+
+        way, makings = self.known.way, self.known.makings
+        new = [NEW_POINTER + number * (1 << 40) for number in range(len(makings))]
+        launches, made, given = self.plan.terms[id(self.known)](self.key, pointers, new)
+        torch_of = {info.pointer: making for info, making in zip(made, makings, strict=True)}
+
+        def as_made(info: Any) -> Made:
+            return Made(info, torch_of[info.pointer].dtype, torch_of[info.pointer].device)
+
+        sketch = Sketch.__new__(Sketch)
+        sketch.memory, sketch.key, sketch.pointers, sketch.several = self.memory, self.key, pointers, way.several
+        sketch.infos = [describe(x) for x in arrays]
+        sketch.launches = [
+            Recorded(terms.launcher, terms.captured, *numbers) for terms, numbers in zip(way.launches, launches, strict=True)
+        ]
+        sketch.made = list(map(as_made, made))
+        sketch.given = []
+        for info, result in zip(given, way.results, strict=True):
+            if info is not None:
+                sketch.given.append(as_made(info))
+            else:
+                sketch.given.append(result if isinstance(result, int) else None)
+        return sketch
+
+
+plan_calls_with(Plan)
+
+__all__ = ["Plan", "Planned"]

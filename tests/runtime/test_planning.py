@@ -1,0 +1,236 @@
+"""Plans of library calls: the quick way to a call with new sizes launches what the whole way launches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import phalanx as px
+from phalanx.errors import Error
+from phalanx.kernels.matrices import empty
+from phalanx.runtime.launch import replay
+from phalanx.runtime.launch.replay import recording, remembered
+from phalanx.runtime.planning.plans import Plan
+from planned_calls import NAMES, Call, Draws, Watched, watched_gpu
+
+QUICK = ("softmax", "gather_rows", "pack_scales")
+"""Functions whose kernels are small: the others take the processor for minutes."""
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Watched]:
+    with watched_gpu(monkeypatch, tmp_path) as found:
+        yield found
+
+
+class Counted:
+    """How many calls asked a plan, and how many of them took one of its ways."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = self.planned = 0
+        call = Plan.call
+
+        def counted(plan: Plan, *args: Any) -> Any:
+            found = call(plan, *args)
+            self.asked += 1
+            self.planned += found is not None
+            return found
+
+        monkeypatch.setattr(Plan, "call", counted)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(monkeypatch)
+
+
+def whole_way(gpu: Watched, call: Call) -> Any:
+    """What a call does where nothing that was kept is looked at."""
+    with recording():
+        return gpu.run(call)
+
+
+def compare(gpu: Watched, name: str, count: int, seed: int = 0) -> None:
+    """Draws calls, and compares all that the driver gets, and what comes back: at first, and when they come again."""
+    draws = Draws(gpu.torch, random.Random(f"{name} {seed}"))
+    for number in range(count):
+        call = draws.draw(name)
+        quick, wanted = gpu.run(call), whole_way(gpu, call)
+        assert wanted[0], "nothing is launched"
+        assert quick == wanted, f"call {number}"
+        if number % 3 == 0:
+            assert gpu.run(call) == wanted and gpu.run(call) == wanted, f"call {number}, again"
+
+
+def reasons() -> list[str]:
+    return [why for memory in list(replay._MEMORIES) for plan in memory.plans.values() for why in plan.why]
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in NAMES])
+def test_new_sizes_launch_what_the_whole_way_launches(gpu: Watched, counted: Counted, name: str) -> None:
+    compare(gpu, name, 80 if name not in QUICK else 40)
+    assert len(reasons()) <= 2, reasons()  # a view of a single row has a stride that torch makes up
+    assert counted.planned >= 20, f"{counted.planned} of {counted.asked}"
+
+
+def test_all_functions_are_drawn() -> None:
+    functions = {name: getattr(px.kernels, name) for name in dir(px.kernels)}
+    assert {name for name, each in functions.items() if callable(each) and hasattr(each, "remembered")} <= set(NAMES)
+
+
+# What a plan does not hold for ----------------------------------------------------------------------------------
+
+
+@px.kernel(warps=1)
+def scale_rows(X, Y, factor, *, B=16):
+    i = px.block_id(0) * B
+    px.store(Y[i : i + B], px.load(X[i : i + B]) * factor)
+
+
+def vector(gpu: Watched, size: int, **how: Any) -> Any:
+    return gpu.torch.distinct((size,), gpu.torch.float32, **how)
+
+
+RUNS: list[Any] = []
+
+
+@remembered("x")
+def scaled(x: Any, *, factor: float = 2.0, limit: int = 1000) -> Any:
+    """Long vectors have larger blocks; sizes that are a multiple of 7 are refused."""
+    RUNS.append(x)
+    if x.shape[0] % 7 == 0:
+        raise Error("a multiple of 7", remedy="pass another one")
+    result = empty(x, tuple(x.shape), "f32")
+    block = 16 if x.shape[0] < limit else 32
+    scale_rows[px.cdiv(x.shape[0], block)](x, result, factor, B=block)
+    return result
+
+
+def ran() -> int:
+    """How often the function ran on arrays, not on what stands for them."""
+    found = sum(hasattr(x, "data_ptr") for x in RUNS)
+    RUNS.clear()
+    return found
+
+
+def test_a_plan_takes_over_from_the_third_size_on(gpu: Watched) -> None:
+    ran()
+    for size, runs in ((64, 1), (80, 1), (96, 0), (112 + 16, 0), (96, 0), (96, 0)):
+        gpu.run(lambda size=size: scaled(vector(gpu, size)))  # type: ignore[misc]
+        assert ran() == runs, size
+        assert gpu.launches[-1][2] == (size // 16, 1, 1)
+
+
+def test_calls_that_compare_otherwise_go_the_whole_way_once(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    ran()
+    for size, runs in ((1024, 1), (2048, 0), (128, 0), (4096, 0)):
+        gpu.run(lambda size=size: scaled(vector(gpu, size)))  # type: ignore[misc]
+        assert ran() == runs, size
+        assert gpu.launches[-1][2] == (-(-size // (16 if size < 1000 else 32)), 1, 1)
+
+
+@pytest.mark.parametrize("change", ["option", "type", "rank", "device", "strides", "alignment", "ragged"])
+def test_other_types_are_no_matter_of_the_plan(gpu: Watched, change: str) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    ran()
+    x, options = vector(gpu, 128), {}
+    if change == "option":
+        options = {"factor": 3.0}
+    elif change == "type":
+        x = gpu.torch.distinct((128,), gpu.torch.float16)
+    elif change == "rank":
+        x = gpu.torch.distinct((128, 1), gpu.torch.float32)
+    elif change == "device":
+        x = vector(gpu, 128, device=1)
+    elif change == "strides":
+        x = vector(gpu, 256)[::2]
+    elif change == "alignment":
+        x = vector(gpu, 128, offset=4)
+    elif change == "ragged":
+        x = vector(gpu, 130)
+    if change == "rank":
+        with pytest.raises(Error):
+            scaled(x, **options)
+    else:
+        scaled(x, **options)
+    assert ran() == 1
+
+
+def test_errors_are_the_functions_own(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    ran()
+    for _ in range(2):
+        with pytest.raises(Error, match="a multiple of 7"):
+            scaled(vector(gpu, 112))
+    assert ran() == 2
+
+
+def test_sizes_that_no_kernel_takes_are_not_planned(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    ran()
+    long = vector(gpu, 128)
+    long.shape = (1 << 31,)
+    with pytest.raises(TypeError, match="buffer is too small"):  # of the tests' torch, asked for the result
+        scaled(long)
+    assert ran() == 1
+
+
+def test_nothing_is_planned_for_calls_under_a_watchdog(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    ran()
+    monkeypatch.setenv("PHALANX_WATCHDOG", "1")
+    scaled(vector(gpu, 144))
+    assert ran() == 1
+
+
+@remembered("x")
+def moody(x: Any, *, grids: Any) -> Any:
+    """A function that does not do what it did: its grid comes from outside of its arguments."""
+    result = empty(x, tuple(x.shape), "f32")
+    scale_rows[grids.pop()](x, result, 2.0)
+    return result
+
+
+class Grids(list[int]):
+    """Numbers that are hashed by identity."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+def test_a_way_that_is_not_what_was_launched_is_refused(gpu: Watched) -> None:
+    grids = Grids([9, 8, 7, 6, 5, 4, 3, 2, 1])
+    for size in (64, 80, 96):
+        moody(vector(gpu, size), grids=grids)
+    assert any("what is launched is not what was launched" in why for why in reasons())
+    assert gpu.launches[-1][2] == (grids[-1] + 2, 1, 1) or len(gpu.launches) == 3
+
+
+def test_results_of_a_plan_that_come_again_are_made_anew(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    x = vector(gpu, 96)
+    found = []
+    for _ in range(3):
+        gpu.made = len(found)
+        found.append(scaled(x).data_ptr())
+    assert len(set(found)) == 3
+
+
+def test_other_threads_streams_are_used(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        scaled(vector(gpu, size))
+    gpu.torch.streams[0] = 77
+    gpu.run(lambda: scaled(vector(gpu, 128)))
+    assert gpu.launches[-1][4] == 77
+    gpu.torch.streams[0] = 0
+    gpu.run(lambda: scaled(vector(gpu, 144)))
+    assert gpu.launches[-1][4] == 0

@@ -1,0 +1,172 @@
+"""Ordered atomics: what one cluster hands to another and what it does not; counters that a launch leaves at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from front import array, prepared
+from phalanx.ir.effects import Span
+
+PARTS, TILES, N = 3, 2, 64
+
+
+@px.kernel(warps=2)
+def add_up(X, W, Y, *, ORDER="acq_rel", EARLY=False, RESET=True):
+    """Each CTA leaves what it has; who comes last to a tile adds it up."""
+    done = px.counters(TILES)
+    tile, part = px.block_id(0), px.block_id(1)
+    mine = px.load(X[tile, part, 0:N])
+    if EARLY:
+        old = px.atomic_add(done[tile], 1, order=ORDER)
+        px.store(W[tile, part, 0:N], 2.0 * mine)
+    else:
+        px.store(W[tile, part, 0:N], 2.0 * mine)
+        old = px.atomic_add(done[tile], 1, order=ORDER)
+    if old == PARTS - 1:
+        total = px.zeros((N,), px.f32)
+        for other in range(PARTS):
+            total = total + px.load(W[tile, other, 0:N])
+        px.store(Y[tile, 0:N], total)
+        if RESET:
+            px.atomic_exch(done[tile], 0)
+
+
+def arrays() -> list[Any]:
+    x = np.arange(TILES * PARTS * N, dtype=np.float32).reshape(TILES, PARTS, N)
+    return [x, np.zeros_like(x), np.zeros((TILES, N), np.float32)]
+
+
+def test_who_comes_last_sees_what_all_have_left() -> None:
+    x, w, y = arrays()
+    add_up[TILES, PARTS](x, w, y)
+    assert (y == 2 * x.sum(1)).all()
+    assert px.check(add_up[TILES, PARTS], *arrays(), schedules=6).ok
+    assert px.explore(add_up[TILES, PARTS], *arrays(), limit=200).ok
+
+
+@pytest.mark.parametrize("wrong", [{"ORDER": "relaxed"}, {"EARLY": True}])
+def test_a_read_that_nothing_orders_behind_another_cluster_is_a_race(wrong: dict[str, Any]) -> None:
+    report = px.check(add_up[TILES, PARTS], *arrays(), **wrong)
+    assert {finding.kind for finding in report.findings} == {"race"}
+    assert 'order="acq_rel"' in report.findings[0].message
+
+
+def test_a_counter_that_is_not_set_back_is_unfinished() -> None:
+    (finding,) = px.check(add_up[TILES, PARTS], *arrays(), RESET=False).findings
+    assert finding.kind == "unfinished" and "counters[0] at 3" in finding.message
+
+
+@px.kernel(warps=2)
+def pass_on(X, Y, *, SKIP=False):
+    """The first CTA writes, the second hands on what it has learned, the third reads: all by who comes when."""
+    done = px.counters(2)
+    number = px.block_id(0)
+    if number == 0:
+        px.store(X[0:N], px.full((N,), 7.0, px.f32))
+        px.atomic_add(done[0], 1, order="acq_rel")
+    if number == 1:
+        told = px.atomic_add(done[0], 0, order="relaxed" if SKIP else "acq_rel")
+        if told == 1:
+            px.atomic_add(done[1], 1, order="acq_rel")
+    if number == 2:
+        told = px.atomic_add(done[1], 0, order="acq_rel")
+        if told == 1:
+            px.store(Y[0:N], px.load(X[0:N]))
+        px.atomic_exch(done[0], 0)
+        px.atomic_exch(done[1], 0)
+
+
+def passed(**constants: Any) -> list[str]:
+    x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
+    report = px.check(pass_on[3], x, y, schedules=1, **constants)
+    return [finding.kind for finding in report.findings]
+
+
+def test_what_was_learned_is_handed_on() -> None:
+    assert passed() == []
+    assert passed(SKIP=True) == ["race"]
+
+
+@px.kernel(warps=8)
+def between_roles(X, W, Y, *, SYNC=True):
+    """The role that learned of others tells the rest of its CTA by its end."""
+    done = px.counters(1)
+    part = px.block_id(0)
+    flag = px.shared((1,), px.i32)
+    px.store(W[part, 0:N], px.load(X[part, 0:N]))
+    with px.warps(0, 4):
+        if SYNC:
+            px.store(flag[0], px.atomic_add(done[0], 1, order="acq_rel"))
+    with px.warps(4, 4):
+        if not SYNC:
+            px.store(flag[0], px.atomic_add(done[0], 1, order="relaxed"))
+    if px.load(flag[0]) == PARTS - 1:
+        px.atomic_exch(done[0], 0)
+        px.store(Y[0:N], px.load(W[0, 0:N]) + px.load(W[1, 0:N]))
+
+
+def test_a_join_hands_on_what_a_role_learned() -> None:
+    x = np.ones((PARTS, N), np.float32)
+    assert px.check(between_roles[PARTS], x, np.zeros_like(x), np.zeros(N, np.float32)).ok
+    report = px.check(between_roles[PARTS], x, np.zeros_like(x), np.zeros(N, np.float32), SYNC=False)
+    assert {finding.kind for finding in report.findings} == {"race"}
+
+
+@px.kernel(warps=4)
+def copied(X, Y, *, FENCE=True):
+    """The second CTA copies what the first has stored, by the engine: the first fences it."""
+    done, s, bar = px.counters(1), px.shared((N,), px.f32), px.barrier()
+    part = px.block_id(0)
+    px.store(X[part, 0:N], px.full((N,), 3.0, px.f32))
+    if FENCE:
+        px.fence.async_proxy("global")
+    last = px.atomic_add(done[0], 1, order="acq_rel") == 1
+    if last:
+        px.atomic_exch(done[0], 0)
+        with bar.transaction():
+            px.tma.load(X[1 - part, 0:N], s, bar)
+        bar.wait(0)
+        px.store(Y[0:N], px.load(s))
+
+
+def test_an_engine_needs_the_fence_of_who_wrote() -> None:
+    x, y = np.zeros((2, N), np.float32), np.zeros(N, np.float32)
+    assert px.check(copied[2], x, y).ok
+    assert {finding.kind for finding in px.check(copied[2], x, y, FENCE=False).findings} == {"proxy"}
+
+
+def test_the_text_releases_behind_a_barrier_of_the_role() -> None:
+    specs = [px.spec((TILES, PARTS, N), px.f32)] * 2 + [px.spec((TILES, N), px.f32)]
+    source = px.compile(add_up[TILES, PARTS], *specs, arch="sm_90a").source
+    assert "atom.acq_rel.gpu.global.add.s32" in source
+    before, after = source[source.index("__global__") :].split("atomic_add_i32_global_ordered(counters")
+    assert "before one of them tells other CTAs" in before.splitlines()[-3] + before.splitlines()[-4]
+    assert "__syncthreads();" in after.splitlines()[2]
+
+
+@px.kernel(warps=4, cluster=2)
+def signalling(X, Y, *, TOLD=True):
+    """Each CTA signals its peer behind a store; then it reads what others stored, told by an atomic or by the peer."""
+    done, bar = px.counters(1), px.barrier()
+    number = px.block_id(0)
+    px.store(X[number, 0:N], px.full((N,), 3.0, px.f32))
+    bar.arrive(ctas=1 << (px.cluster.rank() ^ 1))
+    bar.wait(0)
+    if TOLD:
+        if px.atomic_add(done[0], 1, order="acq_rel") == 3:
+            px.atomic_exch(done[0], 0)
+            px.store(Y[0:N], px.load(X[0, 0:N]) + px.load(X[3, 0:N]))
+    else:
+        px.store(Y[number * N : number * N + N], px.load(X[number ^ 1, 0:N]))
+
+
+def test_what_an_atomic_brings_needs_no_signal_of_cluster_scope() -> None:
+    x, y = np.zeros((4, N), np.float32), np.zeros(4 * N, np.float32)
+    for told, scope in ((True, Span.CTA), (False, Span.CLUSTER)):
+        function = prepared(signalling, (array(2), array(1)), TOLD=told)
+        assert {wait.scope for op in function.walk() for wait in op.effects().waits} == {scope}
+        assert px.check(signalling[4], x, y, TOLD=told).ok
