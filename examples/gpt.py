@@ -22,7 +22,7 @@ class Sizes:
     """The sizes of a model. `experts` 0 is a plain SwiGLU; else each token has `top` of them."""
 
     vocab: int = 32768
-    layers: int = 8
+    layers: int = 16
     dim: int = 2048
     heads: int = 32
     kv_heads: int = 8
@@ -36,7 +36,7 @@ class Sizes:
 TINY = Sizes(vocab=64, layers=1, dim=32, heads=2, kv_heads=1, head_dim=64, hidden=48, length=24)
 SMALL = Sizes(vocab=4096, layers=4, dim=512, heads=8, kv_heads=2, head_dim=64, hidden=1408, length=512)
 CARD = Sizes()
-"""The widths of a published model of a billion parameters, and half its depth."""
+"""The sizes of a published model of a billion parameters."""
 
 
 class MixedLinear(torch.autograd.Function):

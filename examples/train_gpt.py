@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--size", choices=SIZES, default="card" if ON_GPU else "tiny")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--steps", type=int, default=300 if ON_GPU else 2)
-    parser.add_argument("--rows", type=int, default=4 if ON_GPU else 2, help="sequences of a step")
+    parser.add_argument("--rows", type=int, default=9 if ON_GPU else 2, help="sequences of a step")
     for name in ("layers", "length", "heads", "kv_heads", "head_dim", "experts"):
         parser.add_argument(f"--{name}", type=int, help="instead of the size's")
     parser.add_argument("--rate", type=float, default=3e-4)
