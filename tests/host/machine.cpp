@@ -36,7 +36,7 @@ struct Coroutine {
   bool started;
 };
 
-enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16 + 8, GUARD = 1024, QUIET = 200, PATIENCE = 8 };
+enum { STACK = 1 << 20, PAGE = 1 << 16, KINDS = 2 + 16 + 8, GUARD = 1024, PATIENCE = 8, QUIET = 200 * PATIENCE };
 std::vector<char*> stacks;
 std::vector<Coroutine> coroutines;
 std::vector<Fiber> fibers;
