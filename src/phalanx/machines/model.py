@@ -300,6 +300,7 @@ class Machine:
     l2_bytes: Bytes
     """Size of L2."""
     sector_bytes: Bytes
+    """A sector: the least that L2 and memory move."""
     line_bytes: Bytes
     """A line of L2."""
     shared_bytes_per_sm: Bytes
