@@ -92,6 +92,15 @@ def test_rows_in_registers(config: StreamConfig, dtype: Any) -> None:
     px.check(norm_stream[2 * config.cluster], flat, w, b, y, EPS, x.shape[1], 5, **constants, **more).raise_if_found()
 
 
+@pytest.mark.parametrize("columns", (1025, 1031))
+def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
+    """Whole vectors of some of these rows end before the last chunk but one does."""
+    x, w, b = sample(9, columns, ml_dtypes.bfloat16)
+    config = StreamConfig(1, 2, 1, 8, 3, parts=3, hold=True)
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
+    near(px.kernels.softmax(x, config=config), exact_softmax(x))
+
+
 def test_rows_in_registers_are_of_one_length() -> None:
     x = sample(2, 1203, np.float32)[0]
     with pytest.raises(px.Error, match="of which a CTA has up to 3"):

@@ -473,7 +473,12 @@ class Stream:
         return known, None
 
     def walk_held(self, row, known, more, STEP, LANES):
-        """`walk` where rows are held: their stages are given back on the way. Of the last chunk a part may be missing."""
+        """`walk` where rows are held: their stages are given back on the way.
+
+        Of the last chunk a part may be missing. Where rows have edges, their whole vectors may end a vector before the last
+        chunk begins: then of the last but one, too.
+        """
+        FULL = self.HOLD - (2 if self.EDGES else 1)
         held: tuple[Any, ...] = ()
         for some in px.static_range(0, self.HOLD, self.BATCH):
             LAST = min(some + self.BATCH, self.HOLD)
@@ -481,7 +486,7 @@ class Stream:
                 x = self.peek()
                 self.taken.advance()
                 held = (*held, x)
-                if chunk < self.HOLD - 1:
+                if chunk < FULL:
                     known = of_each(more, x, None, known, STEP, LANES)
                 else:
                     limit = self.whole(row)[1] - self.place(self.first(row), chunk)
