@@ -119,14 +119,18 @@ def test_a_join_hands_on_what_a_role_learned() -> None:
 
 
 @px.kernel(warps=4)
-def copied(X, Y, *, FENCE=True):
-    """The second CTA copies what the first has stored, by the engine: the first fences it."""
+def copied(X, Y, *, FENCE="writer"):
+    """The second CTA copies what the first has stored, by the engine: one of them fences it, behind the store."""
     done, s, bar = px.counters(1), px.shared((N,), px.f32), px.barrier()
     part = px.block_id(0)
+    if FENCE == "early":
+        px.fence.async_proxy("global")
     px.store(X[part, 0:N], px.full((N,), 3.0, px.f32))
-    if FENCE:
+    if FENCE == "writer":
         px.fence.async_proxy("global")
     last = px.atomic_add(done[0], 1, order="acq_rel") == 1
+    if FENCE == "reader":
+        px.fence.async_proxy("global")
     if last:
         px.atomic_exch(done[0], 0)
         with bar.transaction():
@@ -135,10 +139,10 @@ def copied(X, Y, *, FENCE=True):
         px.store(Y[0:N], px.load(s))
 
 
-def test_an_engine_needs_the_fence_of_who_wrote() -> None:
+@pytest.mark.parametrize("fence, kinds", [("writer", set()), ("reader", set()), ("early", {"proxy"}), ("", {"proxy"})])
+def test_an_engine_needs_a_fence_between(fence: str, kinds: set[str]) -> None:
     x, y = np.zeros((2, N), np.float32), np.zeros(N, np.float32)
-    assert px.check(copied[2], x, y).ok
-    assert {finding.kind for finding in px.check(copied[2], x, y, FENCE=False).findings} == {"proxy"}
+    assert {finding.kind for finding in px.check(copied[2], x, y, FENCE=fence).findings} == kinds
 
 
 def test_the_text_releases_behind_a_barrier_of_the_role() -> None:
