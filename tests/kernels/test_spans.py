@@ -57,6 +57,15 @@ def test_checked_clean(name: str) -> None:
     verify_spans(x, w, b, config)
 
 
+@pytest.mark.parametrize("config", (SpanConfig(8, 1, 8, 2), SpanConfig(8, 3, 8, 2), SpanConfig(8, 2, 64, 3)))
+def test_spans_of_other_rows_are_refused(config: SpanConfig) -> None:
+    x, w, _ = sample(9, 11, np.float32)
+    for call in (lambda: px.kernels.softmax(x, config=config), lambda: px.kernels.rms_norm(x, w, config=config)):
+        with pytest.raises(px.Error, match=r"let each be 2 and vectors at least (1|6)") as caught:
+            call()
+        assert caught.value.location.file == __file__
+
+
 def test_a_row_of_which_nothing_counts() -> None:
     x = np.full((3, 37), -np.inf, np.float32)
     x[1, 3] = 2.0

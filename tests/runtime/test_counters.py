@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import phalanx as px
 from fake_driver import FakeLibrary, OnGpu, fake_gpu
 from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.device.counters import PAGE, RING, SLOT_BYTES, counters_of
+from phalanx.runtime.device.counters import PAGE, PER_THREAD, RING, SLOT_BYTES, counters_of
 
 
 def test_a_launch_has_room_for_all_counters_of_a_kernel() -> None:
@@ -30,6 +31,16 @@ def test_launches_of_a_stream_go_round(driver: cuda.Driver) -> None:
     assert counters.take(7) == first[0]
     other = counters.take(8)
     assert not first[0] <= other < first[0] + SLOT_BYTES * RING
+
+
+def test_the_stream_of_each_thread_has_its_own(driver: cuda.Driver) -> None:
+    counters = counters_of(driver, 0)
+    places = {counters.take(PER_THREAD) for _ in range(RING)}
+    other: set[int] = set()
+    thread = threading.Thread(target=lambda: other.update(counters.take(PER_THREAD) for _ in range(RING)))
+    thread.start()
+    thread.join()
+    assert len(other) == RING and not places & other
 
 
 def test_memory_is_zero_before_anybody_gets_it(driver: cuda.Driver, library: FakeLibrary) -> None:

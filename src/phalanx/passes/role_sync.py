@@ -343,7 +343,8 @@ class ThreadOrder:
             conflicts = pending.region is not None and self._conflict(pending, effects) is not None
             if not (apart or forked):
                 return conflicts and not one
-            return conflicts or (one and bool(effects.arrivals or effects.completes or effects.lifecycle))
+            tells = bool(effects.handshakes) or (one and bool(effects.arrivals or effects.completes or effects.lifecycle))
+            return conflicts or tells
         if apart:
             return False
         match pending.done:
@@ -353,7 +354,8 @@ class ThreadOrder:
             case Done.ALL_WAITED:
                 return one and bool(effects.arrivals or effects.completes or effects.lifecycle)
             case Done.ONE_ACCESSED:
-                return (forked or not one) and self._conflict(pending, effects) is not None
+                tells = bool(effects.handshakes) and pending.access is not None  # by another thread than the elected one
+                return (forked or not one) and (tells or self._conflict(pending, effects) is not None)
             case _:
                 return forked and any(arrival.barrier.barrier is pending.region for arrival in effects.arrivals)
 

@@ -4,20 +4,21 @@ An unqualified arrive or wait orders memory within its CTA and costs one instruc
 `.acquire.cluster` cost memory barriers and an invalidated cache. They are owed where ordinary stores write memory that
 another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on
 its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on, and so
-are stores that complete bytes. Nor do reads that follow an ordered atomic with no wait between: it is what brings them what
-others stored.
+are stores that complete bytes. Nor do stores that are read behind an ordered atomic alone, with no wait between, and that
+their agent hands on by such an atomic before it signals anybody: these atomics are what brings them to the reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy, Span, When
 from phalanx.ir.memory import unit_of_region
-from phalanx.ir.ops.control import Roles
+from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.views import BarrierArray
 
 
@@ -28,31 +29,37 @@ def choose_scopes(function: Function) -> Function:
     """
     if function.cluster_size == 1:
         return function
-    reach = _Reach(function)
-    if reach.sharing:
-        reach.run(function.body, False)
+    effects = {op: op.effects() for op in function.walk()}
+    relied, told = _sharing_stores(function, effects)
+    found: set[BarrierArray] = set()
+    for stores, handed in ((relied, False), (told, True)):
+        reach = _Reach(effects, stores, handed=handed)
+        if stores:
+            reach.run(function.body, False)
+        found |= reach.found
 
     def visit(op: Op) -> list[Op] | None:
         effects = op.effects()
         signals = [arrival.barrier.barrier for arrival in effects.arrivals if _releases_to_peers(arrival)]
         signals += [wait.barrier.barrier for wait in effects.waits]
-        if not any(array in reach.found for array in signals):
+        if not any(array in found for array in signals):
             return None
         return [op.at_scope(Span.CLUSTER)]
 
-    return replace(function, body=rewrite(function.body, visit)) if reach.found else function
+    return replace(function, body=rewrite(function.body, visit)) if found else function
 
 
 class _Reach(OpWalk[bool]):
     """Walks a kernel with one question: may an ordinary store that peers read have happened before this point?
 
-    `found`: the barriers on which an arrive that goes to another CTA carries such a store.
+    `handed`: one after which no ordered atomic of its agent has come. `found`: the barriers on which an arrive that goes to
+    another CTA carries such a store. `signalled`: whether any arrive does, be it within the CTA.
     """
 
-    def __init__(self, function: Function) -> None:
-        self.effects = {op: op.effects() for op in function.walk()}
-        self.sharing = _sharing_stores(function, self.effects)
+    def __init__(self, effects: Mapping[Op, Effects], sharing: set[Op], *, handed: bool) -> None:
+        self.effects, self.sharing, self.handed = effects, sharing, handed
         self.found: set[BarrierArray] = set()
+        self.signalled = False
 
     def join(self, states: Sequence[bool]) -> bool:
         """It may have where it may have on one of the ways."""
@@ -63,18 +70,29 @@ class _Reach(OpWalk[bool]):
         effects = self.effects[node]
         if state:
             self.found.update(arrival.barrier.barrier for arrival in effects.arrivals if _releases_to_peers(arrival))
+            self.signalled |= bool(effects.arrivals) or any(meeting.arrives for meeting in effects.rendezvous)
         if any(m.span is Span.CLUSTER and m.arrives and m.waits and m.releases for m in effects.rendezvous):
             return False  # everybody has seen them
+        if self.handed and effects.handshakes:
+            return False
         return state or node in self.sharing
 
     def fork(self, roles: Roles, state: bool) -> Outcome[bool]:
         """What one role, or one copy of it, stores may reach another through barriers of the CTA."""
-        writers = [region for region in roles.regions if any(op in self.sharing for op in region.body.walk())]
+        writers = [region for region in roles.regions if self._tells(region)]
         outcome = Outcome(state or bool(writers))
         for region in roles.regions:
             others = any(writer is not region or writer.copies > 1 for writer in writers)
             outcome.absorb(self.run(region.body, state or others))
         return outcome
+
+    def _tells(self, region: Role) -> bool:
+        """Whether others of the CTA may learn of a role's stores: not where it hands them on before it signals or ends."""
+        if not self.handed:
+            return any(op in self.sharing for op in region.body.walk())
+        own = _Reach(self.effects, self.sharing, handed=True)
+        end = own.run(region.body, False)
+        return own.signalled or bool(end.out) or any(any(states) for states in end.exits.values())
 
 
 class _Told(OpWalk[bool]):
@@ -114,24 +132,31 @@ def _releases_to_peers(arrival: Arrival) -> bool:
     return arrival.mask is not None and arrival.after is None
 
 
-def _sharing_stores(function: Function, effects: Mapping[Op, Effects]) -> set[Op]:
+def _sharing_stores(function: Function, effects: Mapping[Op, Effects]) -> tuple[set[Op], set[Op]]:
     """Ordinary stores that another CTA may read: into a peer's shared memory, what peers load, or global memory.
 
-    Not so the counters that the runtime owns: who draws which tile follows from no order between CTAs.
+    Apart from the others those of which all reads follow an ordered atomic. Not so the counters that the runtime owns: who
+    draws which tile follows from no order between CTAs.
     """
     told = _Told(effects)
     if told.anybody:
         told.run(function.body, False)
-    visited = {
-        unit_of_region(access.region)
-        for op, e in effects.items() for access in e.accesses
-        if access.mode is not Mode.WRITE and (access.region.space.is_common or access.region.peer is not None)
-        and not (told.anybody and access.region.space.is_common and op not in told.relying)
-    } - {param for param in function.params if param not in function.given}
+    owned = {param for param in function.params if param not in function.given}
+    visited: tuple[set[Any], set[Any]] = (set(), set())
+    for op, e in effects.items():
+        for access in e.accesses:
+            common = access.region.space.is_common
+            if access.mode is not Mode.WRITE and (common or access.region.peer is not None):
+                visited[told.anybody and common and op not in told.relying].add(unit_of_region(access.region))
 
-    def shares(access: Access) -> bool:
-        if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
-            return False
-        return access.region.peer is not None or unit_of_region(access.region) in visited
+    def sharing(units: set[Any]) -> set[Op]:
+        return {op for op, e in effects.items() if any(_stores_to(access, units - owned) for access in e.accesses)}
 
-    return {op for op, e in effects.items() if any(map(shares, e.accesses))}
+    relied = sharing(visited[False])
+    return relied, sharing(visited[True]) - relied
+
+
+def _stores_to(access: Access, units: set[Any]) -> bool:
+    if access.mode is Mode.READ or access.proxy is not Proxy.GENERIC or access.when is When.BARRIER:
+        return False
+    return access.region.peer is not None or unit_of_region(access.region) in units

@@ -365,7 +365,10 @@ def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
     assert after.access is not None
     if before.cluster != clock.cluster:  # fenced by the writer, or by the issuer since it learned of all that
         theirs, fence = clock.elsewhere[before.cluster], after.access.region.space.common_fence
-        return fence is None or bool(theirs[clock.layout.proxy[fence] + before.dim] >= before.epoch)
+        if fence is None or theirs[clock.layout.proxy[fence] + before.dim] >= before.epoch:
+            return True
+        learned = clock.fenced_elsewhere.get(fence, {}).get(before.cluster)
+        return learned is not None and bool(learned[before.dim] >= before.epoch)
     return covers(clock, before.dim, before.epoch, before.clock.rank, after.access.region.space, after.rank)
 
 

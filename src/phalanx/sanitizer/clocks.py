@@ -98,8 +98,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "groups", "last_read", "layout", "locally", "now",
-        "own", "rank", "received", "seen", "taken", "unacquired", "vector",
+        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "fenced_elsewhere", "groups", "last_read", "layout",
+        "locally", "now", "own", "rank", "received", "seen", "taken", "unacquired", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -119,6 +119,8 @@ class AgentClock:
         self.cluster = 0
         self.elsewhere: dict[int, np.ndarray] = {}
         """What it knows of other clusters, by their numbers: vectors of theirs, none of which ever changes."""
+        self.fenced_elsewhere: dict[FenceKind, dict[int, np.ndarray]] = {}
+        """For each space, what it knew of them at its own last fence."""
         self.locally: dict[FenceKind, np.ndarray] = {}
         """For each space, what it knew at its own last fence: epochs of agents, phases, groups whose stores had landed."""
         self.taken: dict[FenceKind, np.ndarray] = {}
@@ -139,6 +141,8 @@ class AgentClock:
         """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
         if self.elsewhere:
             self.elsewhere = {}
+        if self.fenced_elsewhere:
+            self.fenced_elsewhere = {}
         if self.locally:
             self.locally.clear()
         if self.taken:
@@ -165,6 +169,7 @@ class AgentClock:
         child.take(self.vector)
         child.now[child.dim] = max(own, child.now[child.dim]) + 1
         child.elsewhere = self.elsewhere
+        child.fenced_elsewhere = dict(self.fenced_elsewhere)
         child.locally = dict(self.locally)
         child.taken = dict(self.taken)
         child.fenced = self.fenced
@@ -175,6 +180,8 @@ class AgentClock:
         """This agent goes on with all that the child did or observed."""
         self.take(child.vector)
         self.elsewhere = joined(self.elsewhere, child.elsewhere)
+        for kind, known in child.fenced_elsewhere.items():
+            self.fenced_elsewhere[kind] = joined(self.fenced_elsewhere.get(kind, {}), known)
         for kind, fenced in child.locally.items():
             mine = self.locally.get(kind)
             self.locally[kind] = fenced if mine is None else np.maximum(mine, fenced)
@@ -216,6 +223,8 @@ class AgentClock:
             for covered in kinds:
                 self._mark(layout.proxy[covered])
                 self.locally[covered] = self.vector[: layout.knowledge].copy()
+                if self.elsewhere:
+                    self.fenced_elsewhere[covered] = self.elsewhere
         else:  # behind a wait
             self.taken[kind] = self.vector.copy()
         self.tick()

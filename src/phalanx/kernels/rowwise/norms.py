@@ -33,7 +33,7 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
-from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, span_for
+from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
 from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.runtime.device.arrays import dense_strides, describe
@@ -288,7 +288,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, SpanConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
-        norm_spans[config.grid(count)](*args, **config.constants(), CENTERED=centered)
+        launch_spans(norm_spans, config, args, {"CENTERED": centered}, count, columns)
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
         launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)

@@ -25,7 +25,7 @@ from phalanx.kernels.rowwise.rows import (
 from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.spans import SpanConfig, softmax_spans, span_for
+from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, softmax_spans, span_for
 from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
@@ -159,7 +159,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
         launch_softmax_ring(rows, y, config, log=log)
     elif isinstance(config, SpanConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns)
-        softmax_spans[config.grid(count)](*args, **config.constants(), LOG=log)
+        launch_spans(softmax_spans, config, args, {"LOG": log}, count, columns)
     elif isinstance(config, StreamConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns, count)
         launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import phalanx as px
+from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
@@ -87,6 +88,22 @@ def span_for(rows: Any, *vectors: Any) -> SpanConfig | None:
     if info.aligned16 or run_of(rows) is None:
         return None
     return choose_span(info.shape[1], rows.dtype.itemsize, sum(vector is not None for vector in vectors))
+
+
+def launch_spans(
+    kernel: Any, config: SpanConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
+) -> None:
+    """Runs a kernel of this file, whose first argument is the run of memory with the rows."""
+    each, nbytes = px.cdiv(columns, config.lanes), config.rows * columns * args[0].dtype.itemsize
+    vectors = px.cdiv(nbytes, 32 * VECTOR_BYTES)
+    if config.each != each or config.vectors < vectors:
+        raise Error(
+            f"spans of {config.rows} rows, {config.each} elements for each of {config.lanes} threads and {config.vectors} "
+            f"vectors, of rows of {columns} elements",
+            location=caller_location(),
+            remedy=f"let each be {each} and vectors at least {vectors}, or leave config out",
+        )
+    kernel[config.grid(rows)](*args, **config.constants(), **constants)
 
 
 def span_kernel(fn: Any) -> Any:

@@ -24,6 +24,8 @@ SLOT_BYTES = 4 * (MOST_COUNTERS + MOST_DRAWN)
 """What a launch gets: as many words as a kernel may have counters, its own and the compiler's."""
 RING = 256
 """Launches of a stream until a place comes again."""
+PER_THREAD = 2
+"""The handle that is another stream in each thread (`CU_STREAM_PER_THREAD`)."""
 PAGE = 512
 """Places for captured launches that are allocated at a time."""
 
@@ -40,7 +42,7 @@ class Counters:
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver, self.device = proxy(driver), device  # which has them, and not the other way round
         self._lock = threading.Lock()
-        self._rings: dict[int, _Ring] = {}
+        self._rings: dict[tuple[int, int], _Ring] = {}
         self._page = _Ring(0, PAGE)
         self._is_capturing = driver.function("cuStreamIsCapturing")
         self._answer = ctypes.c_int()
@@ -52,9 +54,10 @@ class Counters:
             # A status that is no success says that nothing can be launched there either: the launch will tell.
             if not self._is_capturing(stream, self._answer_address) and self._answer.value:
                 return self._for_graph()
-            ring = self._rings.get(stream)
+            whose = (stream, threading.get_ident() if stream == PER_THREAD else 0)
+            ring = self._rings.get(whose)
             if ring is None:
-                ring = self._rings[stream] = _Ring(self._allocate(RING))
+                ring = self._rings[whose] = _Ring(self._allocate(RING))
             place = ring.next
             ring.next = (place + 1) % RING
             return ring.start + place * SLOT_BYTES
