@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import phalanx as px
 from doc_pages import DOCS, Page
 from phalanx.sanitizer.findings import KINDS as FINDINGS
 
@@ -19,6 +21,20 @@ def test_every_kind_has_a_page(page: Page) -> None:
     rows = re.findall(r"^\| \[`([\w-]+)`\]\(checks/([\w-]+)\.md\) \|", table, re.MULTILINE)
     assert all(kind == target for kind, target in rows) and sorted(kind for kind, _ in rows) == KINDS
     assert len(re.findall(r"^\| ", table, re.MULTILINE)) == len(KINDS) + 2, "a row without a page"
+
+
+@px.kernel(warps=1)
+def copy(X, Y, *, BM=64):
+    m = px.block_id(0) * BM
+    px.store(Y[m : m + BM, 0:8], px.load(X[m : m + BM, 0:8]))
+
+
+def test_what_a_report_has(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = page.code
+    x = np.zeros((64 * 128, 8), np.float32)
+    names = {"px": px, "copy": copy, "x": x, "y": np.ones_like(x)}
+    exec(code, names)
+    assert names["report"].ok and capsys.readouterr().out == "copy: no findings under 3 schedules\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

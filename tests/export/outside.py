@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -47,8 +48,13 @@ class Fake:
 '''
 
 
-def ran_outside(folder: Path, text: str, bytes_of_parameters: list[list[int]]) -> list[dict[str, Any]]:
-    """What a Python program that knows nothing of Phalanx asks the stub for; and what it prints as lines of JSON."""
+def ran_outside(
+    folder: Path, text: str, bytes_of_parameters: list[list[int]], *, bindings_alone: bool = False
+) -> list[dict[str, Any]]:
+    """What a Python program that knows nothing of Phalanx asks the stub for; and what it prints as lines of JSON.
+
+    It can import what is installed here, or, `bindings_alone`, cuda-bindings and the standard library.
+    """
     beside = folder / "beside"
     beside.mkdir(exist_ok=True)
     stub_library(beside)
@@ -59,8 +65,14 @@ def ran_outside(folder: Path, text: str, bytes_of_parameters: list[list[int]]) -
         "LD_LIBRARY_PATH": str(beside), "PYTHONPATH": f"{beside}:{folder}", "JAX_PLATFORMS": "cpu",
         "STUB_BYTES": ";".join(",".join(map(str, sizes)) for sizes in bytes_of_parameters),
     }  # fmt: skip
+    options = []
+    if bindings_alone:
+        found = importlib.util.find_spec("cuda.bindings")
+        assert found is not None and found.origin is not None
+        (beside / "cuda").symlink_to(Path(found.origin).parents[1])
+        options = ["-S"]  # no folder of packages
     done = subprocess.run(
-        [sys.executable, str(beside / "program.py")], capture_output=True, text=True, check=False, env=environment,
+        [sys.executable, *options, str(beside / "program.py")], capture_output=True, text=True, check=False, env=environment,
         timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -34,9 +34,10 @@ def stub_library(folder: Path) -> Path:
     """The stub as libcuda.so.1, for processes that load a shared library."""
     assert COMPILER is not None
     (folder / "cuda.h").write_text(DECLARATIONS)
-    made = folder / "libcuda.so.1"
+    made, files = folder / "libcuda.so.1", [HERE / "driver.c", HERE / "modules.c"]
     built = subprocess.run(
-        [COMPILER, *FLAGS, "-shared", "-fPIC", f"-I{HERE}", f"-I{folder}", str(HERE / "driver.c"), "-o", str(made)],
+        [COMPILER, *FLAGS, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", f"-I{HERE}", f"-I{folder}", *map(str, files),
+         "-ldl", "-o", str(made)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr

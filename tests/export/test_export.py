@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import phalanx as px
-from export.stub import COMPILER, MISSING, known, run
+from export.stub import COMPILER, HERE, MISSING, known, run
 from phalanx.cuda.abi import ArraySlot
 from phalanx.errors import Error
 from phalanx.runtime.device.arrays import ArrayInfo, dense_strides
 from phalanx.runtime.device.tensormap import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, geometry
+from phalanx.runtime.exporting.driver_api import DECLARATIONS
 from phalanx.runtime.exporting.export import Exported
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
@@ -210,6 +213,45 @@ def test_other_devices_and_no_context(tmp_path: Path) -> None:
     ):  # fmt: skip
         calls = run(tmp_path, "scale", main_of(made, [call], before))
         assert [each["value"] for each in asked(calls, "status")] == [status]
+
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.17)
+project(caller C)
+list(APPEND CMAKE_MODULE_PATH "${{CMAKE_SOURCE_DIR}}")
+add_subdirectory(exported)
+add_executable(program main.c "{stub}/driver.c")
+target_include_directories(program PRIVATE "{stub}")
+target_link_libraries(program PRIVATE scale)
+"""
+TOOLKIT = """
+add_library(CUDA::cuda_driver INTERFACE IMPORTED)
+target_include_directories(CUDA::cuda_driver INTERFACE "${CMAKE_SOURCE_DIR}")
+set(CUDAToolkit_FOUND TRUE)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake on PATH")
+def test_the_snippet_for_cmake(tmp_path: Path) -> None:
+    """A project that adds the folder gets a program; the toolkit that it finds is the stub."""
+    matrix = px.spec(("m", 64), px.f32)
+    folder = tmp_path / "exported"
+    made = px.export(scale[lambda m, BM: (px.cdiv(m, BM), 1)], matrix, matrix, 2.0, to=folder)
+    files = {
+        "CMakeLists.txt": CMAKE.format(stub=HERE), "FindCUDAToolkit.cmake": TOOLKIT, "cuda.h": DECLARATIONS,
+        "main.c": '#include "scale.h"\n#include "stub.h"\n#include <stdio.h>\n'
+        + main_of(made, ["scale(stream, 100, 0x10000, NULL, 0x20000, NULL, 0.5f)"]),
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    build = tmp_path / "build"
+    steps = ["cmake", "-S", str(tmp_path), "-B", str(build)], ["cmake", "--build", str(build)], [str(build / "program")]
+    for command in steps:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    calls = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [call["grid"] for call in asked(calls, "launch")] == [[2, 1, 1]]
 
 
 def test_the_manifest(tmp_path: Path) -> None:

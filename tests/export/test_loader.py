@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import struct
 import sys
+from enum import IntEnum
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,13 +14,23 @@ from typing import Any
 import pytest
 
 import phalanx as px
+from export.outside import parameter_bytes, ran_outside
+from export.stub import COMPILER, MISSING
 from export.test_export import copy_tiles, scale, squares
 from export.test_functions import SMALL
 
-ENUMERATORS = {
-    "CUtensorMapDataType", "CUtensorMapSwizzle", "CUtensorMapL2promotion", "CUtensorMapFloatOOBfill", "CUstream",
-    "cuuint64_t", "cuuint32_t",
-}  # fmt: skip
+NUMBER, ADDRESS = ctypes.c_int, ctypes.c_void_p
+WIDE, NARROW = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
+ENCODE = ctypes.CFUNCTYPE(
+    NUMBER, ADDRESS, NUMBER, ctypes.c_uint32, ADDRESS, WIDE, WIDE, NARROW, NARROW, NUMBER, NUMBER, NUMBER, NUMBER
+)
+"""cuTensorMapEncodeTiled."""
+
+
+class Result(IntEnum):
+    """As much of `CUresult`."""
+
+    CUDA_SUCCESS = 0
 
 
 class Recorder(SimpleNamespace):
@@ -29,16 +40,15 @@ class Recorder(SimpleNamespace):
 class Driver(ModuleType):
     """As much of `cuda.bindings.driver` as the loader uses; launches are remembered with their parameters."""
 
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+    CUresult, CUstream = Result, int
 
     def __init__(self, sizes: list[int]) -> None:
         super().__init__("driver")
         self.sizes, self.launches, self.maps, self.attributes = sizes, [], [], []
         self.capability = (9, 0)
+        self.encode = ENCODE(self.encoded)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ENUMERATORS:
-            return int
         if name.startswith("CU") and name[2].islower() and name.endswith(("_attribute", "ID", "Interleave")):
             return type(name, (), {"__getattr__": lambda self, item: item})()
         raise AttributeError(name)
@@ -69,10 +79,15 @@ class Driver(ModuleType):
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, *what: Any) -> tuple[int, int]:
         return 0, 2
 
-    def cuTensorMapEncodeTiled(self, *what: Any) -> tuple[int, Any]:
-        self.maps.append(what)
-        made = (ctypes.c_char * 128)(len(self.maps))
-        return 0, SimpleNamespace(getPtr=lambda: ctypes.addressof(made))
+    def cuGetProcAddress(self, name: bytes, version: int, flags: int) -> tuple[int, Any, int]:
+        assert (name, version, flags) == (b"cuTensorMapEncodeTiled", 12000, 0)
+        return 0, ctypes.cast(self.encode, ctypes.c_void_p).value, 0
+
+    def encoded(self, made: int, kind: int, rank: int, address: int, dims: Any, strides: Any, *rest: Any) -> int:
+        assert made % 64 == 0
+        self.maps.append((kind, rank, address, dims[:rank], strides[: rank - 1]))
+        ctypes.c_char.from_address(made).value = len(self.maps)
+        return 0
 
     def cuLaunchKernelEx(self, config: Any, function: Any, parameters: int, extra: int) -> tuple[int]:
         addresses = (ctypes.c_void_p * len(self.sizes)).from_address(parameters)
@@ -185,3 +200,22 @@ def test_a_function_with_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for workspace in (None, 0x50010):
         with pytest.raises(ValueError, match="workspace"):
             launch(*places, sizes=sizes, workspace=workspace)
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+def test_it_needs_cuda_bindings_alone(tmp_path: Path) -> None:
+    """The package itself, and no other one, with a driver that checks and writes down what it is asked for."""
+    batch = px.spec(("batch", "m", 64), px.bf16)
+    made = px.export(copy_tiles[lambda m, batch: (px.cdiv(m, 128) * 2, batch)], batch, batch, to=tmp_path)
+    calls = ran_outside(
+        tmp_path,
+        """
+from copy_tiles import load
+load()(0x10000, 0x20000, sizes={"batch": 3, "m": 100}, stream=7)
+""",
+        parameter_bytes(made.compiled), bindings_alone=True,
+    )  # fmt: skip
+    assert [call["call"] for call in calls] == ["load", "kernel", "map", "map", "launch"]
+    assert [call["dims"] for call in calls[2:4]] == [[64, 100, 3]] * 2
+    launch = calls[-1]
+    assert (launch["grid"], launch["stream"], launch["attributes"]) == ([2, 3, 1], 7, [[4, 2, 1, 1]])

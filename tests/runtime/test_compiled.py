@@ -91,6 +91,24 @@ def test_without_nvrtc(found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert error.value.location.file == __file__
 
 
+def test_an_nvrtc_that_does_not_know_the_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Such as the one that torch pins: the error says which version does, not that the text is wrong."""
+    monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
+    monkeypatch.setattr(nvrtc, "nvrtc_capabilities", lambda: (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121))
+    monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
+    replay.forget()
+    x = px.spec((64,), px.f32)
+    assert px.compile(copy[1], x, x, arch="sm_100a").cubin
+    with pytest.raises(px.Error) as error:
+        px.compile(copy[1], x, x, arch="sm_107a")
+    assert error.value.message == "NVRTC 13.0 does not know the target sm_107a: 13.4 is the first that does"
+    assert error.value.remedy == (
+        "pip install 'nvidia-cuda-nvrtc>=13.4,<14', and compile before anything that brings an older one, such as torch, "
+        "has loaded it"
+    )
+    assert error.value.location.file == __file__
+
+
 def test_each_nvrtc_has_entries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
     x = px.spec((64,), px.f32)

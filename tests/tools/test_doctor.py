@@ -101,7 +101,7 @@ works   numpy              2.1.3
 works   nvidia-cuda-nvrtc  13.0.48
 works   torch              2.8.0+cu130
 works   NVRTC              13.0, for sm_90a, sm_100a, sm_100f, sm_103a, sm_103f, sm_110a, sm_110f, sm_120a, sm_121a; \
-not for sm_107a, sm_107f, which a newer one knows
+not for sm_107a, sm_107f, which 13.4 knows
 absent  driver             libcuda.so.1 is not on this machine
                            -> kernels run in the simulator; for a GPU, install NVIDIA's driver
 works   C++ compiler       /usr/bin/g++

@@ -57,13 +57,21 @@ class Feature(Enum):
 class Arch:
     """A compilation target: what it has, and how much.
 
-    `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster.
+    `shared_limit` is the dynamic shared memory a CTA may use, `max_cluster` its largest cluster, `nvrtc` the first NVRTC
+    that compiles for it.
     """
 
     name: str
     features: frozenset[Feature]
     shared_limit: int = 232448
     max_cluster: int = 8
+    nvrtc: tuple[int, int] = (13, 0)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Major and minor number of its compute capability: (10, 3) of sm_103a."""
+        digits = "".join(letter for letter in self.name if letter.isdigit())
+        return int(digits[:-1]), int(digits[-1])
 
     def has(self, features: Iterable[Feature]) -> bool:
         """Whether it has all of them."""
@@ -84,7 +92,8 @@ _DATACENTER = _WITH_TENSOR_MEMORY | {Feature.SCALE_INPUT_D, Feature.REDUX_F32}
 _WORKSTATION = _SINCE_BLACKWELL | {Feature.MMA_NARROW, Feature.MMA_BLOCK_SCALE}
 _SMALL_SHARED = 101376
 
-# What NVRTC 13.4 accepts for each (tests/cuda/test_features.py asks it). A cluster of 16 is measured on an H200 and
+# What NVRTC 13.4 accepts for each (tests/cuda/test_features.py asks it); 13.0 to 13.3 accept the same, but for targets that
+# they do not know. A cluster of 16 is measured on an H200 and
 # documented for the B200 and its successor; the others have what every target with clusters has, 8.
 ARCHS = {
     arch.name: arch
@@ -94,8 +103,8 @@ ARCHS = {
         Arch("sm_100f", _DATACENTER, max_cluster=16),
         Arch("sm_103a", _DATACENTER | {Feature.TCGEN05_SHIFT, Feature.LD_RED}, max_cluster=16),
         Arch("sm_103f", _DATACENTER | {Feature.LD_RED}, max_cluster=16),
-        Arch("sm_107a", _DATACENTER | {Feature.TCGEN05_SHIFT, Feature.LD_RED}),
-        Arch("sm_107f", _DATACENTER | {Feature.LD_RED}),
+        Arch("sm_107a", _DATACENTER | {Feature.TCGEN05_SHIFT, Feature.LD_RED}, nvrtc=(13, 4)),
+        Arch("sm_107f", _DATACENTER | {Feature.LD_RED}, nvrtc=(13, 4)),
         Arch("sm_110a", _WITH_TENSOR_MEMORY | {Feature.TCGEN05_I8, Feature.TCGEN05_SHIFT, Feature.LD_RED}),
         Arch("sm_110f", _WITH_TENSOR_MEMORY | {Feature.LD_RED}),
         Arch("sm_120a", _WORKSTATION, _SMALL_SHARED),

@@ -128,6 +128,21 @@ def nvrtc_is_missing(problem: Exception) -> Error:
     )
 
 
+def require_known(arch: Arch) -> None:
+    """Raises `px.Error` where the NVRTC of this process is too old for a target; `CompilerMissing` where there is none."""
+    from phalanx.cuda.nvrtc import nvrtc_capabilities, nvrtc_version
+
+    known, (major, minor) = nvrtc_capabilities(), arch.capability
+    if not known or 10 * major + minor in known:
+        return
+    first = ".".join(map(str, arch.nvrtc))
+    raise Error(
+        f"NVRTC {nvrtc_version()} does not know the target {arch}: {first} is the first that does",
+        remedy=f"pip install 'nvidia-cuda-nvrtc>={first},<{arch.nvrtc[0] + 1}', and compile before anything that brings an "
+        "older one, such as torch, has loaded it",
+    )
+
+
 def source_digest(function: Function) -> str:
     """The user's lines behind the instructions: they appear in the CUDA text and in messages from the GPU."""
     lines = {(op.loc.short, op.loc.text.strip()) for op in function.walk()}
@@ -150,6 +165,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
     plan = lower(function, arch, watchdog=watchdog)
     module = generate(plan)
     try:
+        require_known(arch)
         image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
     except CompilerMissing as problem:
         raise nvrtc_is_missing(problem).at(function.loc) from None

@@ -180,17 +180,13 @@ def nvrtc() -> Line:
     except CompilerMissing as problem:
         return Line(BROKEN, "NVRTC", str(problem), "pip install 'nvidia-cuda-nvrtc>=13.0,<14' 'cuda-bindings>=13.0,<14'")
     known = nvrtc_capabilities()
-    ours = [name for name in ARCHS if capability_of(name) in known]
+    ours = [name for name, arch in ARCHS.items() if 10 * arch.capability[0] + arch.capability[1] in known]
     lacking = [name for name in ARCHS if name not in ours]
     if "sm_90a" not in ours:
         return Line(BROKEN, "NVRTC", f"{version}, which does not know sm_90a", "pip install 'nvidia-cuda-nvrtc>=13.0,<14'")
-    found = f"{version}, for {', '.join(ours)}"
-    return Line(WORKS, "NVRTC", found + (f"; not for {', '.join(lacking)}, which a newer one knows" if lacking else ""))
-
-
-def capability_of(arch: str) -> int:
-    """The number in a target's name."""
-    return int(re.sub(r"\D", "", arch))
+    first = ".".join(map(str, max((ARCHS[name].nvrtc for name in lacking), default=())))
+    rest = f"; not for {', '.join(lacking)}, which {first} knows" if lacking else ""
+    return Line(WORKS, "NVRTC", f"{version}, for {', '.join(ours)}{rest}")
 
 
 def gpu() -> list[Line]:

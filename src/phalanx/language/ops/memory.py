@@ -261,7 +261,7 @@ def atomic_max(ctx: Builder, view: object, tile: object) -> Value:
 
     Any agent, all its threads; any GPU; PTX ``red`` or ``atom.max``, relaxed; floats by a loop around ``atom.cas``, in
     which a NaN wins over every number, as in `px.maximum`. Regions as in `px.atomic_add`.
-    Example: ``px.atomic_max(M[rows], px.max(x, 1))``.
+    Example: ``px.atomic_max(M[m:m+64], px.max(x, axis=1))``.
     """
     return _atomic(ctx, AtomicMax, view, tile)
 

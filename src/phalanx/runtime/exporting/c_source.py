@@ -176,8 +176,8 @@ target_link_libraries({name} PUBLIC CUDA::cuda_driver Threads::Threads)
 
 
 def _capability(name: str) -> str:
-    digits = "".join(letter for letter in arch_of(name).name if letter.isdigit())
-    return f"{digits[:-1]}, {digits[-1]}, {int(name.endswith('f'))}"
+    major, minor = arch_of(name).capability
+    return f"{major}, {minor}, {int(name.endswith('f'))}"
 
 
 def _contract(launch: Launch) -> str:

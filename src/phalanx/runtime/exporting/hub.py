@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 
 from phalanx.cuda.nvrtc import nvrtc_version
+from phalanx.ir.archs import arch_of
 from phalanx.runtime.exporting.interface import Interface
 
 LICENSE = "other"
@@ -78,8 +79,8 @@ def _archs(interface: Interface) -> list[str]:
     """Compute capabilities as the hub writes them: sm_90a is 9.0a."""
     made = []
     for arch in interface.archs:
-        digits = "".join(letter for letter in arch if letter.isdigit())
-        made.append(f"{digits[:-1]}.{digits[-1]}{arch.removeprefix('sm_')[len(digits):]}")
+        major, minor = arch_of(arch).capability
+        made.append(f"{major}.{minor}{arch.removeprefix(f'sm_{major}{minor}')}")
     return made
 
 

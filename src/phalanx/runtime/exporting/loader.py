@@ -11,6 +11,7 @@ contiguous, in elements. Arguments outside of what was exported raise a ValueErr
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import math
 from pathlib import Path
@@ -115,7 +116,7 @@ class Program:
 
     def launch(self, grid: tuple[int, ...], stream: Any, kept: list[Any]) -> None:
         """Launches it with parameters that are C values, or descriptors."""
-        addresses = [value.getPtr() if hasattr(value, "getPtr") else ctypes.addressof(value) for value in kept]
+        addresses = [ctypes.addressof(value) for value in kept]
         parameters = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         _asked(driver.cuLaunchKernelEx(self._config(grid, stream), self._function, ctypes.addressof(parameters), 0))
 
@@ -357,13 +358,23 @@ def _encoded(item: dict[str, Any], view: dict[str, Any]) -> Any:
         nbytes.append(step if shape[axis] > 1 or (step > 0 and step % chunk == 0) else chunk)
     if 0 in shape or view["data"] % chunk or any(n % chunk or not 0 <= n < 2**40 for n in nbytes):
         raise ValueError(f"no TMA descriptor has shape {shape}, strides of {nbytes} bytes and the address {view['data']:#x}")
-    wide = driver.cuuint64_t
-    return _asked(
-        driver.cuTensorMapEncodeTiled(
-            driver.CUtensorMapDataType(item["data_type"]), len(order), view["data"], [wide(shape[axis]) for axis in order],
-            [wide(n) for n in nbytes], [driver.cuuint32_t(item["box"][axis]) for axis in order],
-            [driver.cuuint32_t(1)] * len(order), driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle(item["swizzle"]), driver.CUtensorMapL2promotion(item["l2_promotion"]),
-            driver.CUtensorMapFloatOOBfill(int(item["fill_nan"])),
-        )
+    memory = ctypes.create_string_buffer(128 + 64)
+    made = (ctypes.c_char * 128).from_buffer(memory, -ctypes.addressof(memory) % 64)
+    status = _encoder()(
+        ctypes.addressof(made), item["data_type"], len(order), view["data"],
+        (ctypes.c_uint64 * len(order))(*(shape[axis] for axis in order)), (ctypes.c_uint64 * len(nbytes))(*nbytes),
+        (ctypes.c_uint32 * len(order))(*(item["box"][axis] for axis in order)),
+        (ctypes.c_uint32 * len(order))(*[1] * len(order)), 0, item["swizzle"], item["l2_promotion"], int(item["fill_nan"]),
     )  # fmt: skip
+    _asked((driver.CUresult(status),))
+    return made
+
+
+@functools.cache
+def _encoder() -> Any:
+    """cuTensorMapEncodeTiled itself: descriptors lie at multiples of 64 bytes, which those of cuda-bindings do not."""
+    address, _ = _asked(driver.cuGetProcAddress(b"cuTensorMapEncodeTiled", 12000, 0))
+    number, pointer = ctypes.c_int, ctypes.c_void_p
+    return ctypes.CFUNCTYPE(
+        number, pointer, number, ctypes.c_uint32, pointer, pointer, pointer, pointer, pointer, number, number, number, number
+    )(address)

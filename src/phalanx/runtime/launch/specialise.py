@@ -61,7 +61,8 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False)
 
     A size may be a name, ``px.spec(("m", 4096), px.bf16)``: what `px.export` writes takes it when it is called. Rows of such
     a length begin at multiples of 16 bytes unless `aligned=False`; that is checked then.
-    Anyone may call it, outside kernels. Example: ``px.compile(copy[64], px.spec((4096, 4096), px.f32), arch="sm_90a")``.
+    Anyone may call it, outside kernels.
+    Example: ``matrix = px.spec((4096, 4096), px.f32); px.compile(copy[64], matrix, matrix)``.
     """
     given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     names = tuple(size if isinstance(size, str) else "" for size in given)
