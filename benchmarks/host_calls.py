@@ -5,7 +5,8 @@
 On a GPU, beside torch's way to the same result, in turns, medians over rounds: a repeated call is to take no longer than
 torch's in geometric mean and 1.4 of it at most, one with a new shape 60 us once its kernel is compiled. Elsewhere torch and
 the driver are stand-ins, and the times are Python's alone (`tests/fake_torch.py`). Calls that read a new kernel are left out
-of the new shapes: that is compiling.
+of the new shapes: that is compiling. What is shown of them: the median, and in brackets the least, what one in ten exceeds,
+and the most.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in 
 import machine  # noqa: E402
 
 import phalanx as px  # noqa: E402
+from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward  # noqa: E402
 from phalanx.runtime.launch import replay  # noqa: E402
 
 Run = Callable[[], Any]
@@ -102,6 +104,22 @@ class Cases:
     def case_layer_norm(self, n: int) -> tuple[Run, Run | None]:
         x, w, b, f = self.new(64 + n, 512), self.new(512), self.new(512), self._functional()
         return lambda: self.k.layer_norm(x, w, b), lambda: f.layer_norm(x, (512,), w, b)
+
+    def case_rms_norm_backward(self, n: int) -> tuple[Run, Run | None]:
+        d, x, w = self.new(64 + n, 512), self.new(64 + n, 512), self.new(512)
+        theirs, aten = None, self.torch.ops.aten if hasattr(self.torch, "ops") else None
+        if aten is not None and hasattr(aten, "_fused_rms_norm_backward"):
+            scales = self.new(64 + n, 1, dtype="float32")
+            theirs = lambda: aten._fused_rms_norm_backward(d, x, (512,), scales, w, (True, True))  # noqa: E731
+        return lambda: rms_norm_backward(d, x, w), theirs
+
+    def case_layer_norm_backward(self, n: int) -> tuple[Run, Run | None]:
+        d, x, w, b = self.new(64 + n, 512), self.new(64 + n, 512), self.new(512), self.new(512)
+        theirs = None
+        if hasattr(self.torch, "ops"):
+            aten, moments = self.torch.ops.aten, [self.new(64 + n, 1, dtype="float32") for _ in range(2)]
+            theirs = lambda: aten.native_layer_norm_backward(d, x, (512,), *moments, w, b, (True,) * 3)  # noqa: E731
+        return lambda: layer_norm_backward(d, x, w, bias=b), theirs
 
     def case_cross_entropy(self, n: int) -> tuple[Run, Run | None]:
         x, t, f = self.new(64 + n, 4096), self.index(64 + n, 4096), self._functional()
@@ -250,10 +268,10 @@ def kernels_read() -> int:
     return sum(len(memory.specialisations) for memory in list(replay._MEMORIES))
 
 
-def new_shapes(case: Case, count: int, first: int, ours: bool = True) -> list[float]:
-    """Microseconds of calls with shapes that come for the first time, but for those that read a kernel."""
+def new_shapes(case: Case, shapes: Iterator[int], count: int, ours: bool = True) -> list[float]:
+    """Microseconds of calls with shapes that come for the first time, the next ones, but for those that read a kernel."""
     found: list[float] = []
-    for n in range(first, first + 4 * count):
+    for n in itertools.islice(shapes, 4 * count):
         run = case.make(n)[0 if ours else 1]
         assert run is not None
         before = kernels_read()
@@ -278,35 +296,55 @@ def repeated(run: Run, calls: int, wait: Callable[[], None]) -> float:
     return 1e6 * spent / calls
 
 
-def measure(case: Case, options: argparse.Namespace, wait: Callable[[], None], beside: bool) -> dict[str, Any]:
+class Times:
+    """Microseconds of one function's calls so far, `fresh` of those with a new shape, the others by whose they are."""
+
+    def __init__(self) -> None:
+        self.shapes, self.shapes_of_torch = itertools.count(FIRST), itertools.count(600)
+        self.fresh: list[float] = []
+        self.of_torch: list[float] = []
+        self.repeated: dict[str, list[float]] = {"repeated_us": [], "torch_us": []}
+
+    def row(self) -> dict[str, Any]:
+        """What is shown of them."""
+        row: dict[str, Any] = {"new_shapes": len(self.fresh)}
+        if self.fresh:
+            tenths = statistics.quantiles(self.fresh, n=10) if len(self.fresh) > 1 else [self.fresh[0]] * 9
+            row |= {"new_us": statistics.median(self.fresh), "new_least_us": min(self.fresh)}
+            row |= {"new_tenth_us": tenths[-1], "new_most_us": max(self.fresh)}
+        if self.of_torch:
+            row["torch_new_us"] = statistics.median(self.of_torch)
+        row |= {name: statistics.median(spent) for name, spent in self.repeated.items() if spent}
+        ours, theirs = self.repeated.values()
+        if theirs:
+            row["ratio"] = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+        return row
+
+
+def measure(case: Case, times: Times, options: argparse.Namespace, wait: Callable[[], None], beside: bool) -> None:
+    """Times a function's calls; the host's clock changes from second to second, so that all functions have several turns."""
     ours, theirs = case.make(0)
     ours()
-    new_shapes(case, options.warm, 1)
     wait()
-    fresh = new_shapes(case, options.shapes, FIRST)
+    times.fresh += new_shapes(case, times.shapes, options.shapes)
     wait()
-    row: dict[str, Any] = {"new_shapes": len(fresh)}
-    if fresh:
-        row |= {"new_us": statistics.median(fresh), "new_least_us": min(fresh), "new_most_us": max(fresh)}
     runs = {"repeated_us": ours}
     if beside and theirs is not None:
         theirs()
         runs["torch_us"] = theirs
-        row["torch_new_us"] = statistics.median(new_shapes(case, options.torch_shapes, 600, ours=False))
-    times: dict[str, list[float]] = {name: [] for name in runs}
+        times.of_torch += new_shapes(case, times.shapes_of_torch, options.torch_shapes, ours=False)
+    for run in runs.values():
+        repeated(run, options.calls, wait)
     for _ in range(options.rounds):
         for name, run in runs.items():
-            times[name].append(repeated(run, options.calls, wait))
-    row |= {name: statistics.median(spent) for name, spent in times.items()}
-    if "torch_us" in row:
-        row["ratio"] = statistics.median(a / b for a, b in zip(times["repeated_us"], times["torch_us"], strict=True))
-    return row
+            times.repeated[name].append(repeated(run, options.calls, wait))
 
 
 def shown(name: str, row: dict[str, Any]) -> str:
     text = f"{name:22} repeated {row['repeated_us']:6.2f}"
     if "new_us" in row:
-        text += f"  new {row['new_us']:6.1f} ({row['new_least_us']:.1f} to {row['new_most_us']:.0f})"
+        least, tenth, most = (row[f"new_{which}_us"] for which in ("least", "tenth", "most"))
+        text += f"  new {row['new_us']:6.1f} ({least:.1f} to {tenth:.0f}, {most:.0f})"
     if "torch_us" in row:
         text += f"  torch {row['torch_us']:6.2f} (new {row['torch_new_us']:6.1f})  ratio {row['ratio']:.2f}"
     return text
@@ -326,24 +364,34 @@ def run_all(torch: Any, device: Any, options: argparse.Namespace, wait: Callable
     rows: dict[str, dict[str, Any]] = {}
     cases = {case.name: case for case in Cases(torch, device).all()}
     chosen = list(cases.values()) if not options.only else [cases[name] for name in options.only]
-    if options.wait:
-        for case in chosen:
-            case.make(0)[0]()
-        while not options.wait.exists():
-            time.sleep(0.05)
-    for case in chosen:
-        if options.compile:
-            for n in (0, *range(1, 1 + options.warm), *range(FIRST, FIRST + options.shapes)):
-                case.make(n)[0]()
-            continue
-        gc.collect()
+    timed = range(FIRST, FIRST + options.turns * options.shapes) if options.compile else ()
+    for case in list(chosen):
         try:
-            rows[case.name] = measure(case, options, wait, beside)
+            for n in (0, *range(FIRST - options.warm, FIRST), *timed):
+                case.make(n)[0]()
         except Exception as problem:  # one function less: the others are still to be timed
             print(f"{case.name:22} failed: {type(problem).__name__}: {str(problem)[:200]}", flush=True)
-            continue
-        print(shown(case.name, rows[case.name]), flush=True)
-        machine.save(options.json, {"calls": rows, "summary": summary(rows)})
+            chosen.remove(case)
+    wait()
+    if options.compile:
+        return
+    if options.wait:
+        options.wait.with_suffix(".ready").touch()
+        while not options.wait.exists():
+            time.sleep(0.05)
+    times = {case.name: Times() for case in chosen}
+    for _ in range(options.turns):
+        for case in chosen:
+            gc.collect()
+            try:
+                measure(case, times[case.name], options, wait, beside)
+            except Exception as problem:  # one function less: the others are still to be timed
+                print(f"{case.name:22} failed: {type(problem).__name__}: {str(problem)[:200]}", flush=True)
+                continue
+            rows[case.name] = times[case.name].row()
+            machine.save(options.json, {"calls": rows, "summary": summary(rows)})
+    for name, row in rows.items():
+        print(shown(name, row), flush=True)
     if rows:
         print(", ".join(f"{name} {value:.2f}" for name, value in summary(rows).items()))
 
@@ -359,20 +407,25 @@ def cheap_allocations(torch: Any) -> None:
     def empty(shape: tuple[int, ...], dtype: Any, device: int = 0) -> Any:
         return Tensor(np.ndarray(shape, MEMORY[dtype.name], pool, next(places)), dtype, device)
 
-    torch.distinct, torch.empty = torch.empty, empty
+    def empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int = 0) -> Any:
+        steps = tuple([step * dtype.itemsize for step in strides])
+        return Tensor(np.ndarray(shape, MEMORY[dtype.name], pool, next(places), steps), dtype, device)
+
+    torch.distinct, torch.empty, torch.empty_strided = torch.empty, empty, empty_strided
     torch.empty_like = lambda x: empty(x.shape, x.dtype, x.device)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--calls", type=int, default=200, help="calls of a round")
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--shapes", type=int, default=40, help="new shapes that are timed")
-    parser.add_argument("--torch-shapes", type=int, default=5, help="the same of torch, which compiles some of them")
-    parser.add_argument("--warm", type=int, default=5, help="new shapes before them")
+    parser.add_argument("--turns", type=int, default=3, help="turns of all functions")
+    parser.add_argument("--calls", type=int, default=100, help="calls of a round")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of a turn")
+    parser.add_argument("--shapes", type=int, default=16, help="new shapes that are timed in a turn")
+    parser.add_argument("--torch-shapes", type=int, default=3, help="the same of torch, which compiles some of them")
+    parser.add_argument("--warm", type=int, default=12, help="new shapes of each function before all")
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each, so that its kernels are on disk")
-    parser.add_argument("--wait", type=Path, help="call each once, then wait for this file before anything is timed")
+    parser.add_argument("--wait", type=Path, help="what has to exist before anything is timed; the suffix .ready says so")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:

@@ -123,7 +123,10 @@ def aligned(shape: tuple[int, ...], dtype: Any, offset: int = 0) -> np.ndarray:
 
 
 def make_torch() -> Any:
-    """A module "torch" whose tensors are on the device 0 or 1; `streams` has the current stream of each."""
+    """A module "torch" whose tensors are on the device 0 or 1; `streams` has the current stream of each.
+
+    `taken` is the memory that its allocator gave without a tensor around it.
+    """
     module: Any = types.ModuleType("torch")
     for name in arrays.DTYPE_NAMES:
         setattr(module, name, DType(name))
@@ -139,7 +142,21 @@ def make_torch() -> Any:
     module.empty_strided, module.empty_like = empty_strided, lambda x: empty(x.shape, x.dtype, x.device)
     module.Tensor, module.empty, module.is_grad_enabled = Tensor, empty, lambda: False
     module.streams = {0: 0, 1: 0}
-    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=module.streams.__getitem__)
+    module.taken = []
+
+    def take(nbytes: int, stream: int) -> int:
+        made = module.empty((nbytes,), module.uint8)
+        module.taken.append(made)
+        pointer: int = made.data_ptr() if nbytes else 0
+        return pointer
+
+    def give(pointer: int) -> None:
+        module.taken.remove(next(made for made in module.taken if made.data_ptr() == pointer))
+
+    module._C = types.SimpleNamespace(
+        _cuda_getCurrentRawStream=module.streams.__getitem__, _cuda_getDevice=lambda: 0,
+        _cuda_cudaCachingAllocator_raw_alloc=take, _cuda_cudaCachingAllocator_raw_delete=give,
+    )
     return module
 
 

@@ -16,6 +16,7 @@ import pytest
 import phalanx as px
 from fake_torch import MEMORY, Tensor, fake_torch_gpu
 from phalanx.cuda import nvrtc
+from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.launch.launcher import Launcher
 
@@ -62,7 +63,13 @@ class Watched:
         return 0
 
     def _encode(self, out: int, *arguments: Any) -> int:
-        ctypes.memmove(out, hashlib.sha512(repr(arguments).encode()).digest() * 2, 128)
+        kind, rank, pointer, *arrays = (getattr(each, "value", each) for each in arguments)
+        sizes = 8 * rank, 8 * (rank - 1), 4 * rank, 4 * rank  # of strides one less is read
+        for place, size in enumerate(sizes):
+            held = arrays[place]
+            arrays[place] = held[:size] if isinstance(held, bytes) else ctypes.string_at(held, size)
+        told = repr((kind, rank, pointer, *arrays)).encode()
+        ctypes.memmove(out, hashlib.sha512(told).digest() * 2, 128)
         return 0
 
     def _empty(self, shape: tuple[int, ...], dtype: Any = None, device: int = 0) -> Tensor:
@@ -152,6 +159,17 @@ class Draws:
         rows, columns = self.rows()
         x, w, b = self.new(rows, columns, odd=0.2), self.new(columns), self.new(columns)
         return lambda: self.k.layer_norm(x, w, b)
+
+    def draw_rms_norm_backward(self) -> Call:
+        rows, columns = self.rows()
+        d, x, w = self.new(rows, columns), self.new(rows, columns, odd=0.2), self.new(columns)
+        return lambda: rms_norm_backward(d, x, w, of_weight=columns != 96)
+
+    def draw_layer_norm_backward(self) -> Call:
+        rows, columns = self.rows()
+        d, x = self.new(2, rows, columns), self.new(2, rows, columns)
+        w, b = self.new(columns), self.new(columns, dtype="float32") if columns != 96 else None
+        return lambda: layer_norm_backward(d, x, w, bias=b)
 
     def draw_cross_entropy(self) -> Call:
         rows, columns = self.rows()

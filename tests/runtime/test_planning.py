@@ -13,7 +13,7 @@ from phalanx.errors import Error
 from phalanx.kernels.matrices import empty
 from phalanx.runtime.launch import replay
 from phalanx.runtime.launch.replay import recording, remembered
-from phalanx.runtime.planning.plans import Plan
+from phalanx.runtime.planning.plans import PLANNED_TIMES, Plan
 from planned_calls import NAMES, Call, Draws, Watched, watched_gpu
 
 QUICK = ("softmax", "gather_rows", "pack_scales")
@@ -223,6 +223,81 @@ def test_results_of_a_plan_that_come_again_are_made_anew(gpu: Watched) -> None:
         gpu.made = len(found)
         found.append(scaled(x).data_ptr())
     assert len(set(found)) == 3
+
+
+@remembered("x")
+def twice(x: Any, *, factor: float = 2.0) -> Any:
+    """Two launches with something between them; two results, of which the first is like the argument."""
+    between = empty(x, tuple(x.shape), "f32")
+    result, narrow = empty(x, tuple(x.shape), "f32"), empty(x, tuple(x.shape), "bf16")
+    scale_rows[px.cdiv(x.shape[0], 16)](x, between, factor)
+    scale_rows[px.cdiv(x.shape[0], 16)](between, result, factor)
+    return result, narrow
+
+
+def noted(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Notes what torch is asked for."""
+    found: list[Any] = []
+    inner, alike = gpu.torch._C, gpu.torch.empty_like
+    take, give = inner._cuda_cudaCachingAllocator_raw_alloc, inner._cuda_cudaCachingAllocator_raw_delete
+
+    def taken(nbytes: int, stream: int) -> Any:
+        found.append((nbytes, stream))
+        return take(nbytes, stream)
+
+    def given(pointer: int) -> None:
+        found.append("given")
+        give(pointer)
+
+    def made(x: Any) -> Any:
+        found.append("like")
+        return alike(x)
+
+    monkeypatch.setattr(inner, "_cuda_cudaCachingAllocator_raw_alloc", taken)
+    monkeypatch.setattr(inner, "_cuda_cudaCachingAllocator_raw_delete", given)
+    monkeypatch.setattr(gpu.torch, "empty_like", made)
+    return found
+
+
+def test_what_passes_between_launches_has_no_tensor(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = noted(gpu, monkeypatch)
+    gpu.torch.streams[0] = 7
+    for size in (64, 80):
+        twice(vector(gpu, size))
+    assert not found
+    for _ in range(7):  # by a plan, and in the end by a replay
+        gpu.run(lambda: twice(vector(gpu, 96)))
+        assert found == [(96 * 4, 7), "like", "given"]
+        assert not gpu.torch.taken and len(gpu.launches) == 2
+        found.clear()
+    gpu.torch.streams[0] = 0
+
+
+def test_it_is_given_back_where_a_launch_fails(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (64, 80, 96):
+        twice(vector(gpu, size))
+    for memory in list(replay._MEMORIES):
+        for plan in memory.plans.values():
+            for launches in plan.writer.launches.values() if plan.writer else ():
+                for each in launches:
+                    monkeypatch.setattr(each.__self__, "_enqueue", lambda *_: 700)
+    with pytest.raises(Error):
+        twice(vector(gpu, 112))
+    assert not gpu.torch.taken
+
+
+def test_on_another_device_a_tensor_holds_it(gpu: Watched) -> None:
+    for size in (64, 80, 96):
+        gpu.run(lambda size=size: twice(vector(gpu, size, device=1)))  # type: ignore[misc]
+        assert len(gpu.launches) == 2 and not gpu.torch.taken
+
+
+def test_calls_that_come_a_few_times_take_the_plan(gpu: Watched, counted: Counted) -> None:
+    for size in (64, 80):
+        scaled(vector(gpu, size))
+    for number in range(6):
+        scaled(vector(gpu, 96))
+        assert counted.planned == min(number + 1, PLANNED_TIMES)
 
 
 def test_other_threads_streams_are_used(gpu: Watched) -> None:

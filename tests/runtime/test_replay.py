@@ -81,10 +81,12 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
     torch.Tensor = Tensor
 
     def new(shape: tuple[int, ...], dtype: Any = None, device: int = 0, offset: int = 0) -> Tensor:
-        kind = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64}[dtype.name]
+        kinds = {"float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64, "uint8": np.uint8}
+        kind = kinds[dtype.name]
         return Tensor(aligned(shape, kind, offset), dtype, device)
 
     torch.empty, torch.empty_like = new, lambda x: new(x.shape, x.dtype, x.device)
+    torch.empty_strided = lambda shape, strides, dtype, device: new(shape, dtype, device)
     torch.library = library
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
     monkeypatch.setattr("phalanx.runtime.launch.launcher.cuda.get_driver", lambda: driver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from functools import lru_cache
+from math import gcd
 
 import numpy as np
 
@@ -25,10 +26,10 @@ MANY = 4096
 """So many tiles are even enough in any order."""
 
 
-def blocks_of(heads: Heads, config: AttentionConfig) -> tuple[float, ...]:
-    """The blocks of keys of a tile of each row of tiles, the last row first, and what it takes to begin and to end it."""
-    last, rows = heads.keys, px.cdiv(heads.queries, config.rows)  # behind the last key of a row of tiles
-    return tuple([max(1, -(-(last - config.rows * row) // config.keys)) + BETWEEN for row in range(rows)])
+def blocks_of(keys: int, rows: int, config: AttentionConfig) -> tuple[float, ...]:
+    """The blocks of keys of a tile of each of `rows` rows of tiles, the last row first, and what it takes to begin and to
+    end it."""
+    return tuple([max(1, -(-(keys - config.rows * row) // config.keys)) + BETWEEN for row in range(rows)])
 
 
 def longest_first(blocks: tuple[float, ...], count: int, band: int) -> np.ndarray:
@@ -48,7 +49,6 @@ def busiest(blocks: np.ndarray, ctas: int) -> float:
 
 
 @chosen_at_example
-@counted_by_sizes
 def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """How many query heads go side by side where the longest tiles go first.
 
@@ -56,12 +56,25 @@ def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     L2, or are few enough for several CTAs to read the same at a time, so that memory is not read for each. Anyone may
     call it; no hardware is involved. Example: ``choose_band(heads, config, 132)``.
     """
-    count = heads.batch * heads.heads
-    each = heads.keys * (heads.dim + heads.value_dim) * ITEM_BYTES[heads.dtype] / heads.group
+    unit = gcd(config.rows, config.keys)  # up to a multiple of it all tiles have as many blocks of keys
+    each = unit * (heads.dim + heads.value_dim) * ITEM_BYTES[heads.dtype]
+    rows, units = px.cdiv(heads.queries, config.rows), px.cdiv(heads.keys, unit)
+    return _chosen_band(heads.batch * heads.heads, rows, units, each, heads.group, config, ctas)
+
+
+@counted_by_sizes
+@lru_cache(4096)
+def _chosen_band(
+    count: int, rows: int, units: int, unit_bytes: int, group: int, config: AttentionConfig, ctas: int
+) -> int:
+    """The choice for `count` heads in `rows` rows of tiles each: lengths that have as many `units` of keys have one."""
+    each = units * unit_bytes / group
     shares = sorted({px.cdiv(count, part) for part in range(1, PARTS + 1)}, reverse=True)
-    near = [band for band in shares if band * each <= L2_BYTES or band / heads.group <= ctas / TOGETHER]
+    near = [band for band in shares if band * each <= L2_BYTES or band / group <= ctas / TOGETHER]
     near = near or [max(1, min(count, int(L2_BYTES / max(1.0, each))))]
-    return near[0] if len(near) == 1 else _most_even(blocks_of(heads, config), count, tuple(near), ctas)
+    if len(near) == 1:
+        return near[0]
+    return _most_even(blocks_of(units * gcd(config.rows, config.keys), rows, config), count, tuple(near), ctas)
 
 
 @lru_cache(4096)

@@ -22,7 +22,6 @@ from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
-from phalanx.runtime.exporting.choices import chosen_by_sizes
 from phalanx.runtime.launch.replay import remembered
 
 WEIGHT_BYTES = 2
@@ -141,13 +140,15 @@ class GroupedConfig:
         return _constants(self)
 
 
+SHARED_ROWS, SHARED_WEIGHTS = GroupedConfig(), GroupedConfig(cm=2, cn=1)
+"""Which operand the two CTAs of a cluster share."""
+
+
 @cache
 def _constants(config: GroupedConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-@chosen_by_sizes
-@cache
 def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     """The configuration for `rows` rows in `groups` groups, `n` columns and products along `k`.
 
@@ -158,8 +159,8 @@ def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
     """
     card = H200.groups
     if n <= 256 or (rows >= card.middle_rows * groups and WEIGHT_BYTES * n * k > card.kept_bytes):
-        return GroupedConfig(cm=2, cn=1)
-    return GroupedConfig()
+        return SHARED_WEIGHTS
+    return SHARED_ROWS
 
 
 @remembered("x", "w", "group_sizes", "bias", "out")

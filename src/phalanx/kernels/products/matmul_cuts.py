@@ -160,7 +160,7 @@ class Problem:
         """
         m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
         n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
-        return self if m == self.m and n == self.n else replace(self, m=m, n=n)
+        return replace(self, m=m, n=n)  # whether they were such multiples is not compared: that would be two ways of a plan
 
     def kind(self) -> Problem:
         """The same without its sizes."""

@@ -8,6 +8,7 @@ a row for each, whose columns `column_sums` adds.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import phalanx as px
@@ -16,9 +17,11 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_of, refused, require_config, require_vector
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp
-from phalanx.kernels.rowwise.pairs import choose_pair, gradient_of
+from phalanx.kernels.rowwise.pairs import gradient_of, pair_of
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES, RowConfig, by_warp, fold, piece, pin_row, row_gather, row_sum, zeros
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.launch.replay import remembered
 
 HELD, HELD_CENTERED = 4, 3
 """Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""
@@ -173,6 +176,7 @@ def norm_backward_rows(
         store_sums(BIASES, of_biases, first, ROWS, WIDTH, PARTS)
 
 
+@remembered("d", "x", "weight")
 def rms_norm_backward(
     d: Any, x: Any, weight: Any = None, eps: float = 1e-6, *, of_weight: bool = True, config: RowConfig | None = None
 ) -> tuple[Any, Any]:
@@ -186,6 +190,7 @@ def rms_norm_backward(
     return dx, dweight
 
 
+@remembered("d", "x", "weight", "bias")
 def layer_norm_backward(
     d: Any, x: Any, weight: Any = None, eps: float = 1e-5, *, of_weight: bool = True, bias: Any = None,
     config: RowConfig | None = None,
@@ -229,7 +234,7 @@ def _backward(
 
 
 def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
-    """The clusters of a backward pass: `choose_pair`, with registers left for the sums of the weights' gradients.
+    """The clusters of a backward pass: `pairs.choose_pair`, with registers left for the sums of the weights' gradients.
 
     Rows of which a thread of one CTA holds at most `HELD_AHEAD` vectors have their weights, and the next row, in registers
     besides. Anyone may call it; no hardware is involved. Example:
@@ -237,18 +242,24 @@ def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
     """
     first, second = describe(rows), describe(others)
     assert first is not None and second is not None
-    vector = VECTOR_BYTES // ITEM_BYTES[first.dtype_name]
-    vectors = px.cdiv(first.shape[1], vector)
+    return _chosen(first.shape[1], first.dtype_name, first.aligned16 and second.aligned16, centered)
+
+
+@chosen_by_sizes
+@cache
+def _chosen(columns: int, dtype: str, aligned: bool, centered: bool) -> RowConfig:
+    vector = VECTOR_BYTES // ITEM_BYTES[dtype]
+    vectors = px.cdiv(columns, vector)
     most = 1 if centered and vectors > 128 * HELD_AHEAD else HELD_AHEAD  # more warps, more sums to fold: more registers
-    if first.aligned16 and second.aligned16 and 64 < vectors <= 512 * most:
+    if aligned and 64 < vectors <= 512 * most:
         threads = max(128, 1 << (px.cdiv(vectors, most) - 1).bit_length())
         parts = px.cdiv(vectors, threads)
         return RowConfig(1, threads // 32, 1, threads * vector, parts, per_sm=THREADS // threads, ahead=True)
     held = HELD_CENTERED if centered else HELD
-    chosen = choose_pair(rows, others, held)
+    chosen = pair_of(columns, dtype, aligned, held)
     if chosen.shared:
         most = chosen.cluster * held * chosen.width
-        raise refused(f"gradients of rows of {rows.shape[1]} columns do not fit a cluster", f"at most {most} columns do")
+        raise refused(f"gradients of rows of {columns} columns do not fit a cluster", f"at most {most} columns do")
     return replace(chosen, once=False, per_sm=chosen.per_sm if chosen.rows == 1 else THREADS // (32 * chosen.warps))
 
 

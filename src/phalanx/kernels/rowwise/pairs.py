@@ -27,14 +27,19 @@ def choose_pair(rows: Any, other: Any, held: int = LIMITS.held // 2) -> RowConfi
     """
     first, second = describe(rows), describe(other)
     assert first is not None and second is not None
-    columns, item = first.shape[1], ITEM_BYTES[first.dtype_name]
-    config = choose(columns, item, held, aligned=first.aligned16 and second.aligned16, single=True)
+    return pair_of(first.shape[1], first.dtype_name, first.aligned16 and second.aligned16, held)
+
+
+def pair_of(columns: int, dtype: str, aligned: bool, held: int) -> RowConfig:
+    """The same for rows of so many elements of a type; `aligned`: those of both begin at multiples of 16 bytes."""
+    item = ITEM_BYTES[dtype]
+    config = choose(columns, item, held, aligned=aligned, single=True)
     if config.parts > held and config.rows == 1:
         config = replace(config, parts=held, shared=config.shared + config.parts - held)
     if 2 * config.shared * config.width * item > LIMITS.shared_bytes:
         most = config.cluster * (held * config.width + LIMITS.shared_bytes // (2 * item))
-        raise refused(f"two rows of {columns} {first.dtype_name} do not fit a cluster", f"at most {most} columns do")
+        raise refused(f"two rows of {columns} {dtype} do not fit a cluster", f"at most {most} columns do")
     return replace(config, ahead=False, per_sm=max(1, config.per_sm // 2))
 
 
-__all__ = ["choose_pair", "gradient_of"]
+__all__ = ["choose_pair", "gradient_of", "pair_of"]

@@ -69,6 +69,7 @@ _CAPTURE_RELAXED = 2
 _STREAM_NON_BLOCKING = 1
 _POINTER_DEVICE_ORDINAL = 9
 _HOST_PORTABLE, _HOST_MAPPED = 1, 2
+_FUNCTION: Any = type(ctypes.CFUNCTYPE(ctypes.c_int)()).__mro__[1]  # what all functions of ctypes are
 _FUNCTION_ATTRIBUTES = {
     "max_threads": 0,
     "static_shared_bytes": 1,
@@ -191,6 +192,12 @@ class Driver:
         if found is None:
             raise DriverError("CUDA_ERROR_NOT_FOUND", f"this CUDA driver has no {name}", remedy="update the driver")
         return found
+
+    def untyped(self, name: str) -> Any:
+        """The same for arguments that are C's, instances of ctypes of the very types: they are passed on as they are."""
+        found = self.function(name)
+        address = ctypes.cast(found, ctypes.c_void_p).value if isinstance(found, _FUNCTION) else None
+        return found if address is None else ctypes.CFUNCTYPE(_int)(address)
 
     def error(self, status: int, call: str) -> DriverError:
         """The exception for a status that a call returned."""

@@ -230,22 +230,32 @@ _EVERY = {rank: (1,) * rank for rank in range(1, 6)}
 class MapWriter:
     """Writes descriptors to a place in memory, of arrays whose sizes and strides alone differ.
 
-    Whoever calls it knows that the sizes, strides and the address are such as `geometry` and `Encoder` allow.
+    Whoever calls it knows that the sizes, strides and the address are such as `geometry` and `Encoder` allow. The driver's
+    arguments are C's already: what changes is written into them, and ctypes converts nothing. One thread at a time.
     """
 
-    __slots__ = ("_after", "_before", "_driver", "_encode", "_words")
+    __slots__ = ("_arguments", "_driver", "_encode", "_kept", "_pack", "_pointer", "_sizes")
 
     def __init__(self, driver: Any, fixed: Geometry, address: int) -> None:
         rank = len(fixed.dims)
-        self._words, numbers = _IN_C[rank]
-        self._driver, self._encode = driver, driver.function("cuTensorMapEncodeTiled")
-        self._before = (address, DATA_TYPES[fixed.dtype], rank)
-        self._after = (numbers.pack(*fixed.box), numbers.pack(*_EVERY[rank]), *_how(fixed))
+        self._driver, self._encode = driver, driver.untyped("cuTensorMapEncodeTiled")
+        self._kept = sizes, box, every = (
+            (ctypes.c_char * (16 * rank))(), (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
+        )
+        self._sizes, self._pack = memoryview(sizes).cast("B"), struct.Struct(f"={2 * rank - 1}Q").pack_into
+        self._pointer = ctypes.c_void_p()
+        dims = ctypes.addressof(sizes)
+        places = (dims, dims + 8 * rank, ctypes.addressof(box), ctypes.addressof(every))
+        self._arguments = (
+            ctypes.c_void_p(address), ctypes.c_int(DATA_TYPES[fixed.dtype]), ctypes.c_uint(rank), self._pointer,
+            *map(ctypes.c_void_p, places), *map(ctypes.c_int, _how(fixed)),
+        )
 
     def __call__(self, pointer: int, dims: tuple[int, ...], byte_strides: tuple[int, ...]) -> None:
         """Writes the descriptor of an array that begins at `pointer`."""
-        pack = self._words.pack
-        status = self._encode(*self._before, pointer, pack(*dims), pack(*byte_strides, 0), *self._after)
+        self._pack(self._sizes, 0, *dims, *byte_strides)
+        self._pointer.value = pointer
+        status = self._encode(*self._arguments)
         if status:
             raise self._driver.error(status, "cuTensorMapEncodeTiled")
 

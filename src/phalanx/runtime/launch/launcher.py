@@ -104,6 +104,7 @@ class Launcher:
             attribute_count=len(attributes),
         )
         self._config_address = ctypes.addressof(self._config)
+        self._grid_words = _grid_words(self._config)
         self._grid: tuple[int, int, int] = _NO_GRID
         self._stream = 0
 
@@ -192,6 +193,7 @@ class Launcher:
         made._lock = threading.Lock()
         made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
         made._config_address = ctypes.addressof(made._config)
+        made._grid_words = _grid_words(made._config)
         made._grid = _NO_GRID
         made._prepare_parameters()
         return made
@@ -341,7 +343,8 @@ class Launcher:
                         self._writers[number](*given)
                 self._written = maps
             if grid != self._grid:
-                self._config.grid[:] = grid
+                words = self._grid_words
+                words[0], words[1], words[2] = grid
                 self._grid = grid  # type: ignore[assignment]
             stream = self._torch_stream(self.device)
             if stream != self._stream:
@@ -514,6 +517,12 @@ class Launcher:
                 return self.driver.max_active_clusters(self.function, config)
             per_sm = self.driver.max_active_blocks(self.function, config.block[0], config.shared_bytes)
         return per_sm * self.driver.device(self.device).sm_count
+
+
+def _grid_words(config: Any) -> memoryview:
+    """The grid of a launch configuration, to be written: a field of ctypes is made anew whenever it is asked for."""
+    words = (ctypes.c_char * cuda.LaunchConfig.grid.size).from_buffer(config, cuda.LaunchConfig.grid.offset)
+    return memoryview(words).cast("B").cast("I")
 
 
 def _joined_format(slots: Sequence[ArraySlot | ScalarSlot], offsets: Sequence[int]) -> str:

@@ -34,6 +34,7 @@ from phalanx.runtime.device.arrays import (
     kind_of,
     refuse_gradients,
 )
+from phalanx.runtime.device.torch_memory import TorchMemory, torch_memory
 
 if TYPE_CHECKING:
     from phalanx.runtime.launch.launcher import Launcher
@@ -239,11 +240,12 @@ class CallReplay:
 
     Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it.
     `make` then allocates the one tensor that the call made, the last source of pointers and its result, after the argument
-    number `like` where they are alike: torch is quickest then. Otherwise `makes` allocate what it made, the last sources,
-    and `returned` says which sources come back: one, or a tuple of them.
+    number `like` where they are alike: torch is quickest then. Otherwise `makes` say of what it made, the last sources, how
+    that is allocated: by a function, after an argument if there is a number beside it, or as so many bytes where None is in
+    its place, which `memory` has and gets back. `returned` says which sources come back: one, or a tuple of them.
     """
 
-    __slots__ = ("captured", "launches", "like", "make", "makes", "returned", "sketch")
+    __slots__ = ("captured", "launches", "like", "make", "makes", "memory", "returned", "sketch")
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch: Sketch | None = sketch
@@ -251,26 +253,39 @@ class CallReplay:
         self.launches: tuple[Callable[[tuple[int, ...]], None], ...] = ()
         self.make: Callable[..., Any] | None = None
         self.like: int | None = None
-        self.makes: tuple[Callable[[], Any], ...] = ()
+        self.makes: tuple[tuple[Callable[..., Any] | None, int | None], ...] = ()
+        self.memory: TorchMemory | None = None
         self.returned: int | tuple[int | None, ...] = -1
 
     def is_current(self) -> bool:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
 
-    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
+    def repeat(self, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
         """The call once more, with arguments that begin at these addresses; `call` is the whole way to it."""
         sketch = self.sketch
         if sketch is not None and not self._finish(sketch, len(arrays)):
-            sketch.memory.keep(sketch.key, False)
+            sketch.memory.keep(key, False)
             return call()
-        made = [make() for make in self.makes]
-        if made:
-            pointers = (*pointers, *[x.data_ptr() for x in made])
-        for launch in self.launches:
-            launch(pointers)
+        sources, places, memory = [*arrays], [*pointers], self.memory
+        try:
+            for make, like in self.makes:
+                if make is None:
+                    places.append(memory.take(like))  # type: ignore[union-attr, arg-type]
+                    sources.append(None)
+                else:
+                    made = make() if like is None else make(arrays[like])
+                    places.append(made.data_ptr())
+                    sources.append(made)
+            pointers = tuple(places)
+            for launch in self.launches:
+                launch(pointers)
+        finally:
+            if memory is not None:
+                for pointer, (make, _) in zip(places[len(arrays) :], self.makes):
+                    if make is None:
+                        memory.give(pointer)
         returned = self.returned
-        sources = (*arrays, *made)
         if isinstance(returned, int):
             return sources[returned]
         return tuple([None if number is None else sources[number] for number in returned])
@@ -281,16 +296,24 @@ class CallReplay:
         if found is None:
             return False
         self.returned, numbers = found
-        self.makes = tuple([_maker(made) for made in sketch.made])
+        kept = {self.returned} if isinstance(self.returned, int) else set(self.returned)
+        makes: list[tuple[Callable[..., Any] | None, int | None]] = []
+        for number, made in enumerate(sketch.made):
+            if arguments + number not in kept:
+                makes.append((None, span_of(made.info)))
+                self.memory = torch_memory(made.info.device)
+                continue
+            like = sketch.alike(made)
+            makes.append((_maker(made) if like is None else sys.modules["torch"].empty_like, like))
+        self.makes = tuple(makes)
         self.launches = tuple(
             [
                 one.launcher.repeating(one.grid, one.scalars, one.infos, mine)
                 for one, mine in zip(sketch.launches, numbers, strict=True)
             ]
         )
-        if len(self.makes) == 1 and self.returned == arguments:
-            self.like = sketch.alike()
-            self.make = self.makes[0] if self.like is None else sys.modules["torch"].empty_like
+        if len(makes) == 1 and self.returned == arguments:
+            self.make, self.like = makes[0]
         self.sketch = None  # last: another thread may be about to do the same
         return True
 
@@ -325,9 +348,9 @@ class Sketch:
             place = _place(x, arrays)
             self.given.append(None if x is None else _made(x) if place is None else place)
 
-    def alike(self) -> int | None:
-        """The argument that has the shape, the order and the type of the first array that was made, if there is one."""
-        made = self.made[0].info
+    def alike(self, found: Made) -> int | None:
+        """The argument that has the shape, the order and the type of an array that was made, if there is one."""
+        made = found.info
         if made.strides != dense_strides(made.shape):
             return None  # torch orders axes of equal strides anew
         wanted = made.shape, made.strides, made.dtype_name, made.device
@@ -429,12 +452,15 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
     fields = [f"{name}, {name}.__class__" for name in options if name not in others]
     fields += [f"tuple({name}.items()), tuple(map(type, {name}.values()))" for name in others]
+    first = 2 * len(fields)  # each has two
     for name in arrays:
-        told = (
+        geometry = (
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
             f"{name}.get_device())"
         )
-        fields.append(f"None if {name} is None else {told}")
+        fields.append(f"None if {name} is None else {geometry}")
+    told = [f"key[{number}]" for number in range(first, first + len(arrays))]
+    kinds = "".join(f"None if {each} is None else ({each}[0], len({each}[1]), {each}[4]), " for each in told)
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
     text = "\n".join(
@@ -453,7 +479,8 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
             "    if found is None:",
             f"        places = ({', '.join(pointers.values())},)",
-            f"        return learn_(key, ({everything}), places, lambda {', '.join(arrays)}: {call})",
+            f"        kind = (key[:{first}], {kinds})",
+            f"        return learn_(kind, key, ({everything}), places, lambda {', '.join(arrays)}: {call})",
             "    if found is False:",
             f"        return {call}",
             "    if found.captured and not found.is_current():",
@@ -461,7 +488,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        return found.repeat(({everything}), ({', '.join(pointers.values())},), lambda: {call})",
+            f"        return found.repeat(key, ({everything}), ({', '.join(pointers.values())},), lambda: {call})",
             f"    result = make() if found.like is None else make(({everything})[found.like])",
             f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
@@ -487,15 +514,15 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _learn(
-    memory: Memory, first: int, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[..., Any]
+    memory: Memory, first: int, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...],
+    call: Callable[..., Any],
 ) -> Any:
-    """Runs a call of a new geometry, by a plan if there is one, and remembers it, or that it can't be."""
-    kind = (key[:first], *[None if told is None else (told[0], len(told[1]), told[4]) for told in key[first:]])
+    """Runs a call of a new geometry, by a plan of its kind if there is one, and remembers it, or that it can't be."""
     plan = memory.plans.get(kind)
     if plan is not None:
         planned = plan.call(key, pointers, arrays)
         if planned is not None:
-            memory.keep(key, plan.kept(memory, key, planned[0]))
+            memory.keep(key, planned[0])
             return planned[1]
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:
@@ -555,10 +582,8 @@ def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
 
 
 def _maker(made: Made) -> Callable[[], Any]:
-    """What makes a tensor like one whose elements fill its memory."""
+    """What makes a tensor like one whose elements fill its memory; strides that are given are what torch takes quickest."""
     torch, info = sys.modules["torch"], made.info.in_bytes  # torch counts bytes where elements share them
-    if info.strides == dense_strides(info.shape):
-        return functools.partial(torch.empty, info.shape, dtype=made.dtype, device=made.device)
     return functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
 
 

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
 
 RECORD_WORDS = 16
+_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+_NAME: Any = "PHALANX_WATCHDOG" if _ENVIRONMENT is os.environ else os.environ.encodekey("PHALANX_WATCHDOG")
 _BUFFERS: dict[int, HostBuffer] = {}
+
+
+def may_be_watched() -> bool:
+    """Whether the environment says anything of bounded waits: `os.environ` takes a microsecond to say that it does not."""
+    return _NAME in _ENVIRONMENT
 
 
 @contextmanager

@@ -12,13 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.frozen import frozen
-from phalanx.runtime.device.arrays import ArrayInfo
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
+from phalanx.runtime.device.torch_memory import torch_memory
 from phalanx.runtime.exporting.choices import Choice, is_sized
 from phalanx.runtime.exporting.expressions import LARGEST, Expression, combined, constant
 from phalanx.runtime.exporting.numbers import Guard, Number
 from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
-from phalanx.runtime.planning.ways import LaunchTerms, NotPlanned, Way, pointer_name, size_name, stride_name
+from phalanx.runtime.planning.conditions import condition, conditions
+from phalanx.runtime.planning.shared_terms import SharedTerms, expressions_of, tuple_text
+from phalanx.runtime.planning.ways import LaunchTerms, NewMemory, NotPlanned, Way, pointer_name, size_name, stride_name
 
 MANY_WAYS = 4
 """So many ways part in functions of their own: those of other ways need not be made anew when one is added."""
@@ -36,10 +39,11 @@ class Making:
 
 @frozen
 class KnownWay:
-    """A way that calls take, and how torch makes its new arrays."""
+    """A way that calls take, how torch makes its new arrays, and what is kept of such a call."""
 
     way: Way
     makings: tuple[Making, ...]
+    planned: Any
 
 
 class _Scope:
@@ -73,14 +77,14 @@ class _Scope:
         if not is_sized(value):
             return repr(value) if type(value) in (int, bool, str, type(None)) else self.name(value)
         if type(value) is tuple:
-            return _tuple(self.text(part, sizes) for part in value)
+            return tuple_text(self.text(part, sizes) for part in value)
         fields = [field for field in dataclasses.fields(value) if field.init]
         given = ", ".join(f"{field.name}={self.text(getattr(value, field.name), sizes)}" for field in fields)
         return f"{self.name(type(value))}({given})"
 
 
 def _texts(expressions: Any) -> str:
-    return _tuple(each.text for each in expressions)
+    return tuple_text(each.text for each in expressions)
 
 
 class Asked(dict[tuple[int, ...], Any]):
@@ -101,10 +105,6 @@ class Asked(dict[tuple[int, ...], Any]):
         return found
 
 
-def _tuple(texts: Any) -> str:
-    return "(" + "".join(f"{text}, " for text in texts) + ")"
-
-
 def _unpacked(ranks: Sequence[int | None], first: int) -> list[str]:
     """Lines that give sizes, strides and pointers their names; `first` is the first array's place in the key."""
     lines, sizes = [], []
@@ -115,18 +115,14 @@ def _unpacked(ranks: Sequence[int | None], first: int) -> list[str]:
         if rank:
             shape = [size_name(number, axis) for axis in range(rank)]
             strides = [stride_name(number, axis) for axis in range(rank)]
-            lines.append(f"_, {_tuple(shape)}, {_tuple(strides)}, _, _ = key[{first + number}]")
+            lines.append(f"_, {tuple_text(shape)}, {tuple_text(strides)}, _, _ = key[{first + number}]")
             sizes += shape
-    if sizes:
-        lines.append(f"if max({', '.join(sizes)}, 0) > {LARGEST}: return None")
+    if sizes:  # none is below 0, and the largest is all ones: together they have its bits at most
+        lines.append(f"if {' | '.join(sizes)} > {LARGEST}: return None")
     return lines
 
 
 # Comparisons ---------------------------------------------------------------------------------------------------
-
-
-def _condition(guard: Guard) -> str:
-    return guard.text if guard.outcome else f"not {guard.text}"
 
 
 def _question(asked: Any) -> str:
@@ -158,11 +154,12 @@ def agree(ways: Sequence[KnownWay], new: KnownWay) -> bool:
 class PlanWriter:
     """Makes the functions of a plan, and makes them anew as ways are added, but for those that stay what they were.
 
-    `ranks` has the number of axes of each array, None for None; `first` is where the first array stands in keys.
+    `ranks` has the number of axes of each array, None for None, `dtypes` their types; `first` is where the first array
+    stands in keys.
     """
 
-    def __init__(self, ranks: Sequence[int | None], first: int, torch: Any) -> None:
-        self.ranks, self.first, self.torch = tuple(ranks), first, torch
+    def __init__(self, ranks: Sequence[int | None], dtypes: Sequence[str | None], first: int, torch: Any) -> None:
+        self.ranks, self.dtypes, self.first, self.torch = tuple(ranks), tuple(dtypes), first, torch
         self.launches: dict[int, list[Any]] = {}
         self.functions: dict[tuple[int, ...], Callable[..., Any]] = {}
 
@@ -182,7 +179,8 @@ class PlanWriter:
                     writer.choice(asked, " ")
             writer.tree(list(ways), depth, " ")
             unpacked = [f" {line}" for line in _unpacked(self.ranks, self.first)]
-            scope.names |= {"empty": self.torch.empty, "empty_strided": self.torch.empty_strided}
+            torch = self.torch
+            scope.names |= {"empty_like": torch.empty_like, "empty_strided": torch.empty_strided}
             found = _compiled(["def plan(key, pointers, arrays):", *unpacked, *writer.lines], scope, "plan")
             if len(self.functions) > 4 * MANY_WAYS * len(ways):
                 self.functions.clear()  # of fewer ways
@@ -228,7 +226,7 @@ class _Writer:
 
     def tree(self, ways: list[KnownWay], depth: int, indent: str) -> None:
         """The ways, which are the same up to `depth` guards: what they ask next, and where they part."""
-        together: list[str] = []
+        together: list[Guard] = []
         while depth < len(ways[0].way.guards):
             first = ways[0].way.guards[depth]
             others = [known for known in ways if _answer(first) != _answer(known.way.guards[depth])]
@@ -248,19 +246,19 @@ class _Writer:
             elif others:
                 self.conditions(together, indent)
                 nested, rest = sorted((others, [known for known in ways if known not in others]), key=len)
-                self.lines.append(f"{indent}if {_condition(nested[0].way.guards[depth])}:")
+                self.lines.append(f"{indent}if {condition(nested[0].way.guards[depth])}:")
                 self.tree(nested, depth + 1, indent + " ")
                 self.tree(rest, depth + 1, indent)
                 return
             else:
-                together.append(_condition(first))
+                together.append(first)
             depth += 1
         self.conditions(together, indent)
         self.end(ways[0], indent)
 
-    def conditions(self, together: list[str], indent: str) -> None:
+    def conditions(self, together: list[Guard], indent: str) -> None:
         if together:
-            self.lines.append(f"{indent}if not ({' and '.join(together)}): return None")
+            self.lines.append(f"{indent}if not ({' and '.join(conditions(together))}): return None")
 
     def choice(self, first: Choice, indent: str) -> str:
         """Asks for a choice; gives the name of what comes of it, and names its numbers where these have names."""
@@ -271,7 +269,7 @@ class _Writer:
         given += [f"{option}={self.scope.text(value, sizes)}" for option, value in first.options.items()]
         ask = self.scope.name(Asked(f"lambda q: {self.scope.name(first.function)}({', '.join(given)})", self.scope.names))
         self.lines += [
-            f"{indent}try: {name} = {ask}[{_tuple(sizes)}]",
+            f"{indent}try: {name} = {ask}[{tuple_text(sizes)}]",
             f"{indent}except Exception: return None",
         ]
         self.lines += [f"{indent}{number} = {name}.{field}" for field, number in first.numbers.items() if field]
@@ -311,51 +309,95 @@ class _Writer:
 
     def end(self, known: KnownWay, indent: str) -> None:
         """Makes what a way makes, launches, and gives the way back with the result."""
-        way, made = known.way, []
+        way, planned, results = known.way, self.scope.name(known.planned), {}
+        for each in way.results:
+            if isinstance(each, Viewed):
+                results[each.memory] = each
+        names = [memory.name for memory in way.memories]
+        taken = [name for name in names if name not in results]
+        if taken:
+            self.lines += [f"{indent}{' = '.join(taken)} = 0", f"{indent}try:"]
+        within = indent + " " if taken else indent
         for memory, making in zip(way.memories, known.makings, strict=True):
-            result = next((each for each in way.results if isinstance(each, Viewed) and each.memory == memory.name), None)
-            shape, strides = (memory.sizes, None) if result is None else (result.shape, result.strides)
-            if strides is not None and [each.text for each in strides] == [each.text for each in _dense(shape)]:
-                strides = None
-            how = f"dtype={self.scope.name(making.dtype)}, device={self.scope.text(making.device)}"
-            if strides is None:
-                text = f"empty({_texts(shape)}, {how})"
+            if memory.name in taken:
+                self.scope.names["take"] = torch_memory(way.launches[0].launcher.device).take
+                self.lines.append(f"{within}{memory.name} = take({_bytes(memory).text})")
             else:
-                text = f"empty_strided({_texts(shape)}, {_texts(strides)}, {how})"
-                span = " + ".join(f"({size.text} - 1) * {step.text}" for size, step in zip(shape, strides))
-                self.lines.append(f"{indent}if 1 + {span} != {_count(memory.sizes).text}: return None")
-            if result is not None and _count(shape).text != _count(memory.sizes).text:
-                self.lines.append(f"{indent}if {_count(shape).text} != {_count(memory.sizes).text}: return None")
-            array = f"array_{memory.name}"
-            made.append(memory.name)
-            self.lines += [f"{indent}{array} = {text}", f"{indent}{memory.name} = {array}.data_ptr()"]
-        if made:
-            wrong = " or ".join(f"not {name} or {name} % {NEW_ALIGNMENT}" for name in made)
-            self.lines.append(f"{indent}if {wrong}: return None")
+                self.result(way, memory, making, results[memory.name], within)
+        if names:
+            wrong = " or ".join(f"not {name} or {name} % {NEW_ALIGNMENT}" for name in names)
+            self.lines.append(f"{within}if {wrong}: return None")
         assert self.plan is not None
+        shared = SharedTerms(way)
+        self.lines += [f"{within}{line}" for line in shared.lines]
         for terms, packed in zip(way.launches, self.plan.launches_of(known), strict=True):
             launch = self.scope.name(packed)
-            self.lines.append(f"{indent}{launch}({_texts(terms.grid)}, {self.fields(terms)}, {_maps(terms)})")
+            fields, maps = self.fields(terms, shared), shared.maps(terms)
+            self.lines.append(f"{within}{launch}({shared.texts(terms.grid)}, {fields}, {maps})")
+        if taken:
+            self.scope.names["give"] = torch_memory(way.launches[0].launcher.device).give
+            self.lines += [f"{indent}finally:", *[f"{within}give({name})" for name in taken]]
         given = ["None" if each is None else f"arrays[{each}]" if isinstance(each, int) else f"array_{each.memory}"
                  for each in way.results]  # fmt: skip
-        self.lines.append(f"{indent}return {self.scope.name(known)}, {_tuple(given) if way.several else given[0]}")
+        self.lines.append(f"{indent}return {planned}, {tuple_text(given) if way.several else given[0]}")
 
-    def fields(self, terms: LaunchTerms) -> str:
+    def like(self, way: Way, result: Viewed) -> int | None:
+        """An argument of the type and the shape of a result, as far as comparisons say."""
+        assert self.plan is not None
+        same = _equal_sizes(way)
+        shape = [same.get(each.text, each.text) for each in result.shape]
+        for number, (rank, dtype) in enumerate(zip(self.plan.ranks, self.plan.dtypes)):
+            sizes = [size_name(number, axis) for axis in range(rank or 0)]
+            if sizes and dtype == result.dtype and [same.get(each, each) for each in sizes] == shape:
+                return number
+        return None
+
+    def result(self, way: Way, memory: NewMemory, making: Making, result: Viewed, indent: str) -> None:
+        """Makes an array that is given back; torch is quickest where an argument is like it."""
+        shape, strides = result.shape, result.strides
+        dense = [each.text for each in strides] == [each.text for each in _dense(shape)]
+        how = f"dtype={self.scope.name(making.dtype)}, device={self.scope.text(making.device)}"
+        text = f"empty_strided({_texts(shape)}, {_texts(strides)}, {how})"
+        if not dense:
+            span = " + ".join(f"({size.text} - 1) * {step.text}" for size, step in zip(shape, strides))
+            self.lines.append(f"{indent}if 1 + {span} != {_count(memory.sizes).text}: return None")
+        if _count(shape).text != _count(memory.sizes).text:
+            self.lines.append(f"{indent}if {_count(shape).text} != {_count(memory.sizes).text}: return None")
+        like = self.like(way, result) if dense else None
+        if like is not None:
+            last = len(shape) - 1
+            steps = [f"{stride_name(like, last)} == 1"]
+            for axis in reversed(range(last)):
+                steps.append(f"{stride_name(like, axis)} == {stride_name(like, axis + 1)} * {size_name(like, axis + 1)}")
+            text = f"empty_like(arrays[{like}]) if {' and '.join(steps)} else {text}"
+        array = f"array_{memory.name}"
+        self.lines += [f"{indent}{array} = {text}", f"{indent}{memory.name} = {array}.data_ptr()"]
+
+    def fields(self, terms: LaunchTerms, shared: SharedTerms) -> str:
         """What is packed: of an array its pointer, strides and sizes."""
         found: list[str] = []
         for value in terms.arguments:
-            if isinstance(value, Viewed):
-                found += [each.text for each in (value.data, *value.strides, *value.shape)]
+            if isinstance(value, Viewed | Expression):
+                found += map(shared.text, expressions_of(value))
             else:
                 found.append(self.scope.text(value))
-        return _tuple(found)
+        return tuple_text(found)
 
 
-def _maps(terms: LaunchTerms) -> str:
-    return _tuple(
-        f"({each.pointer.text}, {_texts(each.dims)}, {_texts(each.byte_strides)})"
-        for each in terms.maps
-    )
+def _equal_sizes(way: Way) -> dict[str, str]:
+    """Names for sizes of which a way compares that they are equal: the same for equal ones."""
+    found: dict[str, str] = {}
+    for asked in way.guards:
+        if isinstance(asked, Guard) and asked.sign == "==" and asked.outcome:
+            left, right = (found.get(each.text, each.text) for each in (asked.left, asked.right))
+            found |= {text: right for text, name in found.items() if name == left}
+            found[asked.left.text] = found[asked.right.text] = right
+    return found
+
+
+def _bytes(memory: NewMemory) -> Expression:
+    """How many an array takes."""
+    return combined("*", _count(memory.sizes), constant(ITEM_BYTES[memory.dtype]))
 
 
 def _count(sizes: Sequence[Expression]) -> Expression:
@@ -406,7 +448,7 @@ def terms_function(way: Way, ranks: Sequence[int | None], first: int, device: in
     names = [each.name for each in way.memories]
     lines = [
         "def terms(key, pointers, new):", *[f" {line}" for line in _unpacked(ranks, first)],
-        *([f" {_tuple(names)} = new"] if names else []), *writer.lines,
+        *([f" {tuple_text(names)} = new"] if names else []), *writer.lines,
         f" return [{', '.join(launches)}], [{', '.join(made)}], [{', '.join(given)}]",
     ]  # fmt: skip
     scope.names["info"] = ArrayInfo

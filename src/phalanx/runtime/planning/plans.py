@@ -8,7 +8,6 @@ only if what it says of the call that it was traced for is what that call launch
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,12 +23,15 @@ from phalanx.runtime.launch.replay import (
     plan_calls_with,
     span_of,
 )
+from phalanx.runtime.launch.watchdog import may_be_watched
 
 if TYPE_CHECKING:
     from phalanx.runtime.planning.plan_text import KnownWay, PlanWriter
 
 MOST_WAYS = 512
 """Ways of one plan: all products of a model are one. Other calls take the whole way."""
+PLANNED_TIMES = 4
+"""Calls with the same sizes that take the plan, before a replay is made of the next one."""
 MOST_FAILURES = 16
 """Calls that could not be traced; after so many nothing more is tried."""
 
@@ -54,15 +56,11 @@ class Plan:
         self.why: list[str] = []
 
     def call(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
-        """The way that a call took, and its result; None where it is to take the whole way."""
+        """What is kept of a call that takes a way of the plan, and its result; None where it is to take the whole way."""
         function = self.function
-        if function is None or os.environ.get("PHALANX_WATCHDOG"):
+        if function is None or may_be_watched():
             return None
         return function(key, pointers, arrays)
-
-    def kept(self, memory: Memory, key: tuple[Any, ...], known: KnownWay) -> Planned:
-        """What a function's memory keeps of a call that took a way of the plan."""
-        return Planned(memory, key, self, known)
 
     def learn(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
         """Adds the way of a call that took the whole one, unless it is the first or can't be traced."""
@@ -92,7 +90,9 @@ class Plan:
                     raise
                 self.fixed |= problem.symbols
                 self.ways, self.function = [], None  # they began with other comparisons
-        known = KnownWay(way, tuple(Making(made.dtype, made.device) for made in sketch.made))
+        planned = Planned(sketch.memory, self)
+        known = KnownWay(way, tuple(Making(made.dtype, made.device) for made in sketch.made), planned)
+        planned.known = known
         ranks = [None if info is None else len(info.shape) for info in sketch.infos]
         terms = terms_function(way, ranks, self.first, device)
         _require_same(known, terms, sketch, pointers)
@@ -100,7 +100,8 @@ class Plan:
             raise NotPlanned("the function does not repeat itself")
         ways = [*self.ways, known]
         if self.writer is None:
-            self.writer = PlanWriter(ranks, self.first, sys.modules["torch"])
+            dtypes = [None if info is None else info.dtype_name for info in sketch.infos]
+            self.writer = PlanWriter(ranks, dtypes, self.first, sys.modules["torch"])
         self.function = self.writer.function(ways)
         self.terms[id(known)] = terms
         self.ways = ways
@@ -131,36 +132,54 @@ def _require_same(known: KnownWay, terms: Callable[..., Any], sketch: Sketch, po
 
 
 class Planned:
-    """What is kept of a call that took a plan's way: if it comes again, it is made a replay of."""
+    """What is kept of calls that took one of a plan's ways, and came `times` times: the plan again, in the end a replay.
 
-    __slots__ = ("captured", "key", "known", "make", "memory", "plan")
+    A replay takes a few microseconds less than the plan, and as many as several calls to be made.
+    """
 
-    def __init__(self, memory: Memory, key: tuple[Any, ...], plan: Plan, known: KnownWay) -> None:
-        self.memory, self.key, self.plan, self.known = memory, key, plan, known
+    __slots__ = ("_more", "captured", "known", "make", "memory", "plan", "times")
+
+    def __init__(self, memory: Memory, plan: Plan, known: Any = None, times: int = 1) -> None:
+        self.memory, self.plan, self.known, self.times = memory, plan, known, times
         self.captured = self.make = None  # as replays have them: nothing to look at, nothing made yet
+        self._more: Planned | None = None
 
-    def repeat(self, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
-        """The call once more; from then on a `CallReplay` does it."""
+    @property
+    def more(self) -> Planned:
+        """What is kept of those that came once more."""
+        if self._more is None:
+            self._more = Planned(self.memory, self.plan, self.known, self.times + 1)
+        return self._more
+
+    def repeat(
+        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]
+    ) -> Any:
+        """The call once more; after some of them a `CallReplay` does it."""
+        if self.times < PLANNED_TIMES:
+            planned = self.plan.call(key, pointers, arrays)
+            if planned is not None:
+                self.memory.keep(key, self.more)
+                return planned[1]
         if len(set(pointers) - {0}) < len([x for x in arrays if x is not None]):
             return call()  # which argument a pointer stands for can't be told: this time, not the next
-        replay = CallReplay(self.sketch(arrays, pointers))
-        self.memory.keep(self.key, replay)
-        return replay.repeat(arrays, pointers, call)
+        replay = CallReplay(self.sketch(key, arrays, pointers))
+        self.memory.keep(key, replay)
+        return replay.repeat(key, arrays, pointers, call)
 
-    def sketch(self, arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Sketch:
+    def sketch(self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Sketch:
         """What the call launched, made and gave back, as if it had been recorded; what it made lies nowhere."""
         from phalanx.runtime.exporting.traced_array import NEW_POINTER
 
         way, makings = self.known.way, self.known.makings
         new = [NEW_POINTER + number * (1 << 40) for number in range(len(makings))]
-        launches, made, given = self.plan.terms[id(self.known)](self.key, pointers, new)
+        launches, made, given = self.plan.terms[id(self.known)](key, pointers, new)
         torch_of = {info.pointer: making for info, making in zip(made, makings, strict=True)}
 
         def as_made(info: Any) -> Made:
             return Made(info, torch_of[info.pointer].dtype, torch_of[info.pointer].device)
 
         sketch = Sketch.__new__(Sketch)
-        sketch.memory, sketch.key, sketch.pointers, sketch.several = self.memory, self.key, pointers, way.several
+        sketch.memory, sketch.key, sketch.pointers, sketch.several = self.memory, key, pointers, way.several
         sketch.infos = [describe(x) for x in arrays]
         sketch.launches = [
             Recorded(terms.launcher, terms.captured, *numbers) for terms, numbers in zip(way.launches, launches, strict=True)

@@ -1,0 +1,79 @@
+"""The numbers of a plan's launches as Python text: what several of them have in common is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from phalanx.runtime.exporting.expressions import Expression
+from phalanx.runtime.exporting.tracing import Viewed
+from phalanx.runtime.planning.ways import LaunchTerms, Way
+
+
+def tuple_text(texts: Iterable[str]) -> str:
+    """The text of a tuple."""
+    return "(" + "".join(f"{text}, " for text in texts) + ")"
+
+
+def expressions_of(value: Any) -> tuple[Expression, ...]:
+    """What an argument of a launch passes that depends on sizes."""
+    if isinstance(value, Viewed):
+        return (value.data, *value.strides, *value.shape)
+    return (value,) if isinstance(value, Expression) else ()
+
+
+class SharedTerms:
+    """What several numbers of a way's launches have in common is worked out once: `lines` do, and give it names."""
+
+    def __init__(self, way: Way) -> None:
+        self.lines: list[str] = []
+        self._counts: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        everything: list[Expression] = []
+        for terms in way.launches:
+            everything += terms.grid
+            for value in terms.arguments:
+                everything += expressions_of(value)
+            for each in terms.maps:
+                everything += each.pointer, *each.dims, *each.byte_strides
+        for expression in everything:
+            self._count(expression)
+        for expression in everything:
+            self._name(expression)
+
+    def _count(self, expression: Expression) -> None:
+        count = self._counts[expression.text] = self._counts.get(expression.text, 0) + 1
+        if count == 1 and expression.sign not in ("constant", "symbol"):
+            for part in expression.args:
+                self._count(part)
+
+    def _name(self, expression: Expression) -> None:
+        if expression.sign in ("constant", "symbol") or expression.text in self._names:
+            return
+        for part in expression.args:
+            self._name(part)
+        if self._counts[expression.text] > 1:
+            text, name = self.text(expression), f"e{len(self._names)}"
+            self._names[expression.text] = name
+            self.lines.append(f"{name} = {text}")
+
+    def text(self, expression: Expression) -> str:
+        """An expression, with the names of what has some."""
+        name = self._names.get(expression.text)
+        if name is not None or expression.sign in ("constant", "symbol"):
+            return name or expression.text
+        left, right = map(self.text, expression.args)
+        return f"(-(-{left} // {right}))" if expression.sign == "ceil" else f"({left} {expression.sign} {right})"
+
+    def texts(self, expressions: Sequence[Expression]) -> str:
+        """Some of them, as a tuple."""
+        return tuple_text(map(self.text, expressions))
+
+    def maps(self, terms: LaunchTerms) -> str:
+        """The descriptors of a launch: address, sizes and strides of each."""
+        return tuple_text(
+            f"({self.text(each.pointer)}, {self.texts(each.dims)}, {self.texts(each.byte_strides)})" for each in terms.maps
+        )
+
+
+__all__ = ["SharedTerms", "expressions_of", "tuple_text"]
