@@ -26,8 +26,9 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
-WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
-"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""
+WARPGROUP, REGISTERS, FEW_REGISTERS, ASKING_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 40, 240
+"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, of one that asks the cluster, and of one
+that computes, at most."""
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
 SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
@@ -46,6 +47,8 @@ class StreamConfig:
     - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
       exchange; else they stay in the ring, and are read there twice.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
+    - `ahead`: so many chunks of the next row are looked at before the result of one is stored, while a warp of its own asks
+      the cluster what is to be known of it; 0: the warps that compute ask, and wait.
     - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
@@ -61,6 +64,7 @@ class StreamConfig:
     streamed: bool = False
     group: int = 1
     hold: bool = False
+    ahead: int = 0
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -81,23 +85,32 @@ class StreamConfig:
 
     @property
     def producers(self) -> int:
-        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers."""
-        return WARPGROUP if self.warps % WARPGROUP == 0 else 1
+        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers.
+
+        Where CTAs that look ahead share an SM, one warp: two such warpgroups of each would take as many as they save.
+        """
+        return 1 if self.warps % WARPGROUP or (self.ahead and self.per_sm > 1) else WARPGROUP
+
+    @property
+    def askers(self) -> int:
+        """Warps of the role that asks the cluster, where there is one."""
+        return self.producers if self.ahead else 0
 
     @property
     def regs(self) -> int | None:
-        """Registers of a thread that computes: what those that fill the ring leave."""
+        """Registers of a thread that computes: what those that fill the ring, or ask the cluster, leave."""
         if self.producers == 1:
             return None
-        threads, computing = 32 * (self.warps + self.producers), 32 * self.warps
+        threads, computing = 32 * (self.warps + self.producers + self.askers), 32 * self.warps
         each = REGISTERS // (threads * self.per_sm) // 8 * 8
-        return min(MOST_REGISTERS, (each * threads - 32 * self.producers * FEW_REGISTERS) // computing // 8 * 8)
+        others = 32 * (self.producers * FEW_REGISTERS + self.askers * ASKING_REGISTERS)
+        return min(MOST_REGISTERS, (each * threads - others) // computing // 8 * 8)
 
 
 @cache
 def _constants(config: StreamConfig) -> dict[str, Any]:
     constants = {name.upper(): value for name, value in asdict(config).items()}
-    return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
+    return {**constants, "PRODUCERS": config.producers, "ASKERS": config.askers, "REGS": config.regs}
 
 
 LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
@@ -245,6 +258,13 @@ def launch_stream(
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
         )
+    if config.ahead and (config.hold or config.kept + config.ahead > config.stages):
+        raise Error(
+            f"{config.ahead} chunks ahead of a row of which {config.kept} are kept, in a ring of {config.stages}"
+            if not config.hold else "chunks ahead of a row that is in registers",
+            location=caller_location(),
+            remedy="raise stages, or let ahead be 0",
+        )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 
@@ -264,7 +284,7 @@ def run_for_stream(rows: Any) -> Any:
 def stream_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS, PRODUCERS: WARPS + PRODUCERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
+        warps=lambda WARPS, PRODUCERS, ASKERS: WARPS + PRODUCERS + ASKERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
         exit_sync=False, pdl=True,
     )
     return make(fn)
@@ -296,6 +316,7 @@ class Stream:
     rows: Any
     own: Any
     held: Any
+    ahead: Any
     clusters: Any
     VEC: int
     SPAN: int
@@ -306,6 +327,7 @@ class Stream:
     WHOLE: bool
     HOLD: int
     EDGES: bool
+    AHEAD: int
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
@@ -411,7 +433,15 @@ class Stream:
             begin, end, step = self.rows_of(which)
             for row in range(begin, end, step * self.GROUP):
                 group = self.group(row, end, step)
-                if AGAIN and not self.WHOLE:
+                if AGAIN and not self.WHOLE and self.AHEAD > 0:
+                    if row == begin:
+                        self.fetch_some(group, 0, self.ahead, False)
+                    self.fetch_some(group, self.ahead, self.own - self.held, False)
+                    self.fetch_some(group, self.own - self.held, self.own, True)
+                    if row + step * self.GROUP < end:
+                        self.fetch_some(self.group(row + step * self.GROUP, end, step), 0, self.ahead, False)
+                    self.fetch_some(group, 0, self.own - self.held, True)
+                elif AGAIN and not self.WHOLE:
                     for chunk in range(self.own - self.held):
                         self.fetch(group, chunk, False)
                     for chunk in range(self.own - self.held, self.own):
@@ -421,6 +451,11 @@ class Stream:
                 else:
                     for chunk in range(self.own):
                         self.fetch(group, chunk, True)
+
+    def fetch_some(self, group, first, last, LAST):
+        """Starts the copies of some chunks."""
+        for chunk in range(first, last):
+            self.fetch(group, chunk, LAST)
 
     def peek(self):
         """The next chunk of each row, in its own type, which stays the next one."""
@@ -448,6 +483,31 @@ class Stream:
         for _ in range(count):
             self.empty[self.freed.stage].arrive()
             self.freed.advance()
+
+    def skip(self, count):
+        """Gives back chunks that were looked at and will not be read again here."""
+        for _ in range(count):
+            self.again.advance()
+        self.give_back(count)
+
+    def look_ahead(self, row, known, more, STEP, LANES):
+        """What is known of each row of a group after its first chunks, those before the result of the rows before."""
+        for chunk in range(self.ahead):
+            known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
+    def look_on(self, row, known, more, STEP, LANES):
+        """What is known of each row of a group after the chunks that follow these; see `walk`."""
+        passed = self.own - self.held
+        if not self.WHOLE:
+            for first in range(self.ahead, passed, self.BATCH):
+                count = px.minimum(passed - first, self.BATCH)
+                for chunk in range(first, first + count):
+                    known = self.look_at(row, chunk, known, more, STEP, LANES)
+                self.skip(count)
+        for chunk in range(self.ahead if self.WHOLE else passed, self.own):
+            known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
 
     def walk(self, row, known, more, STEP, LANES, AGAIN):
         """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
@@ -525,18 +585,21 @@ def pinned(chunks):
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1):
+def stream(
+    X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1, AHEAD=0
+):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
     own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
-    held = own if WHOLE else px.minimum(own, KEPT)
+    ahead = px.minimum(own, AHEAD)
+    held = own if WHOLE else px.minimum(own - ahead, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
-        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1,
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, ahead, clusters, VEC, SPAN, BATCH, GROUP,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1, AHEAD,
     )
 
 
