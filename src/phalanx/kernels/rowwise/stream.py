@@ -46,6 +46,7 @@ class StreamConfig:
     - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
     - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
       exchange; else they stay in the ring, and are read there twice.
+    - `inside`: the first chunks of a row, so many, are in registers likewise, and `kept` of the others in the ring.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
     - `ahead`: so many chunks of the next row are looked at before the result of one is stored, while a warp of its own asks
       the cluster what is to be known of it; 0: the warps that compute ask, and wait.
@@ -65,6 +66,7 @@ class StreamConfig:
     group: int = 1
     hold: bool = False
     ahead: int = 0
+    inside: int = 0
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -249,7 +251,7 @@ def launch_stream(
     vector = VECTOR_BYTES // itemsize
     constants = {
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
-        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept + config.inside,
     }
     if config.hold and config.chunks(columns, itemsize) != config.kept:
         raise Error(
@@ -257,6 +259,13 @@ def launch_stream(
             f"{config.chunks(columns, itemsize)}",
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
+        )
+    if config.inside and (config.ahead or config.hold or config.parts or least_chunks(config, columns, itemsize) < config.inside + 2):
+        raise Error(
+            f"{config.inside} chunks in registers of rows of {columns} elements, of which a CTA has "
+            f"{least_chunks(config, columns, itemsize)} at least",
+            location=caller_location(),
+            remedy="let inside be less by two, and ahead, hold and parts be 0",
         )
     if config.ahead and (config.hold or config.kept + config.ahead > config.stages):
         raise Error(
@@ -267,6 +276,11 @@ def launch_stream(
         )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
+
+
+def least_chunks(config: StreamConfig, columns: int, itemsize: int) -> int:
+    """Chunks of a row that every CTA of a cluster has."""
+    return columns // (config.cluster * config.span(itemsize))
 
 
 def run_for_stream(rows: Any) -> Any:
@@ -328,6 +342,7 @@ class Stream:
     HOLD: int
     EDGES: bool
     AHEAD: int
+    INSIDE: int
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
@@ -442,12 +457,10 @@ class Stream:
                         self.fetch_some(self.group(row + step * self.GROUP, end, step), 0, self.ahead, False)
                     self.fetch_some(group, 0, self.own - self.held, True)
                 elif AGAIN and not self.WHOLE:
-                    for chunk in range(self.own - self.held):
-                        self.fetch(group, chunk, False)
-                    for chunk in range(self.own - self.held, self.own):
-                        self.fetch(group, chunk, True)
-                    for chunk in range(self.own - self.held):
-                        self.fetch(group, chunk, True)
+                    self.fetch_some(group, 0, self.INSIDE, True)
+                    self.fetch_some(group, self.INSIDE, self.own - self.held, False)
+                    self.fetch_some(group, self.own - self.held, self.own, True)
+                    self.fetch_some(group, self.INSIDE, self.own - self.held, True)
                 else:
                     for chunk in range(self.own):
                         self.fetch(group, chunk, True)
@@ -518,9 +531,11 @@ class Stream:
         """
         if self.HOLD > 0:
             return self.walk_held(row, known, more, STEP, LANES)
-        passed = self.own - self.held if AGAIN else self.own
+        passed, tiles = self.own - self.held if AGAIN else self.own, None
+        if self.INSIDE > 0:
+            known, tiles = self.walk_inside(known, more, STEP, LANES)
         if not (AGAIN and self.WHOLE):
-            for first in range(0, passed, self.BATCH):
+            for first in range(self.INSIDE, passed, self.BATCH):
                 count = px.minimum(passed - first, self.BATCH)
                 for chunk in range(first, first + count):
                     known = self.look_at(row, chunk, known, more, STEP, LANES)
@@ -528,9 +543,24 @@ class Stream:
                         self.again.advance()
                 self.give_back(count)
         if AGAIN:
-            for chunk in range(0 if self.WHOLE else passed, self.own):
+            for chunk in range(self.INSIDE if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known, None
+        return known, tiles
+
+    def walk_inside(self, known, more, STEP, LANES):
+        """`walk` for the first chunks of a row, which are held; the row ends in none of them."""
+        tiles: tuple[Any, ...] = ()
+        for some in px.static_range(0, self.INSIDE, self.BATCH):
+            LAST = min(some + self.BATCH, self.INSIDE)
+            for _ in px.static_range(some, LAST):
+                x = self.peek()
+                self.taken.advance()
+                tiles = (*tiles, x)
+                known = of_each(more, x, None, known, STEP, LANES)
+            for _ in px.static_range(some, LAST):
+                self.again.advance()
+            self.give_back(LAST - some)
+        return known, tiles
 
     def walk_held(self, row, known, more, STEP, LANES):
         """`walk` where rows are held: their stages are given back on the way.
@@ -586,20 +616,21 @@ def pinned(chunks):
 
 @px.func
 def stream(
-    X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1, AHEAD=0
+    X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1, AHEAD=0,
+    INSIDE=0,
 ):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
     own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
     ahead = px.minimum(own, AHEAD)
-    held = own if WHOLE else px.minimum(own - ahead, KEPT)
+    held = own - INSIDE if WHOLE else px.minimum(own - INSIDE - ahead, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
         X, ring, full, empty, taken, freed, again, columns, rows, own, held, ahead, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1, AHEAD,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1, AHEAD, INSIDE,
     )
 
 

@@ -244,7 +244,7 @@ def store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD):
 
 
 @px.func
-def store_kept(rows, W, B, w, b, Y, group, known, skipped, PARTS, ALL, ONCE, PERIOD):
+def store_kept(rows, held, W, B, w, b, Y, group, known, skipped, PARTS, ALL, ONCE, PERIOD):
     """The result of rows that the ring has, or some of them; their stages are given back. `skipped` chunks of the next ones
     lie in the ring behind those that were kept."""
     for some in px.static_range(0, PARTS, rows.BATCH):
@@ -258,10 +258,15 @@ def store_kept(rows, W, B, w, b, Y, group, known, skipped, PARTS, ALL, ONCE, PER
     passed = rows.own - rows.held
     if not (rows.WHOLE and ALL):
         load_and_store(rows, W, B, Y, group, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
+    for some in px.static_range(0, rows.INSIDE, LOADED):
+        vectors = beside(rows, W, B, group[0], some, PERIOD)
+        for part in px.static_range(some, min(some + LOADED, rows.INSIDE)):
+            mine, bias = vectors[part - some]
+            store_norms(rows, pinned(held[part]), mine, bias, Y, group, part, known, ONCE)
     if PARTS == 0 and not rows.WHOLE:
         if rows.AHEAD > 0:
             rows.skip(skipped)
-        load_and_store(rows, W, B, Y, group, 0, passed, known, ONCE, PERIOD, True)
+        load_and_store(rows, W, B, Y, group, rows.INSIDE, passed, known, ONCE, PERIOD, True)
 
 
 @px.func
@@ -286,7 +291,7 @@ def store_rows(
     if rows.HOLD > 0:
         store_held(rows, held, W, B, w, b, Y, group, known, PARTS, ONCE, PERIOD)
     else:
-        store_kept(rows, W, B, w, b, Y, group, known, skipped, PARTS, ALL, ONCE, PERIOD)
+        store_kept(rows, held, W, B, w, b, Y, group, known, skipped, PARTS, ALL, ONCE, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
@@ -363,7 +368,7 @@ def normalise_ahead(rows, asked, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
@@ -378,7 +383,8 @@ def norm_stream(
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
+            INSIDE,
         )
         if AHEAD > 0:
             asks = exchange(asked, VALUES, GROUP)
@@ -387,7 +393,8 @@ def norm_stream(
             normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
+            INSIDE,
         )
         mine.fetch_all(True)
     if AHEAD > 0:

@@ -139,12 +139,14 @@ def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
         for part in px.static_range(rows.HOLD):
             store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
     else:
-        passed = 0 if rows.WHOLE else rows.own - rows.held
+        passed = rows.INSIDE if rows.WHOLE else rows.own - rows.held
         store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        for part in px.static_range(rows.INSIDE):
+            store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
         if not rows.WHOLE:
             if rows.AHEAD > 0:
                 rows.skip(skipped)
-            store_softmax(rows, Y, group, 0, passed, terms, LOG, ONCE, FUSED, True)
+            store_softmax(rows, Y, group, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
@@ -193,7 +195,7 @@ def exponentiate_ahead(rows, asked, Y, STEP, WARPS, LOG, ONCE):
 @stream_kernel
 def softmax_stream(
     X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, LOG=False, PERIOD=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, LOG=False, PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
@@ -204,7 +206,8 @@ def softmax_stream(
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
+            INSIDE,
         )
         if AHEAD > 0:
             exponentiate_ahead(mine, exchange(asked, 2, GROUP), Y, STEP, WARPS, LOG, ONCE)
@@ -212,7 +215,8 @@ def softmax_stream(
             exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
+            INSIDE,
         )
         mine.fetch_all(True)
     if AHEAD > 0:
@@ -270,7 +274,7 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
 @stream_kernel
 def cross_entropy_stream(
     X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
