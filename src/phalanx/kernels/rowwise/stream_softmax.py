@@ -101,19 +101,19 @@ def probability(x, terms, LOG, FUSED):
 
 
 @px.func
-def store_chunks(rows, Y, group, chunk, x, terms, LOG, ONCE, FUSED):
+def store_chunks(rows, Y, ends, chunk, x, terms, LOG, ONCE, FUSED):
     """The result of a chunk of each row."""
     for turn in px.static_range(rows.GROUP):
-        rows.store(Y, group[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
+        rows.store(Y, ends[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
 
 
 @px.func
-def store_softmax(rows, Y, group, first, last, terms, LOG, ONCE, FUSED, COME):
+def store_softmax(rows, Y, ends, first, last, terms, LOG, ONCE, FUSED, COME):
     """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            store_chunks(rows, Y, group, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, ends, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
         rows.give_back(count)
 
 
@@ -128,7 +128,7 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
 def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
     """The result of some rows, of which the maximum and the sum were found. `skipped` chunks of the next ones lie in the ring
     behind those that were kept."""
-    FUSED = not LOG and Y.dtype.itemsize < 4
+    FUSED, ends = not LOG and Y.dtype.itemsize < 4, rows.ends(Y, group)
     terms: tuple[Any, ...] = ()
     for largest, total in found:
         if FUSED:
@@ -137,16 +137,16 @@ def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
             terms = (*terms, softmax_terms(largest, total, LOG))
     if rows.HOLD > 0:
         for part in px.static_range(rows.HOLD):
-            store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, ends, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
     else:
         passed = rows.INSIDE if rows.WHOLE else rows.own - rows.held
-        store_softmax(rows, Y, group, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        store_softmax(rows, Y, ends, passed, rows.own, terms, LOG, ONCE, FUSED, False)
         for part in px.static_range(rows.INSIDE):
-            store_chunks(rows, Y, group, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, ends, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
         if not rows.WHOLE:
             if rows.AHEAD > 0:
                 rows.skip(skipped)
-            store_softmax(rows, Y, group, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
+            store_softmax(rows, Y, ends, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
