@@ -26,8 +26,9 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
-WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
-"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""
+WARPGROUP, REGISTERS, FEW_REGISTERS, ASKING_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 40, 240
+"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, of one that asks the cluster, and of one
+that computes, at most."""
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
 SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
@@ -45,7 +46,10 @@ class StreamConfig:
     - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
     - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
       exchange; else they stay in the ring, and are read there twice.
+    - `inside`: the first chunks of a row, so many, are in registers likewise, and `kept` of the others in the ring.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
+    - `ahead`: so many chunks of the next row are looked at before the result of one is stored, while a warp of its own asks
+      the cluster what is to be known of it; 0: the warps that compute ask, and wait.
     - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
@@ -61,6 +65,8 @@ class StreamConfig:
     streamed: bool = False
     group: int = 1
     hold: bool = False
+    ahead: int = 0
+    inside: int = 0
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -81,23 +87,32 @@ class StreamConfig:
 
     @property
     def producers(self) -> int:
-        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers."""
-        return WARPGROUP if self.warps % WARPGROUP == 0 else 1
+        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers.
+
+        Where CTAs that look ahead share an SM, one warp: two such warpgroups of each would take as many as they save.
+        """
+        return 1 if self.warps % WARPGROUP or (self.ahead and self.per_sm > 1) else WARPGROUP
+
+    @property
+    def askers(self) -> int:
+        """Warps of the role that asks the cluster, where there is one."""
+        return self.producers if self.ahead else 0
 
     @property
     def regs(self) -> int | None:
-        """Registers of a thread that computes: what those that fill the ring leave."""
+        """Registers of a thread that computes: what those that fill the ring, or ask the cluster, leave."""
         if self.producers == 1:
             return None
-        threads, computing = 32 * (self.warps + self.producers), 32 * self.warps
+        threads, computing = 32 * (self.warps + self.producers + self.askers), 32 * self.warps
         each = REGISTERS // (threads * self.per_sm) // 8 * 8
-        return min(MOST_REGISTERS, (each * threads - 32 * self.producers * FEW_REGISTERS) // computing // 8 * 8)
+        others = 32 * (self.producers * FEW_REGISTERS + self.askers * ASKING_REGISTERS)
+        return min(MOST_REGISTERS, (each * threads - others) // computing // 8 * 8)
 
 
 @cache
 def _constants(config: StreamConfig) -> dict[str, Any]:
     constants = {name.upper(): value for name, value in asdict(config).items()}
-    return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
+    return {**constants, "PRODUCERS": config.producers, "ASKERS": config.askers, "REGS": config.regs}
 
 
 LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
@@ -236,7 +251,7 @@ def launch_stream(
     vector = VECTOR_BYTES // itemsize
     constants = {
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
-        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept + config.inside,
     }
     if config.hold and config.chunks(columns, itemsize) != config.kept:
         raise Error(
@@ -245,8 +260,27 @@ def launch_stream(
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
         )
+    if config.inside and (config.ahead or config.hold or config.parts or least_chunks(config, columns, itemsize) < config.inside + 2):
+        raise Error(
+            f"{config.inside} chunks in registers of rows of {columns} elements, of which a CTA has "
+            f"{least_chunks(config, columns, itemsize)} at least",
+            location=caller_location(),
+            remedy="let inside be less by two, and ahead, hold and parts be 0",
+        )
+    if config.ahead and (config.hold or config.kept + config.ahead > config.stages):
+        raise Error(
+            f"{config.ahead} chunks ahead of a row of which {config.kept} are kept, in a ring of {config.stages}"
+            if not config.hold else "chunks ahead of a row that is in registers",
+            location=caller_location(),
+            remedy="raise stages, or let ahead be 0",
+        )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
+
+
+def least_chunks(config: StreamConfig, columns: int, itemsize: int) -> int:
+    """Chunks of a row that every CTA of a cluster has."""
+    return columns // (config.cluster * config.span(itemsize))
 
 
 def run_for_stream(rows: Any) -> Any:
@@ -264,7 +298,7 @@ def run_for_stream(rows: Any) -> Any:
 def stream_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS, PRODUCERS: WARPS + PRODUCERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
+        warps=lambda WARPS, PRODUCERS, ASKERS: WARPS + PRODUCERS + ASKERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
         exit_sync=False, pdl=True,
     )
     return make(fn)
@@ -296,6 +330,7 @@ class Stream:
     rows: Any
     own: Any
     held: Any
+    ahead: Any
     clusters: Any
     VEC: int
     SPAN: int
@@ -306,6 +341,8 @@ class Stream:
     WHOLE: bool
     HOLD: int
     EDGES: bool
+    AHEAD: int
+    INSIDE: int
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
@@ -371,13 +408,25 @@ class Stream:
             found = (*found, px.load(self.X[self.edges(row, LANES)], fill=fill) if self.EDGES else None)
         return found
 
-    def store(self, Y, row, chunk, y, ONCE):
-        """The result for a chunk of a row, in the type of Y."""
-        first, last = self.whole(row)
-        px.assume(first >= 0)
-        px.assume(first <= last)
-        px.assume(last <= Y.shape[0])
-        at = self.place(first + px.cluster.rank() * self.SPAN, chunk)
+    def ends(self, Y, group):
+        """Where this CTA's first chunk of each row begins, and where the vectors begin and end that are all the row's.
+
+        They are found once for all chunks that `store` gets: so the compiler sees that these are apart, and that no warp has
+        to wait for another between two of them.
+        """
+        found: tuple[Any, ...] = ()
+        for row in group:
+            first, last = self.whole(row)
+            px.assume(first >= 0)
+            px.assume(first <= last)
+            px.assume(last <= Y.shape[0])
+            found = (*found, (first + px.cluster.rank() * self.SPAN, first, last))
+        return found
+
+    def store(self, Y, ends, chunk, y, ONCE):
+        """The result for a chunk of the row with these `ends`, in the type of Y."""
+        begin, first, last = ends
+        at = self.place(begin, chunk)
         px.store(Y[at : at + self.SPAN].within(first, last), y.to(Y.dtype), once=ONCE)
 
     def store_edges(self, Y, row, y):
@@ -411,16 +460,27 @@ class Stream:
             begin, end, step = self.rows_of(which)
             for row in range(begin, end, step * self.GROUP):
                 group = self.group(row, end, step)
-                if AGAIN and not self.WHOLE:
-                    for chunk in range(self.own - self.held):
-                        self.fetch(group, chunk, False)
-                    for chunk in range(self.own - self.held, self.own):
-                        self.fetch(group, chunk, True)
-                    for chunk in range(self.own - self.held):
-                        self.fetch(group, chunk, True)
+                if AGAIN and not self.WHOLE and self.AHEAD > 0:
+                    if row == begin:
+                        self.fetch_some(group, 0, self.ahead, False)
+                    self.fetch_some(group, self.ahead, self.own - self.held, False)
+                    self.fetch_some(group, self.own - self.held, self.own, True)
+                    if row + step * self.GROUP < end:
+                        self.fetch_some(self.group(row + step * self.GROUP, end, step), 0, self.ahead, False)
+                    self.fetch_some(group, 0, self.own - self.held, True)
+                elif AGAIN and not self.WHOLE:
+                    self.fetch_some(group, 0, self.INSIDE, True)
+                    self.fetch_some(group, self.INSIDE, self.own - self.held, False)
+                    self.fetch_some(group, self.own - self.held, self.own, True)
+                    self.fetch_some(group, self.INSIDE, self.own - self.held, True)
                 else:
                     for chunk in range(self.own):
                         self.fetch(group, chunk, True)
+
+    def fetch_some(self, group, first, last, LAST):
+        """Starts the copies of some chunks."""
+        for chunk in range(first, last):
+            self.fetch(group, chunk, LAST)
 
     def peek(self):
         """The next chunk of each row, in its own type, which stays the next one."""
@@ -449,6 +509,31 @@ class Stream:
             self.empty[self.freed.stage].arrive()
             self.freed.advance()
 
+    def skip(self, count):
+        """Gives back chunks that were looked at and will not be read again here."""
+        for _ in range(count):
+            self.again.advance()
+        self.give_back(count)
+
+    def look_ahead(self, row, known, more, STEP, LANES):
+        """What is known of each row of a group after its first chunks, those before the result of the rows before."""
+        for chunk in range(self.ahead):
+            known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
+    def look_on(self, row, known, more, STEP, LANES):
+        """What is known of each row of a group after the chunks that follow these; see `walk`."""
+        passed = self.own - self.held
+        if not self.WHOLE:
+            for first in range(self.ahead, passed, self.BATCH):
+                count = px.minimum(passed - first, self.BATCH)
+                for chunk in range(first, first + count):
+                    known = self.look_at(row, chunk, known, more, STEP, LANES)
+                self.skip(count)
+        for chunk in range(self.ahead if self.WHOLE else passed, self.own):
+            known = self.look_at(row, chunk, known, more, STEP, LANES)
+        return known
+
     def walk(self, row, known, more, STEP, LANES, AGAIN):
         """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
         chunk. `row` is the first of them. Beside it the chunks, where they are held: a tuple for each row.
@@ -458,9 +543,11 @@ class Stream:
         """
         if self.HOLD > 0:
             return self.walk_held(row, known, more, STEP, LANES)
-        passed = self.own - self.held if AGAIN else self.own
+        passed, tiles = self.own - self.held if AGAIN else self.own, None
+        if self.INSIDE > 0:
+            known, tiles = self.walk_inside(known, more, STEP, LANES)
         if not (AGAIN and self.WHOLE):
-            for first in range(0, passed, self.BATCH):
+            for first in range(self.INSIDE, passed, self.BATCH):
                 count = px.minimum(passed - first, self.BATCH)
                 for chunk in range(first, first + count):
                     known = self.look_at(row, chunk, known, more, STEP, LANES)
@@ -468,9 +555,24 @@ class Stream:
                         self.again.advance()
                 self.give_back(count)
         if AGAIN:
-            for chunk in range(0 if self.WHOLE else passed, self.own):
+            for chunk in range(self.INSIDE if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known, None
+        return known, tiles
+
+    def walk_inside(self, known, more, STEP, LANES):
+        """`walk` for the first chunks of a row, which are held; the row ends in none of them."""
+        tiles: tuple[Any, ...] = ()
+        for some in px.static_range(0, self.INSIDE, self.BATCH):
+            LAST = min(some + self.BATCH, self.INSIDE)
+            for _ in px.static_range(some, LAST):
+                x = self.peek()
+                self.taken.advance()
+                tiles = (*tiles, x)
+                known = of_each(more, x, None, known, STEP, LANES)
+            for _ in px.static_range(some, LAST):
+                self.again.advance()
+            self.give_back(LAST - some)
+        return known, tiles
 
     def walk_held(self, row, known, more, STEP, LANES):
         """`walk` where rows are held: their stages are given back on the way.
@@ -525,18 +627,22 @@ def pinned(chunks):
 
 
 @px.func
-def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1):
+def stream(
+    X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1, AHEAD=0,
+    INSIDE=0,
+):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
     own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
-    held = own if WHOLE else px.minimum(own, KEPT)
+    ahead = px.minimum(own, AHEAD)
+    held = own - INSIDE if WHOLE else px.minimum(own - INSIDE - ahead, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
-        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1,
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, ahead, clusters, VEC, SPAN, BATCH, GROUP,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1, AHEAD, INSIDE,
     )
 
 
