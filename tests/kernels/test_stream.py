@@ -64,6 +64,20 @@ def test_all_functions(name: str, dtype: Any, columns: int) -> None:
     verify(*sample(5, columns, dtype), config=CONFIGS[name])  # type: ignore[arg-type]
 
 
+def test_logits_of_16_bits_that_masks_made_huge() -> None:
+    """Masks of the least number there is, or of -1e9, over some elements or all; threads that see nothing else at first."""
+    config, columns = StreamConfig(1, 1, 1, 4, 2), 520
+    least = float(ml_dtypes.finfo(ml_dtypes.bfloat16).min)
+    x = sample(6, columns, ml_dtypes.bfloat16)[0]
+    x[0, :300], x[1, 300:], x[2], x[3], x[4, ::2], x[5, 7] = least, -1e30, -1e9, least, -7e4, 3e38
+    large = x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True)
+    logs = large - np.log(np.exp(large).sum(1, keepdims=True))
+    assert np.allclose(px.kernels.softmax(x, config=config).astype(np.float64), np.exp(logs), rtol=0.01, atol=1e-6)
+    x, logs = x[[0, 1, 4, 5]], logs[[0, 1, 4, 5]]  # of the others the logarithm is lost beside the maximum
+    losses = px.kernels.cross_entropy(x, logs.argmax(1), reduction="none", config=config)
+    assert np.allclose(losses, -logs.max(1), rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:

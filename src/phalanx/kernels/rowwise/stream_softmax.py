@@ -23,6 +23,19 @@ from phalanx.kernels.rowwise.stream import (
 )
 from phalanx.kernels.rowwise.stream_exchange import exchange, exchange_memory
 
+LARGE = 65536.0
+"""Numbers of 8 bits beyond this are 512 and more apart: of their distances only that they are not 0 matters to e^x."""
+
+
+@px.func
+def fused_factor(base):
+    """What x and `base` are multiplied by, so that the difference of the products is (x - base) * log2(e), near enough.
+
+    The product with `base` is rounded, by 0.004 at `LARGE`, and far beyond it, where masks of logits are, by more than an
+    exponent has room for. There the factor is less, so that the product stays what it is at `LARGE`.
+    """
+    return LOG2E * px.minimum(LARGE * px.reciprocal(px.maximum(px.abs(base), 1.0)), 1.0)
+
 
 @px.func
 def more_mass(x, limit, peak, mass, FUSED=False):
@@ -35,7 +48,8 @@ def more_mass(x, limit, peak, mass, FUSED=False):
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
-        powers = px.exp2(px.fma(x, LOG2E, (base * -LOG2E).reshape(1, base.shape[0], 1)))
+        factor = fused_factor(base)
+        powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), (base * -factor).reshape(1, base.shape[0], 1)))
     else:
         powers = px.exp2((x - base.reshape(1, base.shape[0], 1)) * LOG2E)
     return top, mass * px.exp2((peak - base) * LOG2E) + along_thread(px.sum, powers)
@@ -90,11 +104,12 @@ def masses(rows, group, edges, STEP, WARPS, AGAIN):
 def probability(x, terms, LOG, FUSED):
     """Softmax of elements, or its logarithm; `terms` are what is subtracted and a factor.
 
-    FUSED: what is subtracted has the logarithm of the factor in it, to base 2: two instructions less for each element.
+    FUSED: what is subtracted has the logarithm of the sum in it, to base 2, and the factor is that of x: two instructions
+    less for each element.
     """
     base, factor = terms
     if FUSED:
-        y = px.exp2(px.fma(x.to(px.f32), LOG2E, base))
+        y = px.exp2(px.fma(x.to(px.f32), factor, base))
     else:
         y = softmax_tile(x.to(px.f32), base, factor, LOG)
     return y
@@ -132,7 +147,8 @@ def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
     terms: tuple[Any, ...] = ()
     for largest, total in found:
         if FUSED:
-            terms = (*terms, (largest * -LOG2E - px.log2(total), 1.0))
+            factor = fused_factor(largest)
+            terms = (*terms, (largest * -factor - px.log2(total), factor))
         else:
             terms = (*terms, softmax_terms(largest, total, LOG))
     if rows.HOLD > 0:
