@@ -260,12 +260,12 @@ def launch_stream(
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
         )
-    if config.inside and (config.ahead or config.hold or config.parts or least_chunks(config, columns, itemsize) < config.inside + 2):
+    least = columns // (config.cluster * config.span(itemsize))
+    if config.inside and (config.ahead or config.hold or config.parts or least < config.inside + 2):
         raise Error(
-            f"{config.inside} chunks in registers of rows of {columns} elements, of which a CTA has "
-            f"{least_chunks(config, columns, itemsize)} at least",
+            f"{config.inside} chunks in registers of rows of {columns} elements, of which a CTA has {least} at least",
             location=caller_location(),
-            remedy="let inside be less by two, and ahead, hold and parts be 0",
+            remedy="let inside be two less than that, and ahead, hold and parts be 0",
         )
     if config.ahead and (config.hold or config.kept + config.ahead > config.stages):
         raise Error(
@@ -276,11 +276,6 @@ def launch_stream(
         )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
-
-
-def least_chunks(config: StreamConfig, columns: int, itemsize: int) -> int:
-    """Chunks of a row that every CTA of a cluster has."""
-    return columns // (config.cluster * config.span(itemsize))
 
 
 def run_for_stream(rows: Any) -> Any:
@@ -298,8 +293,8 @@ def run_for_stream(rows: Any) -> Any:
 def stream_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS, PRODUCERS, ASKERS: WARPS + PRODUCERS + ASKERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
-        exit_sync=False, pdl=True,
+        warps=lambda WARPS, PRODUCERS, ASKERS: WARPS + PRODUCERS + ASKERS, cluster=lambda CLUSTER: CLUSTER,
+        ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False, pdl=True,
     )
     return make(fn)
 

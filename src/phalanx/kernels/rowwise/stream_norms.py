@@ -384,8 +384,8 @@ def norm_stream(
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
-            INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
+            AHEAD, INSIDE,
         )
         if AHEAD > 0:
             asks = exchange(asked, VALUES, GROUP)
@@ -394,14 +394,14 @@ def norm_stream(
             normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
-            INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
+            AHEAD, INSIDE,
         )
         mine.fetch_all(True)
     if AHEAD > 0:
         with px.warps(WARPS + PRODUCERS, 1, regs=None if REGS is None else ASKING_REGISTERS):
             mine = stream(
-                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-                AHEAD,
+                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD,
+                CLASSES, AHEAD,
             )
             exchange(asked, VALUES, GROUP).answer_all(mine, fold_moments if CENTERED else fold_squares)

@@ -141,8 +141,8 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
 
 @px.func
 def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
-    """The result of some rows, of which the maximum and the sum were found. `skipped` chunks of the next ones lie in the ring
-    behind those that were kept."""
+    """The result of some rows, of which the maximum and the sum were found. `skipped` chunks of the next ones lie in the
+    ring behind those that were kept."""
     FUSED, ends = not LOG and Y.dtype.itemsize < 4, rows.ends(Y, group)
     terms: tuple[Any, ...] = ()
     for largest, total in found:
@@ -222,8 +222,8 @@ def softmax_stream(
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
-            INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
+            AHEAD, INSIDE,
         )
         if AHEAD > 0:
             exponentiate_ahead(mine, exchange(asked, 2, GROUP), Y, STEP, WARPS, LOG, ONCE)
@@ -231,15 +231,15 @@ def softmax_stream(
             exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES, AHEAD,
-            INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
+            AHEAD, INSIDE,
         )
         mine.fetch_all(True)
     if AHEAD > 0:
         with px.warps(WARPS + PRODUCERS, 1, regs=None if REGS is None else ASKING_REGISTERS):
             mine = stream(
-                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-                AHEAD,
+                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD,
+                CLASSES, AHEAD,
             )
             exchange(asked, 2, GROUP).answer_all(mine, fold_masses)
 
