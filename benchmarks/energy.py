@@ -9,8 +9,8 @@ in the same kernel (`PATTERNS`): what is not arithmetic is what a configuration 
 
 The numbers of a configuration (`traffic`), counted, not measured: bytes from L2 (a multicast counts once), bytes that arrive
 in shared memory (it counts for each CTA), bytes that tensor cores read from there, and bytes from HBM by an L2 that forgets
-what was used longest ago. `--fit` brings
-measured joules and these together: picojoules a byte, by least squares over the configurations of every shape.
+what was used longest ago. `--fit` brings measured joules and these together: picojoules a byte, by least squares over the
+configurations of every shape.
 """
 
 from __future__ import annotations
@@ -115,13 +115,14 @@ def pieces(blocks: set[int], size: int, extent: int) -> set[int]:
 def hbm_reads(seen: Problem, config: MatmulConfig, launches: int = 2) -> float:
     """Bytes that the last of some equal launches reads from HBM; the tiles of a wave go along K together."""
     held: OrderedDict[tuple[str, int, int], None] = OrderedDict()
-    size = PIECE_ROWS * min(PIECE_K, seen.k) * seen.itemsize
-    missed = 0
+    along = -(-seen.k // PIECE_K)
+    size = PIECE_ROWS * seen.k / along * seen.itemsize
+    missed = 0.0
     order = list(waves(seen, config))
-    for launch in range(launches):
-        missed = 0
+    for _ in range(launches):
+        missed = 0.0
         for rows, columns in order:
-            for k in range(max(1, seen.k // PIECE_K)):
+            for k in range(along):
                 for key in (*(("a", row, k) for row in sorted(rows)), *(("b", column, k) for column in sorted(columns))):
                     if key in held:
                         held.move_to_end(key)
@@ -130,8 +131,7 @@ def hbm_reads(seen: Problem, config: MatmulConfig, launches: int = 2) -> float:
                     held[key] = None
                     if len(held) * size > KEPT:
                         held.popitem(last=False)
-        del launch
-    return float(missed)
+    return missed
 
 
 # Measuring -----------------------------------------------------------------------------------------------------------
@@ -145,8 +145,9 @@ def compile_one(job: tuple[Shape, MatmulConfig]) -> str:
     try:
         require_fits(config, Problem(m, n, k))
         arrays = *((b, a) if config.swapped else (a, b)), px.spec((m, n), px.bf16)
-        absent = [None] * (len(matmul_tiles.parameters) - len(arrays))  # bias, scales
-        made = px.compile(matmul_tiles[config.cluster], *arrays, *absent, arch="sm_90a", **config.constants())
+        sums = px.spec((max(1, config.left_sums(Problem(m, n, k), CARD)),), px.f32) if config.split > 1 else None
+        absent = [None] * (len(matmul_tiles.parameters) - len(arrays) - 1)  # bias, scales
+        made = px.compile(matmul_tiles[config.cluster], *arrays, *absent, sums, arch="sm_90a", **config.constants())
         return f"{made.spills} bytes spilled" if made.spills else ""
     except px.Error as problem:
         return str(problem).splitlines()[0]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem
-from phalanx.tools.bench.shapes import LARGE
+from phalanx.kernels.products.matmul_cuts import complete, with_parts
+from phalanx.tools.bench.shapes import LARGE, Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +51,16 @@ def test_what_l2_holds_is_read_from_hbm_once(energy: ModuleType, monkeypatch: py
     assert len(waves) == 8 and energy.hbm_reads(problem, config) > once
     assert set().union(*(rows for rows, _ in waves)) == set(range(8192 // 64))
     assert set().union(*(columns for _, columns in waves)) == set(range(4096 // 64))
+
+
+def test_a_k_of_no_whole_pieces_is_read_from_hbm_once(energy: ModuleType) -> None:
+    assert energy.hbm_reads(Problem(8192, 4096, 1536), MatmulConfig(cluster=(1, 1)), launches=1) == 1536 * (8192 + 4096) * 2
+
+
+def test_tiles_that_are_cut_along_k_compile(energy: ModuleType) -> None:
+    problem = Problem(128, 64, 1024)
+    config = with_parts(complete(problem, 128, 64, 2, (1, 1)), problem, 2)
+    assert config is not None and energy.compile_one((Shape(128, 64, 1024), config)) == ""
 
 
 def test_variants_of_a_shape_are_different_and_fill_the_card(energy: ModuleType) -> None:
