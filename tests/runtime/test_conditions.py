@@ -23,7 +23,7 @@ def drawn(rng: random.Random) -> Expression:
 
 def drawn_guard(rng: random.Random, values: dict[str, int]) -> Guard:
     left, right = drawn(rng), constant(0)
-    kind = rng.choice(("multiple", "forward", "positive", "below", "equal", "other"))
+    kind = rng.choice(("multiple", "forward", "positive", "below", "equal", "same", "other"))
     sign = "=="
     if kind == "multiple":
         left = combined("%", left, constant(rng.choice((16, 8, 12))))
@@ -31,6 +31,9 @@ def drawn_guard(rng: random.Random, values: dict[str, int]) -> Guard:
         left, right, sign = constant(0), left, "<=" if kind == "forward" else "<"
     elif kind == "below":
         right, sign = constant(rng.choice((2**40, 2**16, 1000))), "<"
+    elif kind == "same":
+        name = rng.choice("st")
+        left, right = (symbol(f"{name}{number}", *NAMES[f"{name}0"]) for number in rng.choice(((0, 1), (1, 0))))
     elif kind == "other":
         right, sign = drawn(rng), rng.choice(("==", "<", "<="))
     a, b = left.at(values), right.at(values)
@@ -42,6 +45,9 @@ def drawn_values(rng: random.Random) -> dict[str, int]:
     for name, (low, high) in NAMES.items():
         number = rng.choice(NUMBERS) * rng.choice((1, 1, 1, -1))
         values[name] = min(max(number, low), high)
+    for name, other in (("s1", "s0"), ("t1", "t0")):
+        if rng.random() < 0.6:
+            values[name] = values[other]
     return values
 
 
@@ -50,7 +56,7 @@ def holds(guard: Guard, values: dict[str, int]) -> bool:
     return {"==": a == b, "<": a < b, "<=": a <= b}[guard.sign] == guard.outcome
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_texts_hold_where_all_guards_do(seed: int) -> None:
     rng = random.Random(seed)
     example = drawn_values(rng)
@@ -58,7 +64,10 @@ def test_texts_hold_where_all_guards_do(seed: int) -> None:
     text = " and ".join(conditions(guards))
     assert eval(text, {}, example)
     for _ in range(300):
-        values = example | {name: value for name, value in drawn_values(rng).items() if rng.random() < 0.4}
+        values, other = dict(example), drawn_values(rng)
+        for names in (("s0", "s1"), ("t0", "t1"), ("p0",)):
+            if rng.random() < 0.6:
+                values |= {name: other[name] for name in names if rng.random() < 0.8}
         assert bool(eval(text, {}, values)) == all(holds(guard, values) for guard in guards), (text, values)
 
 

@@ -325,8 +325,9 @@ class _Writer:
             else:
                 self.result(way, memory, making, results[memory.name], within)
         if names:
-            wrong = " or ".join(f"not {name} or {name} % {NEW_ALIGNMENT}" for name in names)
-            self.lines.append(f"{within}if {wrong}: return None")
+            self.lines.append(
+                f"{within}if not ({' and '.join(names)}) or ({' | '.join(names)}) & {NEW_ALIGNMENT - 1}: return None"
+            )
         assert self.plan is not None
         shared = SharedTerms(way)
         self.lines += [f"{within}{line}" for line in shared.lines]
