@@ -172,7 +172,8 @@ HOST_FUNCTIONS.update(host_stmatrix(transposed) for transposed in (False, True))
 
 def _wgmma(name: str) -> str | None:
     """Hopper's products and the groups around them."""
-    match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?(_x\d+)?", name)
+    match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?(_x\d+)?"
+                         r"(_listed_a)?(_listed_b)?", name)
     if match is None:
         if re.fullmatch(r"wgmma_fence.*", name):
             return f"static void {name}() {{}}"
@@ -185,19 +186,41 @@ def _wgmma(name: str) -> str | None:
         if name == "hold_descriptors":
             return f"template <int N> static void {name}(unsigned long long*) {{}}"
         return None
-    n, kind, a, b, registers, *flags, steps = match.groups()
+    n, kind, a, b, registers, *flags, steps, listed_a, listed_b = match.groups()
     negate, ta, tb = (str(bool(flag)).lower() for flag in flags)
     ctype = {"s32": "int", "f16": "px_f16"}.get(kind, "float")
     left = "const unsigned* a" if registers else "unsigned long long a"
     if steps:  # as many instructions one after the other
-        one, count = name.removesuffix(steps), int(steps[2:])
-        places = ", ".join(f"{left}{step}, unsigned long long b{step}" for step in range(count))
-        calls = " ".join(f"{one}(d, a{step}, b{step}, {'accumulate' if step == 0 else 'true'});" for step in range(count))
-        return once(one, _wgmma(one) or "") + f"static void {name}({ctype}* d, {places}, bool accumulate) {{ {calls} }}"
+        return _many_steps(name, ctype, int(steps[2:]), bool(registers), bool(listed_a), bool(listed_b))
     return (
         f"static void {name}({ctype}* d, {left}, unsigned long long b, bool accumulate) {{\n"
         f'  px_wgmma({{d, "{kind}", "{a}", "{b}", {n}, {"0" if registers else "a"}, b, accumulate, '
         f"{negate}, {ta}, {tb}, {{}}}}, {'a' if registers else '0'});\n}}"
+    )
+
+
+def _many_steps(name: str, ctype: str, steps: int, registers: bool, listed_a: bool, listed_b: bool) -> str:
+    """Several instructions: descriptors from a list, or by their distances from the first, those of A before those of B."""
+    one, behind = name[: name.index(f"_x{steps}")], 0
+    places, kinds = [], []
+    for operand, listed in (("a", listed_a), ("b", listed_b)):
+        kinds.append("const unsigned long long*" if listed else "unsigned long long")
+        if listed:
+            places.append([f"{operand}[{step}]" for step in range(steps)])
+        elif operand == "a" and registers:
+            kinds[-1] = "const unsigned*"
+            places.append([f"a + {4 * step}" for step in range(steps)])
+        else:
+            places.append([operand, *(f"{operand} + by[{behind + step}]" for step in range(steps - 1))])
+            behind += steps - 1
+    calls = " ".join(
+        f"{one}(d, {a}, {b}, {'true' if step else 'accumulate'});" for step, (a, b) in enumerate(zip(*places))
+    )
+    return once(one, _wgmma(one) or "") + (
+        (f"template <{', '.join(f'int n{i}' for i in range(behind))}>\n" if behind else "")
+        + f"static void {name}({ctype}* d, {kinds[0]} a, {kinds[1]} b, bool accumulate) {{\n"
+        + (f"  constexpr int by[] = {{{', '.join(f'n{i}' for i in range(behind))}}};\n" if behind else "")
+        + f"  {calls}\n}}"
     )
 
 

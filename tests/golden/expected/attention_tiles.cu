@@ -51,7 +51,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   pack_words
 //   unpack_words
 //   hold_descriptors
-//   wgmma_m64n16k16_f32_bf16_bf16_registers_tb
+//   wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2
 //   wgmma_wait_group_1
 //   fold_scalar
 //   fold_bits
@@ -313,8 +313,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
     // forward_tiles.py:151: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:458)
     int t_1[1];
-    #pragma unroll
-    for (int i = 0; i < 1; ++i) t_1[i] = 0;
+    t_1[0] = 0;
     if ((px_lane & 24) == 0) {
       int* const p = places + filling * 8 + (px_lane & 7);
       *(p) = t_1[0];
@@ -468,21 +467,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
       }
       int rows[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) rows[i] = t_15[i];
+      rows[0] = t_15[0];
+      rows[1] = t_15[1];
       // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:229)
       int t_16[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_16[i] = ptx::wrap_add(t_14, rows[i]);
+      t_16[0] = ptx::wrap_add(t_14, rows[0]);
+      t_16[1] = ptx::wrap_add(t_14, rows[1]);
       int t_17[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_17[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_12), t_16[i]);
+      t_17[0] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_12), t_16[0]);
+      t_17[1] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_12), t_16[1]);
       bool ok[16];
       {
         const int c1 = (px_lane & 3) * 2;
         int limit[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_17[i], -1) - c1;
+        limit[0] = ptx::maximum<int>(t_17[0], -1) - c1;
+        limit[1] = ptx::maximum<int>(t_17[1], -1) - c1;
         #pragma unroll
         for (int i = 0; i < 16; ++i) ok[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
       }
@@ -515,25 +514,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
       }
       float t_18[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_18[i] = s_max[i];
+      t_18[0] = s_max[0];
+      t_18[1] = s_max[1];
       float top[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) top[i] = t_18[i] * factor;
+      top[0] = t_18[0] * factor;
+      top[1] = t_18[1] * factor;
       // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:311)
       bool t_19[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_19[i] = top[i] == __int_as_float(0xff800000);
+      t_19[0] = top[0] == __int_as_float(0xff800000);
+      t_19[1] = top[1] == __int_as_float(0xff800000);
       float base[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) base[i] = t_19[i] ? 0.0f : top[i];
+      base[0] = t_19[0] ? 0.0f : top[0];
+      base[1] = t_19[1] ? 0.0f : top[1];
       // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:311)
       float t_20[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_20[i] = base[i];
+      t_20[0] = base[0];
+      t_20[1] = base[1];
       float t_21[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_21[i] = -t_20[i];
+      t_21[0] = -t_20[0];
+      t_21[1] = -t_20[1];
       float t_22[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_22[i] = fmaf(s_1[i], factor, t_21[(i >> 1) & 1]);
@@ -574,8 +573,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
       }
       float sums[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) sums[i] = sums_sum[i];
+      sums[0] = sums_sum[0];
+      sums[1] = sums_sum[1];
       // forward_tiles.py:207: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:312)
       px_bf16 p_3[16];
       #pragma unroll
@@ -608,11 +607,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       unsigned state_1[8];
       ptx::pack_words<16>(state_1, p_3);
       float state_2[2];
-      #pragma unroll
-      for (int px_r = 0; px_r < 2; ++px_r) state_2[px_r] = top[px_r];
+      state_2[0] = top[0];
+      state_2[1] = top[1];
       float state_3[2];
-      #pragma unroll
-      for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = sums[px_r];
+      state_3[0] = sums[0];
+      state_3[1] = sums[1];
       while (true) {
         const int place_2 = place_1;
         const int slot_1 = slot;
@@ -633,11 +632,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         unsigned state_1_2[8];
         ptx::pack_words<16>(state_1_2, state_1_1);
         float state_2_1[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_2_1[px_r] = state_2[px_r];
+        state_2_1[0] = state_2[0];
+        state_2_1[1] = state_2[1];
         float state_3_1[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = state_3[px_r];
+        state_3_1[0] = state_3[0];
+        state_3_1[1] = state_3[1];
         const unsigned long long q_first = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
         unsigned long long q_steps[1] = {q_first};
         ptx::hold_descriptors<1>(q_steps);
@@ -666,8 +665,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             ptx::pack_words<16>(px_a, state_1_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_7 * 1024, 0xc000001000400000ull);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_1, px_a, px_b, true);
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_1, px_a + 4, px_b + 32, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_1, px_a, px_b, true);
           }
           // forward_tiles.py:199: px.wgmma_commit()  (called at forward_tiles.py:236)
           ptx::wgmma_commit_group_sync_aligned();
@@ -700,21 +698,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             }
           }
           int rows_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) rows_1[i] = t_30[i];
+          rows_1[0] = t_30[0];
+          rows_1[1] = t_30[1];
           // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:229)
           int t_31[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_31[i] = ptx::wrap_add(t_29, rows_1[i]);
+          t_31[0] = ptx::wrap_add(t_29, rows_1[0]);
+          t_31[1] = ptx::wrap_add(t_29, rows_1[1]);
           int t_32[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_32[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_27), t_31[i]);
+          t_32[0] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_27), t_31[0]);
+          t_32[1] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_27), t_31[1]);
           bool ok_1[16];
           {
             const int c1 = (px_lane & 3) * 2;
             int limit[2];
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_32[i], -1) - c1;
+            limit[0] = ptx::maximum<int>(t_32[0], -1) - c1;
+            limit[1] = ptx::maximum<int>(t_32[1], -1) - c1;
             #pragma unroll
             for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
           }
@@ -747,42 +745,42 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             }
           }
           float t_33[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_33[i] = s_max_1[i];
+          t_33[0] = s_max_1[0];
+          t_33[1] = s_max_1[1];
           float highest[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) highest[i] = t_33[i] * factor;
+          highest[0] = t_33[0] * factor;
+          highest[1] = t_33[1] * factor;
           // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:241)
           float t_34[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_34[i] = state_2_1[i] + 8.0f;
+          t_34[0] = state_2_1[0] + 8.0f;
+          t_34[1] = state_2_1[1] + 8.0f;
           bool t_35[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_35[i] = highest[i] <= t_34[i];
+          t_35[0] = highest[0] <= t_34[0];
+          t_35[1] = highest[1] <= t_34[1];
           float v_new[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new[i] = t_35[i] ? state_2_1[i] : highest[i];
+          v_new[0] = t_35[0] ? state_2_1[0] : highest[0];
+          v_new[1] = t_35[1] ? state_2_1[1] : highest[1];
           // scores.py:108: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at forward_tiles.py:241)
           bool t_36[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_36[i] = v_new[i] == __int_as_float(0xff800000);
+          t_36[0] = v_new[0] == __int_as_float(0xff800000);
+          t_36[1] = v_new[1] == __int_as_float(0xff800000);
           float base_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) base_1[i] = t_36[i] ? 0.0f : v_new[i];
+          base_1[0] = t_36[0] ? 0.0f : v_new[0];
+          base_1[1] = t_36[1] ? 0.0f : v_new[1];
           // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:241)
           float t_37[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_37[i] = state_2_1[i] - base_1[i];
+          t_37[0] = state_2_1[0] - base_1[0];
+          t_37[1] = state_2_1[1] - base_1[1];
           float alpha[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) alpha[i] = ptx::exp2_approx(t_37[i]);
+          alpha[0] = ptx::exp2_approx(t_37[0]);
+          alpha[1] = ptx::exp2_approx(t_37[1]);
           // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:241)
           float t_38[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_38[i] = base_1[i];
+          t_38[0] = base_1[0];
+          t_38[1] = base_1[1];
           float t_39[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_39[i] = -t_38[i];
+          t_39[0] = -t_38[0];
+          t_39[1] = -t_38[1];
           float t_40[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_40[i] = fmaf(s_5[i], factor, t_39[(i >> 1) & 1]);
@@ -791,11 +789,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_40[i]);
           // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:241)
           float t_41[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_41[i] = alpha[i];
+          t_41[0] = alpha[0];
+          t_41[1] = alpha[1];
           float t_42[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_42[i] = state_3_1[i] * t_41[i];
+          t_42[0] = state_3_1[0] * t_41[0];
+          t_42[1] = state_3_1[1] * t_41[1];
           // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
           float t_43[16];
           #pragma unroll
@@ -830,12 +828,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             }
           }
           float t_45[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_45[i] = t_sum[i];
+          t_45[0] = t_sum[0];
+          t_45[1] = t_sum[1];
           // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:241)
           float sums_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) sums_1[i] = t_42[i] + t_45[i];
+          sums_1[0] = t_42[0] + t_45[0];
+          sums_1[1] = t_42[1] + t_45[1];
           // forward_tiles.py:242: px.wgmma_wait(0)  (called at forward_tiles.py:321)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
@@ -849,15 +847,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           const bool t_47 = t_46 == 2;
           // forward_tiles.py:244: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:321)
           float t_48[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_48[i] = alpha[i];
+          t_48[0] = alpha[0];
+          t_48[1] = alpha[1];
           float o_2[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) o_2[i] = state_0_1[i];
           {
             bool some = false;
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) some |= t_48[i] != 1.0f;
+            some |= t_48[0] != 1.0f;
+            some |= t_48[1] != 1.0f;
             if (__any_sync(0xffffffffu, some)) {
               #pragma unroll
               for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_48[(i >> 1) & 1];
@@ -875,10 +873,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) state_0_1[px_r] = o_2[px_r];
           ptx::pack_words<16>(state_1_2, p_5);
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_2_1[px_r] = v_new[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_3_1[px_r] = sums_1[px_r];
+          state_2_1[0] = v_new[0];
+          state_2_1[1] = v_new[1];
+          state_3_1[0] = sums_1[0];
+          state_3_1[1] = sums_1[1];
         }
         // forward_tiles.py:320: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:285)
         px_bf16 state_1_3[16];
@@ -897,11 +895,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         unsigned state_1_4[8];
         ptx::pack_words<16>(state_1_4, state_1_3);
         float state_2_2[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_2_2[px_r] = state_2_1[px_r];
+        state_2_2[0] = state_2_1[0];
+        state_2_2[1] = state_2_1[1];
         float state_3_2[2];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = state_3_1[px_r];
+        state_3_2[0] = state_3_1[0];
+        state_3_2[1] = state_3_1[1];
         const unsigned long long q_first_1 = ptx::wgmma_descriptor(q_addr + slot_1 * 4096 + c * 2048, 0xc000001000010000ull);  // the same in every turn
         unsigned long long q_steps_1[1] = {q_first_1};
         ptx::hold_descriptors<1>(q_steps_1);
@@ -930,8 +928,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             ptx::pack_words<16>(px_a, state_1_5);
             const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
           }
           // forward_tiles.py:199: px.wgmma_commit()  (called at forward_tiles.py:236)
           ptx::wgmma_commit_group_sync_aligned();
@@ -969,35 +966,35 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             }
           }
           float t_27[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_27[i] = s_max_1[i];
+          t_27[0] = s_max_1[0];
+          t_27[1] = s_max_1[1];
           float highest[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) highest[i] = t_27[i] * factor;
+          highest[0] = t_27[0] * factor;
+          highest[1] = t_27[1] * factor;
           // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:241)
           float t_28[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_28[i] = state_2_2[i] + 8.0f;
+          t_28[0] = state_2_2[0] + 8.0f;
+          t_28[1] = state_2_2[1] + 8.0f;
           bool t_29[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_29[i] = highest[i] <= t_28[i];
+          t_29[0] = highest[0] <= t_28[0];
+          t_29[1] = highest[1] <= t_28[1];
           float v_new[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new[i] = t_29[i] ? state_2_2[i] : highest[i];
+          v_new[0] = t_29[0] ? state_2_2[0] : highest[0];
+          v_new[1] = t_29[1] ? state_2_2[1] : highest[1];
           // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:241)
           float t_30[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_30[i] = state_2_2[i] - v_new[i];
+          t_30[0] = state_2_2[0] - v_new[0];
+          t_30[1] = state_2_2[1] - v_new[1];
           float alpha[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) alpha[i] = ptx::exp2_approx(t_30[i]);
+          alpha[0] = ptx::exp2_approx(t_30[0]);
+          alpha[1] = ptx::exp2_approx(t_30[1]);
           // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:241)
           float t_31[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_31[i] = v_new[i];
+          t_31[0] = v_new[0];
+          t_31[1] = v_new[1];
           float t_32[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_32[i] = -t_31[i];
+          t_32[0] = -t_31[0];
+          t_32[1] = -t_31[1];
           float t_33[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_33[i] = fmaf(s_5[i], factor, t_32[(i >> 1) & 1]);
@@ -1006,11 +1003,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_33[i]);
           // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:241)
           float t_34[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_34[i] = alpha[i];
+          t_34[0] = alpha[0];
+          t_34[1] = alpha[1];
           float t_35[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_35[i] = state_3_2[i] * t_34[i];
+          t_35[0] = state_3_2[0] * t_34[0];
+          t_35[1] = state_3_2[1] * t_34[1];
           // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
           float t_36[16];
           #pragma unroll
@@ -1045,12 +1042,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             }
           }
           float t_38[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_38[i] = t_sum[i];
+          t_38[0] = t_sum[0];
+          t_38[1] = t_sum[1];
           // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:241)
           float sums_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) sums_1[i] = t_35[i] + t_38[i];
+          sums_1[0] = t_35[0] + t_38[0];
+          sums_1[1] = t_35[1] + t_38[1];
           // forward_tiles.py:242: px.wgmma_wait(0)  (called at forward_tiles.py:323)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
@@ -1064,15 +1061,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           const bool t_40 = t_39 == 2;
           // forward_tiles.py:244: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:323)
           float t_41[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_41[i] = alpha[i];
+          t_41[0] = alpha[0];
+          t_41[1] = alpha[1];
           float o_2[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) o_2[i] = state_0_2[i];
           {
             bool some = false;
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) some |= t_41[i] != 1.0f;
+            some |= t_41[0] != 1.0f;
+            some |= t_41[1] != 1.0f;
             if (__any_sync(0xffffffffu, some)) {
               #pragma unroll
               for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_41[(i >> 1) & 1];
@@ -1090,10 +1087,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) state_0_2[px_r] = o_2[px_r];
           ptx::pack_words<16>(state_1_4, p_5);
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_2_2[px_r] = v_new[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_3_2[px_r] = sums_1[px_r];
+          state_2_2[0] = v_new[0];
+          state_2_2[1] = v_new[1];
+          state_3_2[0] = sums_1[0];
+          state_3_2[1] = sums_1[1];
         }
         // forward_tiles.py:322: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:285)
         px_bf16 state_1_5[16];
@@ -1130,17 +1127,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = state_0_2[px_r];
           ptx::pack_words<16>(state_1, state_1_5);
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_2[px_r] = state_2_2[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = state_3_2[px_r];
+          state_2[0] = state_2_2[0];
+          state_2[1] = state_2_2[1];
+          state_3[0] = state_3_2[0];
+          state_3[1] = state_3_2[1];
           #pragma unroll
           for (int px_r = 0; px_r < 8; ++px_r) o[px_r] = state_0_2[px_r];
           ptx::pack_words<16>(p_1, state_1_5);
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) before_top[px_r] = state_2_2[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) before_sums[px_r] = state_3_2[px_r];
+          before_top[0] = state_2_2[0];
+          before_top[1] = state_2_2[1];
+          before_sums[0] = state_3_2[0];
+          before_sums[1] = state_3_2[1];
           before = place_2;
           before_1 = slot_1;
           // forward_tiles.py:338: break  (called at forward_tiles.py:285)
@@ -1227,8 +1224,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::pack_words<16>(px_a, state_1_5);
           const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
           ptx::wgmma_fence_sync_aligned();
-          ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a, px_b, true);
-          ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(state_0_2, px_a + 4, px_b + 32, true);
+          ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
         }
         // forward_tiles.py:199: px.wgmma_commit()  (called at forward_tiles.py:342)
         ptx::wgmma_commit_group_sync_aligned();
@@ -1261,21 +1257,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
         }
         int rows_1[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) rows_1[i] = t_44[i];
+        rows_1[0] = t_44[0];
+        rows_1[1] = t_44[1];
         // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:229)
         int t_45[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_45[i] = ptx::wrap_add(t_43, rows_1[i]);
+        t_45[0] = ptx::wrap_add(t_43, rows_1[0]);
+        t_45[1] = ptx::wrap_add(t_43, rows_1[1]);
         int t_46[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_46[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_41), t_45[i]);
+        t_46[0] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_41), t_45[0]);
+        t_46[1] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_41), t_45[1]);
         bool ok_1[16];
         {
           const int c1 = (px_lane & 3) * 2;
           int limit[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) limit[i] = ptx::maximum<int>(t_46[i], -1) - c1;
+          limit[0] = ptx::maximum<int>(t_46[0], -1) - c1;
+          limit[1] = ptx::maximum<int>(t_46[1], -1) - c1;
           #pragma unroll
           for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
         }
@@ -1308,25 +1304,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
         }
         float t_47[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_47[i] = s_max_1[i];
+        t_47[0] = s_max_1[0];
+        t_47[1] = s_max_1[1];
         float top_1[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) top_1[i] = t_47[i] * factor;
+        top_1[0] = t_47[0] * factor;
+        top_1[1] = t_47[1] * factor;
         // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:346)
         bool t_48[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_48[i] = top_1[i] == __int_as_float(0xff800000);
+        t_48[0] = top_1[0] == __int_as_float(0xff800000);
+        t_48[1] = top_1[1] == __int_as_float(0xff800000);
         float base_1[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) base_1[i] = t_48[i] ? 0.0f : top_1[i];
+        base_1[0] = t_48[0] ? 0.0f : top_1[0];
+        base_1[1] = t_48[1] ? 0.0f : top_1[1];
         // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:346)
         float t_49[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_49[i] = base_1[i];
+        t_49[0] = base_1[0];
+        t_49[1] = base_1[1];
         float t_50[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_50[i] = -t_49[i];
+        t_50[0] = -t_49[0];
+        t_50[1] = -t_49[1];
         float t_51[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_51[i] = fmaf(s_6[i], factor, t_50[(i >> 1) & 1]);
@@ -1367,8 +1363,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
         }
         float sums_1[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) sums_1[i] = sums_sum_1[i];
+        sums_1[0] = sums_sum_1[0];
+        sums_1[1] = sums_sum_1[1];
         // forward_tiles.py:347: px.wgmma_wait(0)  (called at forward_tiles.py:285)
         ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
         ptx::wgmma_wait_group_0();
@@ -1428,32 +1424,32 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
         }
         float total[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
+        total[0] = total_sum[0];
+        total[1] = total_sum[1];
         // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:366)
         bool t_59[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_59[i] = total[i] == 0.0f;
+        t_59[0] = total[0] == 0.0f;
+        t_59[1] = total[1] == 0.0f;
         float t_60[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_60[i] = ptx::reciprocal_approx(total[i]);
+        t_60[0] = ptx::reciprocal_approx(total[0]);
+        t_60[1] = ptx::reciprocal_approx(total[1]);
         float inverse[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) inverse[i] = t_59[i] ? 0.0f : t_60[i];
+        inverse[0] = t_59[0] ? 0.0f : t_60[0];
+        inverse[1] = t_59[1] ? 0.0f : t_60[1];
         // forward_tiles.py:369: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:351)
         float t_61[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_61[i] = inverse[i];
+        t_61[0] = inverse[0];
+        t_61[1] = inverse[1];
         float result[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result[i] = state_0_2[i] * t_61[(i >> 1) & 1];
         // forward_tiles.py:371: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:351)
         float t_62[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_62[i] = total[i];
+        t_62[0] = total[0];
+        t_62[1] = total[1];
         bool t_63[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_63[i] = t_62[i] == 0.0f;
+        t_63[0] = t_62[0] == 0.0f;
+        t_63[1] = t_62[1] == 0.0f;
         float result_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result_1[i] = t_63[(i >> 1) & 1] ? 0.0f : result[i];
@@ -1473,20 +1469,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         __builtin_assume(O_size3 == 16);
         // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:393)
         bool t_64[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_64[i] = total[i] == 0.0f;
+        t_64[0] = total[0] == 0.0f;
+        t_64[1] = total[1] == 0.0f;
         float t_65[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_65[i] = log2f(total[i]);
+        t_65[0] = log2f(total[0]);
+        t_65[1] = log2f(total[1]);
         float t_66[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_66[i] = state_2_2[i] + t_65[i];
+        t_66[0] = state_2_2[0] + t_65[0];
+        t_66[1] = state_2_2[1] + t_65[1];
         float t_67[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_67[i] = t_66[i] * 0.6931472f;
+        t_67[0] = t_66[0] * 0.6931472f;
+        t_67[1] = t_66[1] * 0.6931472f;
         float t_68[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_68[i] = t_64[i] ? __int_as_float(0xff800000) : t_67[i];
+        t_68[0] = t_64[0] ? __int_as_float(0xff800000) : t_67[0];
+        t_68[1] = t_64[1] ? __int_as_float(0xff800000) : t_67[1];
         // forward_tiles.py:393: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:372)
         if ((px_lane & 3) == 0) {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
@@ -1549,10 +1545,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         #pragma unroll
         for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = t_71[px_r];
         ptx::pack_words<16>(state_1, p_5);
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_2[px_r] = top_1[px_r];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) state_3[px_r] = sums_1[px_r];
+        state_2[0] = top_1[0];
+        state_2[1] = top_1[1];
+        state_3[0] = sums_1[0];
+        state_3[1] = sums_1[1];
       }
       // forward_tiles.py:313: while True:  (called at forward_tiles.py:285)
       px_bf16 p_4[16];
@@ -1565,8 +1561,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::pack_words<16>(px_a, p_4);
         const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_5 * 1024, 0xc000001000400000ull);
         ptx::wgmma_fence_sync_aligned();
-        ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a, px_b, true);
-        ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb(o, px_a + 4, px_b + 32, true);
+        ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(o, px_a, px_b, true);
       }
       // forward_tiles.py:199: px.wgmma_commit()  (called at forward_tiles.py:353)
       ptx::wgmma_commit_group_sync_aligned();
@@ -1603,32 +1598,32 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
       }
       float total[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) total[i] = total_sum[i];
+      total[0] = total_sum[0];
+      total[1] = total_sum[1];
       // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:366)
       bool t_28[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_28[i] = total[i] == 0.0f;
+      t_28[0] = total[0] == 0.0f;
+      t_28[1] = total[1] == 0.0f;
       float t_29[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_29[i] = ptx::reciprocal_approx(total[i]);
+      t_29[0] = ptx::reciprocal_approx(total[0]);
+      t_29[1] = ptx::reciprocal_approx(total[1]);
       float inverse[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) inverse[i] = t_28[i] ? 0.0f : t_29[i];
+      inverse[0] = t_28[0] ? 0.0f : t_29[0];
+      inverse[1] = t_28[1] ? 0.0f : t_29[1];
       // forward_tiles.py:369: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:356)
       float t_30[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_30[i] = inverse[i];
+      t_30[0] = inverse[0];
+      t_30[1] = inverse[1];
       float result[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result[i] = o[i] * t_30[(i >> 1) & 1];
       // forward_tiles.py:371: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:356)
       float t_31[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_31[i] = total[i];
+      t_31[0] = total[0];
+      t_31[1] = total[1];
       bool t_32[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_32[i] = t_31[i] == 0.0f;
+      t_32[0] = t_31[0] == 0.0f;
+      t_32[1] = t_31[1] == 0.0f;
       float result_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result_1[i] = t_32[(i >> 1) & 1] ? 0.0f : result[i];
@@ -1648,20 +1643,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       __builtin_assume(O_size3 == 16);
       // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:393)
       bool t_33[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_33[i] = total[i] == 0.0f;
+      t_33[0] = total[0] == 0.0f;
+      t_33[1] = total[1] == 0.0f;
       float t_34[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_34[i] = log2f(total[i]);
+      t_34[0] = log2f(total[0]);
+      t_34[1] = log2f(total[1]);
       float t_35[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_35[i] = before_top[i] + t_34[i];
+      t_35[0] = before_top[0] + t_34[0];
+      t_35[1] = before_top[1] + t_34[1];
       float t_36[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_36[i] = t_35[i] * 0.6931472f;
+      t_36[0] = t_35[0] * 0.6931472f;
+      t_36[1] = t_35[1] * 0.6931472f;
       float t_37[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_37[i] = t_33[i] ? __int_as_float(0xff800000) : t_36[i];
+      t_37[0] = t_33[0] ? __int_as_float(0xff800000) : t_36[0];
+      t_37[1] = t_33[1] ? __int_as_float(0xff800000) : t_36[1];
       // forward_tiles.py:393: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:372)
       if ((px_lane & 3) == 0) {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;

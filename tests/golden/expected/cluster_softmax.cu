@@ -104,11 +104,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     }
     // cluster_cases.py:236: e = px.exp(x - top)
     float t_1[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) t_1[i] = x[i] - top;
+    t_1[0] = x[0] - top;
+    t_1[1] = x[1] - top;
     float e[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) e[i] = expf(t_1[i]);
+    e[0] = expf(t_1[0]);
+    e[1] = expf(t_1[1]);
     // cluster_cases.py:237: px.store(Y[me, row, 0:N], e / px.cluster.reduce(px.sum(e), "sum"))
     float e_sum[1];
     {
@@ -147,8 +147,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       ++turn;
     }
     float t_4[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) t_4[i] = e[i] / t_3;
+    t_4[0] = e[0] / t_3;
+    t_4[1] = e[1] / t_3;
     {
       const int x2 = px_lane * 2 + px_warp_id * 64;
       float* const p = Y.data + (me * Y.stride[0] + row * Y.stride[1] + x2);

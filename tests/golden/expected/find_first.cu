@@ -40,11 +40,9 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
       t[0] = ptx::inside(x0, X.shape[0]) ? *(p) : 0.0f;
     }
     bool t_1[1];
-    #pragma unroll
-    for (int i_1 = 0; i_1 < 1; ++i_1) t_1[i_1] = t[0] > 0.5f;
+    t_1[0] = t[0] > 0.5f;
     int t_2[1];
-    #pragma unroll
-    for (int i_1 = 0; i_1 < 1; ++i_1) t_2[i_1] = t_1[0] ? 1 : 0;
+    t_2[0] = t_1[0] ? 1 : 0;
     int hit_max[1];
     {
       hit_max[0] = t_2[0];

@@ -35,11 +35,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) histogram_kernel(
   }
   // kernels.py:35: px.atomic_add(H[x % BINS], px.full((BLOCK,), 1, px.i32))
   int t[2];
-  #pragma unroll
-  for (int i_1 = 0; i_1 < 2; ++i_1) t[i_1] = x[i_1] & 63;
+  t[0] = x[0] & 63;
+  t[1] = x[1] & 63;
   int t_1[2];
-  #pragma unroll
-  for (int i_1 = 0; i_1 < 2; ++i_1) t_1[i_1] = 1;
+  t_1[0] = 1;
+  t_1[1] = 1;
   {
     #pragma unroll
     for (int i_1 = 0; i_1 < 2; ++i_1) {

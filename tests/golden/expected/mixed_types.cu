@@ -40,15 +40,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     ptx::unpack_words<2>(t, words);
   }
   float x[2];
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) x[i] = ptx::bf16_to_float(t[i]);
+  x[0] = ptx::bf16_to_float(t[0]);
+  x[1] = ptx::bf16_to_float(t[1]);
   // kernels.py:155: y = px.cumsum(px.tanh(x) * 2.0, axis=0)
   float t_1[2];
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) t_1[i] = tanhf(x[i]);
+  t_1[0] = tanhf(x[0]);
+  t_1[1] = tanhf(x[1]);
   float t_2[2];
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) t_2[i] = t_1[i] * 2.0f;
+  t_2[0] = t_1[0] * 2.0f;
+  t_2[1] = t_1[1] * 2.0f;
   float y[2];
   {
     float running[2];
@@ -104,8 +104,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   }
   // kernels.py:156: best = px.argmax(y.reshape((1, N)), axis=1)
   float t_3[2];
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) t_3[i] = y[i];
+  t_3[0] = y[0];
+  t_3[1] = y[1];
   float best_argmax[1];
   int best_argmax_at[1];
   {
@@ -149,8 +149,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
     }
   }
   int best[1];
-  #pragma unroll
-  for (int i = 0; i < 1; ++i) best[i] = best_argmax_at[i];
+  best[0] = best_argmax_at[0];
   // kernels.py:157: px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
   int best_max[1];
   {
@@ -158,11 +157,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   }
   const int t_4 = best_max[0];
   float t_5[2];
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) t_5[i] = y[i] + ((float)t_4);
+  t_5[0] = y[0] + ((float)t_4);
+  t_5[1] = y[1] + ((float)t_4);
   px_f8e4m3 t_6[2];
-  #pragma unroll
-  for (int i = 0; i < 2; i += 2) ptx::f8e4m3_pair_from_float(t_6 + i, t_5[i], t_5[i + 1]);
+  ptx::f8e4m3_pair_from_float(t_6, t_5[0], t_5[1]);
   {
     const int x0 = px_lane * 2 + px_warp_id * 64;
     px_f8e4m3* const p = Y.data + (x0);

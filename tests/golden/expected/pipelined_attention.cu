@@ -27,7 +27,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   wgmma_descriptor
 //   keep_float
 //   wgmma_fence_sync_aligned
-//   wgmma_m64n32k16_f32_bf16_bf16
+//   wgmma_m64n32k16_f32_bf16_bf16_x4
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_0
 //   mbarrier_arrive_shared_cta
@@ -39,7 +39,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   pack_words
 //   wrap_sub
 //   unpack_words
-//   wgmma_m64n64k16_f32_bf16_bf16_registers_tb
+//   wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2
 //   wgmma_wait_group_1
 //   fold_scalar
 //   fold_bits
@@ -190,20 +190,20 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
       for (int px_r = 0; px_r < 32; ++px_r) o_1[px_r] = o[px_r];
       // attention.py:14: top, total, scale = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32), 1.4427 * D**-0.5
       float top[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) top[i] = __int_as_float(0xff800000);
+      top[0] = __int_as_float(0xff800000);
+      top[1] = __int_as_float(0xff800000);
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       float top_1[2];
-      #pragma unroll
-      for (int px_r = 0; px_r < 2; ++px_r) top_1[px_r] = top[px_r];
+      top_1[0] = top[0];
+      top_1[1] = top[1];
       // attention.py:14: top, total, scale = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32), 1.4427 * D**-0.5
       float total[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) total[i] = 0.0f;
+      total[0] = 0.0f;
+      total[1] = 0.0f;
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       float total_1[2];
-      #pragma unroll
-      for (int px_r = 0; px_r < 2; ++px_r) total_1[px_r] = total[px_r];
+      total_1[0] = total[0];
+      total_1[1] = total[1];
       // attention.py:13: q, o = px.load(Q[head, row : row + ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
       const int take_stage_3 = take_stage_2;
       ptx::mbarrier_wait_parity(Q_full + 8 * take_stage_3, take_parity_2);
@@ -228,10 +228,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           const unsigned long long px_b = ptx::wgmma_descriptor(K_ring_addr + take_stage_4 * 4096, 0x4000004000010000ull);
           ptx::keep_float<16>(t_4);
           ptx::wgmma_fence_sync_aligned();
-          ptx::wgmma_m64n32k16_f32_bf16_bf16(t_4, px_a, px_b, false);
-          ptx::wgmma_m64n32k16_f32_bf16_bf16(t_4, px_a + 2, px_b + 2, true);
-          ptx::wgmma_m64n32k16_f32_bf16_bf16(t_4, px_a + 4, px_b + 4, true);
-          ptx::wgmma_m64n32k16_f32_bf16_bf16(t_4, px_a + 6, px_b + 6, true);
+          ptx::wgmma_m64n32k16_f32_bf16_bf16_x4<2, 4, 6, 2, 4, 6>(t_4, px_a, px_b, false);
         }
         ptx::wgmma_commit_group_sync_aligned();
         // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
@@ -286,21 +283,21 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           }
         }
         float t_9[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_9[i] = s_max[i];
+        t_9[0] = s_max[0];
+        t_9[1] = s_max[1];
         float v_new[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) v_new[i] = ptx::max_NaN_f32(top_1[i], t_9[i]);
+        v_new[0] = ptx::max_NaN_f32(top_1[0], t_9[0]);
+        v_new[1] = ptx::max_NaN_f32(top_1[1], t_9[1]);
         // attention.py:19: p, faded = px.exp2(s * scale - (new * scale)[:, None]), px.exp2((top - new) * scale)
         float t_10[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_10[i] = s[i] * 0.1803375f;
         float t_11[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_11[i] = v_new[i] * 0.1803375f;
+        t_11[0] = v_new[0] * 0.1803375f;
+        t_11[1] = v_new[1] * 0.1803375f;
         float t_12[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_12[i] = t_11[i];
+        t_12[0] = t_11[0];
+        t_12[1] = t_11[1];
         float t_13[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_13[i] = t_10[i] - t_12[(i >> 1) & 1];
@@ -308,18 +305,18 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
         #pragma unroll
         for (int i = 0; i < 16; ++i) p[i] = ptx::exp2_approx(t_13[i]);
         float t_14[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_14[i] = top_1[i] - v_new[i];
+        t_14[0] = top_1[0] - v_new[0];
+        t_14[1] = top_1[1] - v_new[1];
         float t_15[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_15[i] = t_14[i] * 0.1803375f;
+        t_15[0] = t_14[0] * 0.1803375f;
+        t_15[1] = t_14[1] * 0.1803375f;
         float faded[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) faded[i] = ptx::exp2_approx(t_15[i]);
+        faded[0] = ptx::exp2_approx(t_15[0]);
+        faded[1] = ptx::exp2_approx(t_15[1]);
         // attention.py:20: total, top = total * faded + px.sum(p, axis=1), new
         float t_16[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_16[i] = total_1[i] * faded[i];
+        t_16[0] = total_1[0] * faded[0];
+        t_16[1] = total_1[1] * faded[1];
         float p_sum[2];
         {
           float p_sum_parts[4];
@@ -344,19 +341,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           }
         }
         float t_17[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_17[i] = p_sum[i];
+        t_17[0] = p_sum[0];
+        t_17[1] = p_sum[1];
         float total_2[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) total_2[i] = t_16[i] + t_17[i];
+        total_2[0] = t_16[0] + t_17[0];
+        total_2[1] = t_16[1] + t_17[1];
         // attention.py:21: o = px.dot(p.to(V.dtype), v, o * faded[:, None])
         float t_18[2];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) t_18[i] = faded[i];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) top_1[px_r] = v_new[px_r];
-        #pragma unroll
-        for (int px_r = 0; px_r < 2; ++px_r) total_1[px_r] = total_2[px_r];
+        t_18[0] = faded[0];
+        t_18[1] = faded[1];
+        top_1[0] = v_new[0];
+        top_1[1] = v_new[1];
+        total_1[0] = total_2[0];
+        total_1[1] = total_2[1];
         // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
         // attention.py:21: o = px.dot(p.to(V.dtype), v, o * faded[:, None])
         px_bf16 p_1[16];
@@ -391,10 +388,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             const unsigned long long px_b = ptx::wgmma_descriptor(K_ring_addr + take_stage_5 * 4096, 0x4000004000010000ull);
             ptx::keep_float<16>(t_22);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a, px_b, false);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 2, px_b + 2, true);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 4, px_b + 4, true);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 6, px_b + 6, true);
+            ptx::wgmma_m64n32k16_f32_bf16_bf16_x4<2, 4, 6, 2, 4, 6>(t_22, px_a, px_b, false);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:16: k, v = px.load(K[head, j : j + KEYS, 0:D]), px.load(V[head, j : j + KEYS, 0:D])
@@ -410,8 +404,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             ptx::pack_words<16>(px_a, p_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_6 * 4096, 0x4000004001000000ull);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a, px_b, true);
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a + 4, px_b + 128, true);
+            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
@@ -446,21 +439,21 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             }
           }
           float t_24[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_24[i] = t_max[i];
+          t_24[0] = t_max[0];
+          t_24[1] = t_max[1];
           float v_new_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new_1[i] = ptx::max_NaN_f32(top_1[i], t_24[i]);
+          v_new_1[0] = ptx::max_NaN_f32(top_1[0], t_24[0]);
+          v_new_1[1] = ptx::max_NaN_f32(top_1[1], t_24[1]);
           // attention.py:19: p, faded = px.exp2(s * scale - (new * scale)[:, None]), px.exp2((top - new) * scale)
           float t_25[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_25[i] = t_22[i] * 0.1803375f;
           float t_26[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_26[i] = v_new_1[i] * 0.1803375f;
+          t_26[0] = v_new_1[0] * 0.1803375f;
+          t_26[1] = v_new_1[1] * 0.1803375f;
           float t_27[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_27[i] = t_26[i];
+          t_27[0] = t_26[0];
+          t_27[1] = t_26[1];
           float t_28[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_28[i] = t_25[i] - t_27[(i >> 1) & 1];
@@ -468,18 +461,18 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_28[i]);
           float t_29[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_29[i] = top_1[i] - v_new_1[i];
+          t_29[0] = top_1[0] - v_new_1[0];
+          t_29[1] = top_1[1] - v_new_1[1];
           float t_30[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_30[i] = t_29[i] * 0.1803375f;
+          t_30[0] = t_29[0] * 0.1803375f;
+          t_30[1] = t_29[1] * 0.1803375f;
           float faded_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) faded_1[i] = ptx::exp2_approx(t_30[i]);
+          faded_1[0] = ptx::exp2_approx(t_30[0]);
+          faded_1[1] = ptx::exp2_approx(t_30[1]);
           // attention.py:20: total, top = total * faded + px.sum(p, axis=1), new
           float t_31[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_31[i] = total_1[i] * faded_1[i];
+          t_31[0] = total_1[0] * faded_1[0];
+          t_31[1] = total_1[1] * faded_1[1];
           float p_sum_1[2];
           {
             float p_sum_1_parts[4];
@@ -504,19 +497,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             }
           }
           float t_32[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_32[i] = p_sum_1[i];
+          t_32[0] = p_sum_1[0];
+          t_32[1] = p_sum_1[1];
           float total_3[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) total_3[i] = t_31[i] + t_32[i];
+          total_3[0] = t_31[0] + t_32[0];
+          total_3[1] = t_31[1] + t_32[1];
           // attention.py:21: o = px.dot(p.to(V.dtype), v, o * faded[:, None])
           float t_33[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_33[i] = faded_1[i];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) top_1[px_r] = v_new_1[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) total_1[px_r] = total_3[px_r];
+          t_33[0] = faded_1[0];
+          t_33[1] = faded_1[1];
+          top_1[0] = v_new_1[0];
+          top_1[1] = v_new_1[1];
+          total_1[0] = total_3[0];
+          total_1[1] = total_3[1];
           ptx::finish(ptx::fold_bits<2>(total_3), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<32>(acc);
@@ -533,8 +526,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           for (int i = 0; i < 32; ++i) t_34[i] = acc[i];
           {
             bool some = false;
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) some |= t_33[i] != 1.0f;
+            some |= t_33[0] != 1.0f;
+            some |= t_33[1] != 1.0f;
             if (__any_sync(0xffffffffu, some)) {
               #pragma unroll
               for (int i = 0; i < 32; ++i) t_34[i] = t_34[i] * t_33[(i >> 1) & 1];
@@ -564,10 +557,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             const unsigned long long px_b = ptx::wgmma_descriptor(K_ring_addr + take_stage_5 * 4096, 0x4000004000010000ull);
             ptx::keep_float<16>(t_22);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a, px_b, false);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 2, px_b + 2, true);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 4, px_b + 4, true);
-            ptx::wgmma_m64n32k16_f32_bf16_bf16(t_22, px_a + 6, px_b + 6, true);
+            ptx::wgmma_m64n32k16_f32_bf16_bf16_x4<2, 4, 6, 2, 4, 6>(t_22, px_a, px_b, false);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:16: k, v = px.load(K[head, j : j + KEYS, 0:D]), px.load(V[head, j : j + KEYS, 0:D])
@@ -583,8 +573,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             ptx::pack_words<16>(px_a, p_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_6 * 4096, 0x4000004001000000ull);
             ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a, px_b, true);
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a + 4, px_b + 128, true);
+            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
@@ -640,21 +629,21 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             }
           }
           float t_28[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_28[i] = s_max_1[i];
+          t_28[0] = s_max_1[0];
+          t_28[1] = s_max_1[1];
           float v_new_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) v_new_1[i] = ptx::max_NaN_f32(top_1[i], t_28[i]);
+          v_new_1[0] = ptx::max_NaN_f32(top_1[0], t_28[0]);
+          v_new_1[1] = ptx::max_NaN_f32(top_1[1], t_28[1]);
           // attention.py:19: p, faded = px.exp2(s * scale - (new * scale)[:, None]), px.exp2((top - new) * scale)
           float t_29[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_29[i] = s_1[i] * 0.1803375f;
           float t_30[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_30[i] = v_new_1[i] * 0.1803375f;
+          t_30[0] = v_new_1[0] * 0.1803375f;
+          t_30[1] = v_new_1[1] * 0.1803375f;
           float t_31[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_31[i] = t_30[i];
+          t_31[0] = t_30[0];
+          t_31[1] = t_30[1];
           float t_32[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_32[i] = t_29[i] - t_31[(i >> 1) & 1];
@@ -662,18 +651,18 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_32[i]);
           float t_33[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_33[i] = top_1[i] - v_new_1[i];
+          t_33[0] = top_1[0] - v_new_1[0];
+          t_33[1] = top_1[1] - v_new_1[1];
           float t_34[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_34[i] = t_33[i] * 0.1803375f;
+          t_34[0] = t_33[0] * 0.1803375f;
+          t_34[1] = t_33[1] * 0.1803375f;
           float faded_1[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) faded_1[i] = ptx::exp2_approx(t_34[i]);
+          faded_1[0] = ptx::exp2_approx(t_34[0]);
+          faded_1[1] = ptx::exp2_approx(t_34[1]);
           // attention.py:20: total, top = total * faded + px.sum(p, axis=1), new
           float t_35[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_35[i] = total_1[i] * faded_1[i];
+          t_35[0] = total_1[0] * faded_1[0];
+          t_35[1] = total_1[1] * faded_1[1];
           float p_sum_1[2];
           {
             float p_sum_1_parts[4];
@@ -698,19 +687,19 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             }
           }
           float t_36[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_36[i] = p_sum_1[i];
+          t_36[0] = p_sum_1[0];
+          t_36[1] = p_sum_1[1];
           float total_3[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) total_3[i] = t_35[i] + t_36[i];
+          total_3[0] = t_35[0] + t_36[0];
+          total_3[1] = t_35[1] + t_36[1];
           // attention.py:21: o = px.dot(p.to(V.dtype), v, o * faded[:, None])
           float t_37[2];
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) t_37[i] = faded_1[i];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) top_1[px_r] = v_new_1[px_r];
-          #pragma unroll
-          for (int px_r = 0; px_r < 2; ++px_r) total_1[px_r] = total_3[px_r];
+          t_37[0] = faded_1[0];
+          t_37[1] = faded_1[1];
+          top_1[0] = v_new_1[0];
+          top_1[1] = v_new_1[1];
+          total_1[0] = total_3[0];
+          total_1[1] = total_3[1];
           ptx::finish(ptx::fold_bits<2>(total_3), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<32>(acc);
@@ -727,8 +716,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           for (int i = 0; i < 32; ++i) t_38[i] = acc[i];
           {
             bool some = false;
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) some |= t_37[i] != 1.0f;
+            some |= t_37[0] != 1.0f;
+            some |= t_37[1] != 1.0f;
             if (__any_sync(0xffffffffu, some)) {
               #pragma unroll
               for (int i = 0; i < 32; ++i) t_38[i] = t_38[i] * t_37[(i >> 1) & 1];
@@ -757,8 +746,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           ptx::pack_words<16>(px_a, p_3);
           const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_5 * 4096, 0x4000004001000000ull);
           ptx::wgmma_fence_sync_aligned();
-          ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a, px_b, true);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb(acc, px_a + 4, px_b + 128, true);
+          ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
         }
         ptx::wgmma_commit_group_sync_aligned();
         ptx::wgmma_wait_group_0();
@@ -777,11 +765,11 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
       }
       // attention.py:22: px.store(O[head, row : row + ROWS, 0:D], (o * (1.0 / total)[:, None]).to(O.dtype))
       float t_3[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_3[i] = 1.0f / total_1[i];
+      t_3[0] = 1.0f / total_1[0];
+      t_3[1] = 1.0f / total_1[1];
       float t_4[2];
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) t_4[i] = t_3[i];
+      t_4[0] = t_3[0];
+      t_4[1] = t_3[1];
       float t_5[32];
       #pragma unroll
       for (int i = 0; i < 32; ++i) t_5[i] = o_1[i] * t_4[(i >> 1) & 1];

@@ -34,7 +34,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   setmaxnreg_inc
 //   wgmma_fence_sync_aligned
 //   wgmma_descriptor
-//   wgmma_m64n64k16_f32_bf16_bf16
+//   wgmma_m64n64k16_f32_bf16_bf16_x4
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_1
 //   mbarrier_arrive_shared_cluster
@@ -206,10 +206,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(A_ring_addr + take_stage_1 * 16384 + px_warp_id / 4 * 8192, 0x4000004000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(B_ring_addr + take_stage_1 * 8192, 0x4000004000010000ull);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a, px_b, later);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 2, px_b + 2, true);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 4, px_b + 4, true);
-          ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 6, px_b + 6, true);
+          ptx::wgmma_m64n64k16_f32_bf16_bf16_x4<2, 4, 6, 2, 4, 6>(acc_1, px_a, px_b, later);
         }
         ptx::wgmma_commit_group_sync_aligned();
         ptx::wgmma_wait_group_1();

@@ -23,7 +23,7 @@ struct px_array {
 //   fence_proxy_async_shared_cta
 //   wgmma_fence_sync_aligned
 //   wgmma_descriptor
-//   wgmma_m64n64k16_f32_bf16_bf16
+//   wgmma_m64n64k16_f32_bf16_bf16_x2
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_0
 //   keep_float
@@ -109,8 +109,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
     {
       const unsigned long long px_a = ptx::wgmma_descriptor(a_tile_addr + px_warp_id / 4 * 4096, 0x8000002000010000ull);
       const unsigned long long px_b = ptx::wgmma_descriptor(b_tile_addr, 0x8000002000010000ull);
-      ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a, px_b, true);
-      ptx::wgmma_m64n64k16_f32_bf16_bf16(acc_1, px_a + 2, px_b + 2, true);
+      ptx::wgmma_m64n64k16_f32_bf16_bf16_x2<2, 2>(acc_1, px_a, px_b, true);
     }
     ptx::wgmma_commit_group_sync_aligned();
     ptx::wgmma_wait_group_0();

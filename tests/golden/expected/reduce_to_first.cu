@@ -40,8 +40,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) reduce_to_first_kernel(
   if (rank == 0) {
     // kernels.py:142: px.store(total, px.zeros((N,), px.f32))
     float t[1];
-    #pragma unroll
-    for (int i = 0; i < 1; ++i) t[i] = 0.0f;
+    t[0] = 0.0f;
     {
       float* const p = total + px_lane + px_warp_id * 32;
       *(p) = t[0];

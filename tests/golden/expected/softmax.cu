@@ -50,8 +50,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     x_max[0] = ptx::warp_max(x_max[0]);
   }
   float t[1];
-  #pragma unroll
-  for (int i = 0; i < 1; ++i) t[i] = x_max[i];
+  t[0] = x_max[0];
   float t_1[32];
   #pragma unroll
   for (int i = 0; i < 32; ++i) t_1[i] = x[i] - t[0];
@@ -77,8 +76,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     }
   }
   float t_2[1];
-  #pragma unroll
-  for (int i = 0; i < 1; ++i) t_2[i] = e_sum[i];
+  t_2[0] = e_sum[0];
   float t_3[32];
   #pragma unroll
   for (int i = 0; i < 32; ++i) t_3[i] = e[i] / t_2[0];

@@ -27,7 +27,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   wgmma_descriptor
 //   hold_descriptors
 //   wgmma_fence_sync_aligned
-//   wgmma_m64n64k16_f32_bf16_bf16_tb
+//   wgmma_m64n64k16_f32_bf16_bf16_tb_x4_listed_a_listed_b
 //   wgmma_commit_group_sync_aligned
 //   wgmma_wait_group_0
 //   keep_float
@@ -138,10 +138,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
       // kernels.py:129: acc = px.dot(a[c], b[c], acc)
       ptx::wgmma_fence_sync_aligned();
       {
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[0], b_steps[0], true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[1], b_steps[1], true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[2], b_steps[2], true);
-        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb(acc_1, a_steps[3], b_steps[3], true);
+        ptx::wgmma_m64n64k16_f32_bf16_bf16_tb_x4_listed_a_listed_b(acc_1, a_steps, b_steps, true);
       }
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();

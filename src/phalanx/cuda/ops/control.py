@@ -13,6 +13,7 @@ from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.control_text import for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
+from phalanx.cuda.tiles.index import slot_line
 from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block
 from phalanx.ir.effects import Span
@@ -85,8 +86,7 @@ def _copy(w: Writer, target: str, source: Value) -> None:
     if name == target:
         return
     if isinstance(source.type, TileType):
-        w.line("#pragma unroll")
-        w.line(f"for (int px_r = 0; px_r < {w.registers(source)}; ++px_r) {target}[px_r] = {name}[px_r];")
+        slot_line(w, w.registers(source), f"{target}[px_r] = {name}[px_r];", "px_r")
     else:
         w.line(f"{target} = {bare(name)};")
 

@@ -21,6 +21,7 @@ from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.finished import finish, finished_before
+from phalanx.cuda.tiles.index import slot_line
 from phalanx.cuda.tiles.wgmma_operands import first_column, is_transposed, operand_problem
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP
@@ -78,20 +79,20 @@ def keep(ctype: str, constraint: str) -> Helper:
     )
 
 
-MOST_REGISTERS = 512
-"""Accumulators of all steps of a product together, up to which each step is a statement of its own. NVVM takes 15 to 20 ms
-for a statement with 50 to 100 registers, and an attention has ten such products: long ones are one statement each."""
-MOST_AT_ONCE = 12
-"""Steps of such a statement: descriptors of more would be in registers at once, and others be spilled."""
-
-
 @cache
 def product(
-    n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool, steps: int = 1
+    n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool,
+    steps: int = 1, listed_a: bool = False, listed_b: bool = False,
 ) -> Helper:
     """One instruction: 64 rows, `n` columns, 32 bytes of K. `a`, `b` and `d` are element types by name; two f16
-    accumulators share a register. With `steps` as many instructions in one statement, each with operands of its own: all
-    but the first add to what is there."""
+    accumulators share a register.
+
+    With `steps` as many instructions in one statement, all but the first of which add to what is there: NVVM takes 15 to
+    20 ms for a statement with 50 to 100 registers, however many instructions are in it. Such a statement adds up its
+    descriptors itself, from the first and the distances to the others, which are arguments of the template; or it reads them
+    from a list (`listed_a`, `listed_b`). Each has a register of its own: so ptxas makes of them what it makes of statements
+    of one instruction each.
+    """
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
     integer, packed = d == "i32", d == "f16"
     kind = "s32" if integer else d
@@ -103,34 +104,54 @@ def product(
         flags += ["-1" if negate else "1", "1"]
     if item == 2:
         flags += ([] if registers else [str(int(trans_a))]) + [str(int(trans_b))]
-    left_type = "const unsigned*" if registers else "unsigned long long"
-    inputs, parameters, instructions, place = [], [], [], count
-    for step in range(steps):
-        which = str(step) if steps > 1 else ""
-        parameters.append(f"{left_type} a{which}, unsigned long long b{which}")
-        if registers:
-            left = f"{{{', '.join(f'%{place + i}' for i in range(4))}}}"
-            inputs += [f'"r"(a{which}[{i}])' for i in range(4)]
-        else:
-            left = f"%{place}"
-            inputs.append(f'"l"(a{which})')
-        place += 4 if registers else 1
-        inputs.append(f'"l"(b{which})')
-        adds = "p" if step == 0 else "more"
-        instructions.append(f"{mnemonic} {{{operands}}}, {left}, %{place}, {', '.join([adds, *flags])};")
-        place += 1
-    inputs.append('"r"((int)accumulate)')
-    begin = f"{{ .reg .pred p; setp.ne.b32 p, %{place}, 0;"
+    inputs: list[str] = []
+
+    def operand(constraint: str, text: str) -> str:
+        inputs.append(f'"{constraint}"({text})')
+        return f"%{count + len(inputs) - 1}"
+
+    distances: list[str] = []  # arguments of the template
+    declared = [".reg .pred p;"] if steps == 1 else [".reg .pred p, more;"]
+    added: list[str] = [""] * steps  # what comes before each instruction
+
+    def descriptors(name: str, listed: bool) -> list[str]:
+        if listed:
+            return [operand("l", f"{name}[{step}]") for step in range(steps)]
+        first = operand("l", name)
+        if steps > 1:
+            declared.append(f".reg .b64 {name}<{steps}>;")
+        for step in range(1, steps):
+            distances.append(f"{name}{step}")
+            added[step] += f"add.s64 {name}{step}, {first}, {operand('n', f'{name}{step}')}; "
+        return [first, *(f"{name}{step}" for step in range(1, steps))]
+
+    if registers:
+        left = [f"{{{', '.join(operand('r', f'a[{4 * step + i}]') for i in range(4))}}}" for step in range(steps)]
+    else:
+        left = descriptors("a", listed_a)
+    right = descriptors("b", listed_b)
+    begin = f"{{ {' '.join(declared)} setp.ne.b32 p, {operand('r', '(int)accumulate')}, 0;"
     if steps > 1:
-        begin = f"{{ .reg .pred p, more; setp.ne.b32 p, %{place}, 0; setp.eq.b32 more, 0, 0;"
+        begin += " setp.eq.b32 more, 0, 0;"
+    instructions = [
+        f"{added[step]}{mnemonic} {{{operands}}}, {left[step]}, {right[step]}, "
+        f"{', '.join(['more' if step else 'p', *flags])};"
+        for step in range(steps)
+    ]
     ctype, constraint = {"i32": ("int", "r"), "f16": ("px_f16", "r")}.get(d, ("float", "f"))
     outputs = ", ".join(f'"+{constraint}"({"w" if packed else "d"}[{i}])' for i in range(count))
     words = "  unsigned* const w = reinterpret_cast<unsigned*>(d);\n" if packed else ""
     suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
-    name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}" + (f"_x{steps}" if steps > 1 else "")
+    suffix += (f"_x{steps}" if steps > 1 else "") + "_listed_a" * listed_a + "_listed_b" * listed_b
+    name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
     statement = "\\n\"\n    \"".join([begin, *instructions])
+    given = [
+        "const unsigned* a" if registers else f"{'const unsigned long long*' if listed_a else 'unsigned long long'} a",
+        f"{'const unsigned long long*' if listed_b else 'unsigned long long'} b",
+    ]
     text = (
-        f"__device__ __forceinline__ void {name}({ctype}* d, {', '.join(parameters)}, bool accumulate) {{\n"
+        (f"template <{', '.join(f'int {distance}' for distance in distances)}>\n" if distances else "")
+        + f"__device__ __forceinline__ void {name}({ctype}* d, {', '.join(given)}, bool accumulate) {{\n"
         f"{words}"
         f'  asm volatile("{statement} }}"\n'
         f"    : {outputs}\n"
@@ -217,8 +238,7 @@ def continue_in_place(w: Writer, old: Value, new: Value) -> bool:
     if w.cells.aliases.get(new) is old:
         return False
     name = w.declare_tile(new)
-    w.line("#pragma unroll")
-    w.line(f"for (int px_r = 0; px_r < {w.registers(new)}; ++px_r) {name}[px_r] = {w.name(old)}[px_r];")
+    slot_line(w, w.registers(new), f"{name}[px_r] = {w.name(old)}[px_r];", "px_r")
     return True
 
 
@@ -232,9 +252,8 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
     acc = w.name(op.result)
     right, left = _right(w, op), _left(w, op)
     with w.block():
-        if left is not None:
-            a_at = _places(w, left, "px_a")
-        else:
+        a_at = None if left is None else _places(w, left, "px_a")
+        if a_at is None:
             _pack_registers(w, op.a)  # type: ignore[arg-type]
         b_at = _places(w, right, "px_b")
         if copied or _is_made_here(w, op):
@@ -242,23 +261,26 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
         if _has_own_fence(w, op):
             w.line(f"{w.use(FENCE)}();")
         tiles, steps = _tiles(op), _steps(op)
-        long = steps * w.registers(op.result) > MOST_REGISTERS
-        at_once = steps if long and steps <= MOST_AT_ONCE and tiles == 1 else 1
+        at_once = steps if tiles == 1 else 1  # blocks of rows take turns with each step
+        lists = at_once > 1
         helper = w.use(
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
                 left is not None and left.operand.transposed, right.operand.transposed, at_once,
+                lists and a_at is not None and a_at.listed, lists and b_at.listed,
             )
         )
-        for step in range(0, steps, at_once):
+        if lists:
+            distances = [*(a_at.distances if a_at is not None else ()), *b_at.distances]
+            given = f"<{', '.join(map(str, distances))}>" if distances else ""
+            w.line(f"{helper}{given}({acc}, {a_at.all if a_at else 'px_a'}, {b_at.all}, {_accumulate(w, op)});")
+            return
+        for step in range(steps):
             for tile in range(tiles):
                 d = f"{acc} + {tile * width // 2}" if tile else acc
-                operands = []
-                for each in range(step, step + at_once):
-                    at = 4 * (tile * steps + each)
-                    a = a_at[each * tiles + tile] if left is not None else f"px_a + {at}" if at else "px_a"
-                    operands.append(f"{a}, {b_at[each]}")
-                w.line(f"{helper}({d}, {', '.join(operands)}, {_accumulate(w, op) if step == 0 else 'true'});")
+                at = 4 * (tile * steps + step)
+                a = a_at.at(step * tiles + tile) if a_at is not None else f"px_a + {at}" if at else "px_a"
+                w.line(f"{helper}({d}, {a}, {b_at.at(step)}, {_accumulate(w, op) if step == 0 else 'true'});")
 
 
 def _accumulate(w: Writer, op: Wgmma) -> str:
@@ -336,13 +358,35 @@ def _held(w: Writer, shared: Shared) -> str | None:
     return next((held[shared.key] for held in _HELD.get(w, {}).values() if shared.key in held), None)
 
 
-def _places(w: Writer, shared: Shared, name: str) -> list[str]:
-    """The descriptors of an operand, as text: those that are held, or steps from one that is made here."""
+class Places(NamedTuple):
+    """The descriptors of an operand, as text: `name` is a list of them, or what `offsets` are added to."""
+
+    name: str
+    listed: bool
+    offsets: tuple[int, ...]
+
+    def at(self, number: int) -> str:
+        """One of them."""
+        return f"{self.name}[{number}]" if self.listed else _plus(self.name, self.offsets[number])
+
+    @property
+    def all(self) -> str:
+        """What a statement with all steps gets: the list, or the first one."""
+        return self.name if self.listed else self.at(0)
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """From the first descriptor to each of the others, as such a statement adds them; none to those of a list."""
+        return () if self.listed else tuple((offset - self.offsets[0]) >> 4 for offset in self.offsets[1:])
+
+
+def _places(w: Writer, shared: Shared, name: str) -> Places:
+    """The descriptors of an operand: those that are held, or steps from one that is made here."""
     held = _held(w, shared)
     if held is not None:
-        return [f"{held}[{number}]" for number in range(len(shared.offsets))]
+        return Places(held, True, shared.offsets)
     w.line(f"const unsigned long long {name} = {_descriptor(w, shared)};")
-    return [_plus(name, offset) for offset in shared.offsets]
+    return Places(name, False, shared.offsets)
 
 
 @precedes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
 from phalanx.cuda.tiles.helpers import PAIR_WIDENED
-from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
+from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, plus, slot_line
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 
@@ -60,14 +60,14 @@ def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
     if w.uses(result):
         name, var = w.declare_tile(result), local(w, "i")
         wide = PAIR_WIDENED.get((source.name, target.name))
-        if wide is not None:
-            low, high = f"{w.name(x)}[{var}]", f"{w.name(x)}[{var} + 1]"
-            pair = wide
+
+        def converted(at: str, behind: str) -> str:
+            texts = f"{w.name(x)}[{at}]", f"{w.name(x)}[{behind}]"
+            low, high = texts if wide is not None else (widen(w, text, source) for text in texts)
+            return f"{w.use(wide or pair)}({plus(name, at)}, {low}, {high});"
+
+        if slots == 2:
+            w.line(converted("0", "1"))
         else:
-            low, high = (widen(w, f"{w.name(x)}[{at}]", source) for at in (var, f"{var} + 1"))
-        w.line("#pragma unroll")
-        w.line(
-            f"for (int {var} = 0; {var} < {slots}; {var} += 2) "
-            f"{w.use(pair)}({name} + {var}, {low}, {high});"
-        )
+            slot_line(w, slots, converted(var, f"{var} + 1"), var, step=2)
     return True

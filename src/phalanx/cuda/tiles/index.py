@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from weakref import WeakKeyDictionary
@@ -150,10 +151,21 @@ def slot_loop(w: Writer, slots: int, step: int = 1, *, first: int = 0, scope: bo
         yield var
 
 
-def slot_line(w: Writer, slots: int, text: str, var: str) -> None:
-    """One statement for every slot: the loop and its body on one line. `text` uses the variable `var`."""
+FEW_TURNS = 2
+"""Turns of a loop over registers up to which its statements are written one below the other. NVVM visits all loops of a
+kernel again whenever it has unrolled one of them: of the 200 loops of an attention, 100 are over one or two registers."""
+
+
+def slot_line(w: Writer, slots: int, text: str, var: str, step: int = 1) -> None:
+    """One statement for every slot, or every `step` of them: one below the other where they are few, else the loop and its
+    body on one line. `text` uses the variable `var`."""
+    if slots <= FEW_TURNS * step:
+        for slot in range(0, slots, step):
+            w.line(re.sub(rf"\b{var}\b", str(slot), text))
+        return
+    advance = f"++{var}" if step == 1 else f"{var} += {step}"
     w.line("#pragma unroll")
-    w.line(f"for (int {var} = 0; {var} < {slots}; ++{var}) {text}")
+    w.line(f"for (int {var} = 0; {var} < {slots}; {advance}) {text}")
 
 
 def slot_offsets(layout: RegisterLayout, dim: int) -> list[int]:

@@ -15,7 +15,7 @@ from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
-from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_loop, times
+from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_line, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
 from phalanx.ir.ops.tile import POSITIONS, Reduce
 from phalanx.ir.types import DType, TileType, f32
@@ -149,8 +149,7 @@ def _define(w: Writer, result: Value, source: str, reduction: _Reduction, scalar
         w.define(result, stored(f"{source}[0]"))
         return
     name, i = w.declare_tile(result), local(w, "i")
-    w.line("#pragma unroll")
-    w.line(f"for (int {i} = 0; {i} < {w.registers(result)}; ++{i}) {name}[{i}] = {stored(f'{source}[{i}]')};")
+    slot_line(w, w.registers(result), f"{name}[{i}] = {stored(f'{source}[{i}]')};", i)
 
 
 def _fold_registers(r: _Reduction) -> None:
