@@ -49,7 +49,7 @@ TILE_FIXED = (
     "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin",
 )
-SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json")
+SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json")
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
     "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
@@ -149,7 +149,9 @@ def tile_times(product: Measured, costs: Any) -> Any:
     """Predicted microseconds; of a cold launch with nothing in L2."""
     if product.cold:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
-    return predicted_tiles(tabled(product.configs, CARD, costs), product.problem, CARD, costs, suits=product.suited)
+    return predicted_tiles(
+        tabled(product.configs, CARD, costs, product.problem.fused), product.problem, CARD, costs, suits=product.suited
+    )
 
 
 def tile_error(products: list[Measured], costs: Any) -> float:
