@@ -84,8 +84,9 @@ TILES = TileCosts(
     pair_margin=0.955,
 )
 
-# Of products with at most `few_results`: fitted to those of all four sweeps, `sweep_parts.json` (seeds 11 to 20, all layouts,
-# tiles that are cut along K) and `sweep_families.json` (seeds 300 to 308, classes of products that fell behind) among them.
+# Of products with at most `few_results`: fitted to those of all four sweeps, `sweep_parts.json` (seeds 11 to 20, all
+# layouts, tiles that are cut along K) and `sweep_families.json` (seeds 300 to 308, classes of products that fell behind)
+# among them.
 FEW_TILES = replace(
     TILES,
     l2_rate=69,
@@ -142,14 +143,15 @@ SPLIT = SplitCosts(
     single_group_factor=1.074,
     reread_factor=0.7,
     fixed=4.87,
-    latency=1.77,
-    latency_missed=0.0,
+    latency=1.0,
+    latency_missed=0.77,
     signal=0.87,
     sharing=0.7,
     restart=1.6,
     stored=10.3e3,
-    kept_from=0,
-    kept_bytes=1,
+    # Nothing of any product.
+    kept_from=1,
+    kept_bytes=2,
     # One shape of `sweep_products.json`.
     short_ring_factor=1.7,
     # 15 shapes, cold: sections 21 and 22 of `h200_tuning.txt`.

@@ -158,8 +158,8 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
             continue
         rows = -(-few // 8) * 8 if by_k[0] else few
         if few <= rule.few:
-            return side, _best_split(rows, many, problem.k, *by_k)[0]
-        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k)
+            return side, _best_split(rows, many, problem.k, *by_k, on)[0]
+        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on)
         took = (cold + rule.stored * few * many) * warm / rule.allowed**2
         if took < least:
             found, least = (side, config), took
@@ -168,13 +168,15 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
 
 
 @lru_cache(maxsize=CHOICES)
-def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float]:
-    return best_split(few, many, k, a_rows, b_rows)
+def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device) -> tuple[SplitConfig, float]:
+    return best_split(few, many, k, a_rows, b_rows, device)
 
 
 @lru_cache(maxsize=CHOICES)
-def _best_either_way(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float, float]:
-    return best_either_way(few, many, k, a_rows, b_rows)
+def _best_either_way(
+    few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device
+) -> tuple[SplitConfig, float, float]:
+    return best_either_way(few, many, k, a_rows, b_rows, device)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:

@@ -118,13 +118,20 @@ SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 class SplitTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
-    `summed` are the microseconds of a launch and of partial sums, `multiplied` those of a column of K of a tile, `ending`
-    those of its results, by the state of L2 (`STATES`).
+    `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
+    fetches `weights` rows of them in a step, and has `ring` steps on their way. `summed` are the microseconds of a launch
+    and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its results, by the state of L2
+    (`STATES`).
     """
 
     configs: tuple[SplitConfig, ...]
     fields: Any
+    cluster: Any
     per_sm: Any
+    high: Any
+    wide: Any
+    weights: Any
+    ring: Any
     summed: tuple[Any, ...]
     multiplied: tuple[Any, ...]
     ending: tuple[Any, ...]
@@ -136,8 +143,8 @@ STATES = H200.split, H200.warm_split
 
 def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = STATES) -> SplitTable:
     """The table of some configurations."""
-    fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.int64).T
-    bm, bn, split, _, _, cn, cm = fields
+    fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.float64).T
+    bm, bn, split, stages, bk, cn, cm = fields
     groups, reuse = np.array([(c.groups, c.reuse) for c in configs], np.int64).T
     small = bm * bn // (64 * groups) <= 128  # so few sums that two CTAs have registers for them
     sharing = small & np.array([c.shared_bytes <= SHARED_BY_CTAS[2] for c in configs])
@@ -148,12 +155,15 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
         summed.append(costs.fixed + sums + np.where(cn * cm > 1, costs.sharing, 0.0))
         multiplied.append(2 * bm * bn / costs.tensor * np.where(groups == 1, costs.single_group_factor, 1.0))
         ending.append(bm * bn / costs.stored)
-    return SplitTable(configs, fields, np.where(sharing, 2, 1), tuple(summed), tuple(multiplied), tuple(ending))
+    return SplitTable(
+        configs, fields, np.array([c.cluster for c in configs]), np.where(sharing, 2.0, 1.0), bm * cm, bn * cn, bn / cm,
+        bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
+    )
 
 
 def predicted_all(
     table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
-    states: tuple[SplitCosts, ...] = STATES,
+    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None,
 ) -> Any:
     """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
 
@@ -161,20 +171,19 @@ def predicted_all(
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
     the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K.
     """
-    bm, bn, split, stages, bk, cn, cm = table.fields
-    cluster, readers = split * cn * cm, -(-m // (bm * cm))  # of the same weights
-    ctas = cluster * -(-n // (bn * cn)) * readers
-    at_once = _at_once(px.device())[cluster]
-    waves = -(-ctas // (cluster * at_once * table.per_sm))
-    doubled = np.where(ctas > waves * at_once * cluster, 2, 1)  # on some SM
-    part = -((-k // bk) // split) * bk
+    bm, bn, split, _, bk, _, _ = table.fields
+    readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
+    tiles, at_once = readers * columns, _at_once(device or px.device())[table.cluster]
+    waves = np.ceil(tiles / (at_once * table.per_sm))
+    doubled = np.where(tiles > waves * at_once, 2.0, 1.0)  # on some SM
+    part = np.ceil(np.ceil(k / bk) / split) * bk
     # Of the last tiles: rows of A, and rows of the weights, that are not there.
-    missing = np.minimum(bm, readers * cm * bm - m) + np.minimum(bn / cm, -n % (bn * cn))
+    missing = np.minimum(bm, readers * table.high - m) + np.minimum(weights, columns * table.wide - n)
     # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
-    weights, streamed, total = bn / cm, 2 * part * doubled, 2 * (k * (m + n) + m * n)
+    streamed, total = 2 * part * doubled, 2 * (k * (m + n) + m * n)
     times = np.empty((6, len(states), len(bm)))
     rest = np.empty((len(states), len(bm)))
-    once, both, held, shared = 1 / waves, streamed * weights, part / (bk * stages), ctas * part / waves
+    once, both, held, shared = 1 / waves, streamed * weights, part / table.ring, table.cluster * tiles * part / waves
     again, multiplied = (readers - 1) * once, part * doubled
     for state, costs in enumerate(states):
         missed = min(1.0, max(0.0, total - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
@@ -300,28 +309,32 @@ def _choose_split(m: int, n: int, k: int, a_rows: bool, b_rows: bool) -> SplitCo
     return best_split(m, n, k, a_rows, b_rows)[0]
 
 
-def best_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> tuple[SplitConfig, float]:
+def best_split(
+    m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True, device: Device | None = None
+) -> tuple[SplitConfig, float]:
     """The configuration with the least predicted time with nothing in L2, and that; `a_rows`, `b_rows`: the operands lie
     along K."""
     table = table_for(m, a_rows)
-    took = predicted_all(table, m, n, k, (a_rows, b_rows), STATES[:1])[0] * _allowed(table, m, k, b_rows)
+    took = predicted_all(table, m, n, k, (a_rows, b_rows), STATES[:1], device)[0] * _allowed(table, m, k, b_rows)
     best = int(np.argmin(took))
     return table.configs[best], float(took[best])
 
 
-def best_either_way(m: int, n: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float, float]:
+def best_either_way(
+    m: int, n: int, k: int, a_rows: bool, b_rows: bool, device: Device
+) -> tuple[SplitConfig, float, float]:
     """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
     what a launch like it has left: that with the least product of both."""
     table = table_for(m, a_rows)
-    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows)) * _allowed(table, m, k, b_rows)
+    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device) * _allowed(table, m, k, b_rows)
     best = int(np.argmin(cold * warm))
     return table.configs[best], float(cold[best]), float(warm[best])
 
 
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
     """What the times of a table count: 1, infinity where K is too short, more where a ring is."""
-    _, _, split, stages, bk = table.fields[:5]
-    factors = np.where(split > -(-k // bk), np.inf, 1.0)
+    split, bk = table.fields[2], table.fields[4]
+    factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
     if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
-        factors[stages * bk < SHORT_RING] *= H200.split.short_ring_factor
+        factors[table.ring < SHORT_RING] *= H200.split.short_ring_factor
     return factors

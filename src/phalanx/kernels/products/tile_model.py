@@ -2,8 +2,8 @@
 
 The cycles of a tile are those of its steps along K, in which tensor cores and L2 both work, and of its epilogue. A product
 takes as many waves as its tiles fill clusters, each as long as one tile; up to the last epilogues it takes at least as long
-as its bytes take from and to HBM. Where two things limit it at once, both show (`_beside`). What the model knows of a card is in
-`phalanx.machines`.
+as its bytes take from and to HBM. Where two things limit it at once, both show (`_beside`). What the model knows of a card
+is in `phalanx.machines`.
 
 All configurations that a kind of product allows (how operands lie, sizes of elements, what the epilogue holds) are one
 table of arrays, made once: a new shape costs some fifty operations on arrays, not a thousand calls.
