@@ -2,11 +2,12 @@
 
     python benchmarks/fit_h200.py [--rounds 3]
 
-No GPU is needed. What is read of `results/`: `sweep_products.json` and `sweep_ragged.json` (`sweep_products.py`: drawn
-products, each with some configurations, behind another launch like it or, with few rows, cold) for `TILES` and `FEW_TILES`;
-sections 6, 22 and 23 of `h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four configurations, the rings of 15; cold)
-and the `small_m*.json` files for `SPLIT`. To refit on a card: run these sweeps there, with more shapes, put what they write
-in these places, run this, and write the constants that it shows into `machines/`.
+No GPU is needed. What is read of `results/`: the files of `SWEEPS` (`sweep_products.py`: drawn products, each with some
+configurations, behind another launch like it or, with few rows, cold; `sweep_families.json` has both times) for `TILES`,
+`FEW_TILES` and `WARM_SPLIT`; sections 6, 22 and 23 of `h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four
+configurations, the rings of 15; cold), the `small_m*.json` files and the cold times of the sweeps for `SPLIT`. To refit on
+a card: run these sweeps there, with more shapes, put what they write in these places, run this, and write the constants
+that it shows into `machines/`.
 
 A fit lowers the mean square of the logarithm of predicted over measured, one constant at a time, by factors, within limits:
 few shapes do not determine all constants. Of tiles every product counts the same, its fast configurations more than its
@@ -41,15 +42,18 @@ from phalanx.runtime.device.devices import Device
 RESULTS = Path(__file__).resolve().parent / "results"
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 FIXED = (
-    "wgmma_columns", "margin", "weights_in_flight", "weights_in_flight_beside_rows", "unaligned_factor",
-    "short_ring_factor",
+    "weights_in_flight", "weights_in_flight_beside_rows", "short_ring_factor", "kept_from", "kept_bytes", "latency_missed",
 )
+SPLIT_LIMITS = {
+    "hbm_sm": (34e3, 44e3), "l2_sm": (70e3, 230e3), "zero_fill": (15e3, 70e3), "unaligned_factor": (1.0, 1.5),
+    "odd_factor": (1.0, 2.2), "across_factor": (0.9, 1.5), "sharing": (0.4, 2.0), "latency": (0.1, 3.0),
+}
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "trimmed_waves", "ragged_loads", "longest_row",
     "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four", "shortest_part", "most_parts", "split_results",
-    "split_above", "most_sharing", "split_margin",
+    "split_above", "most_sharing", "split_margin", "cold_parts",
 )
-SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json")
+SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json")
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
     "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
@@ -57,8 +61,9 @@ TILE_LIMITS = {
     "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 40.0), "zero_fill_shared": (8.0, 40.0),
     "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "single_group_factor": (1.0, 1.3), "launch": (1.0, 4.0),
     "read_again": (0.001, 0.3), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
-    "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.4e6, 3.9e6),
-    "hbm_streamed": (3.6e6, 4.0e6), "hbm_sm": (36e3, 39e3), "kept_bytes": (40e6, 60e6),
+    "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.2e6, 4.5e6),
+    "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 60e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
+    "fused_factor": (0.8, 2.2), "epilogue": (50.0, 2500.0), "epilogue_rate": (5.0, 40.0), "extra_part": (20.0, 800.0),
 }
 """Where physics or other measurements say what is possible; other constants move by `LIMIT`."""
 COMMON = 0.15
@@ -72,11 +77,12 @@ SPLIT = r"\d+x\d+ s\d+ st\d+(?: (?:bk|cn|cm|ahead|parts|g|p|lag)-?\d+| reuse| HA
 
 
 class Sample(NamedTuple):
-    """A measured time in microseconds, of one configuration of one shape."""
+    """A measured time in microseconds, of one configuration of one shape, and whether the operands lie along K."""
 
     shape: tuple[int, ...]
     config: Any
     us: float
+    by_k: tuple[bool, bool] = (True, True)
 
 
 Model = Callable[[list[Sample], Any], list[float]]
@@ -114,6 +120,18 @@ def split_samples() -> Iterator[Sample]:
         for row in json.loads(path.read_text())["rows"]:
             if row["cold"]:
                 yield Sample(tuple(row["shape"]), SplitConfig(**row["config"]), row["us"])
+    yield from swept_splits(cold=True)
+
+
+def swept_splits(*, cold: bool) -> Iterator[Sample]:
+    """Times of `split_ring` of the sweeps, with nothing in L2 or behind another launch like it."""
+    for product in [each for name in SWEEPS for each in json.loads((RESULTS / name).read_text())["products"]]:
+        problem = product["problem"]
+        m, n, k, by_k = problem["m"], problem["n"], problem["k"], tuple(problem["by_k"])
+        name = "us" if product["cold"] == cold else "cold_us" if cold else ""
+        for row in (row for row in product["rows"] if row["kind"] != "tiles" and name in row):
+            shape, lies = ((m, n, k), by_k) if row["kind"] == "rows" else ((n, m, k), by_k[::-1])
+            yield Sample(shape, SplitConfig(**row["config"]), row[name], lies)
 
 
 class Measured(NamedTuple):
@@ -149,7 +167,9 @@ def tile_times(product: Measured, costs: Any) -> Any:
     """Predicted microseconds; of a cold launch with nothing in L2."""
     if product.cold:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
-    return predicted_tiles(tabled(product.configs, CARD, costs), product.problem, CARD, costs, suits=product.suited)
+    return predicted_tiles(
+        tabled(product.configs, CARD, costs, product.problem.fused), product.problem, CARD, costs, suits=product.suited
+    )
 
 
 def tile_error(products: list[Measured], costs: Any) -> float:
@@ -197,13 +217,13 @@ def show_constants(costs: Any, found: Any, fixed: tuple[str, ...]) -> None:
 
 def split_model(samples: list[Sample], costs: Any) -> list[float]:
     """Predicted microseconds of the kernel that splits K, all configurations of a shape at once."""
-    places: dict[tuple[int, ...], list[int]] = {}
+    places: dict[Any, list[int]] = {}
     for place, sample in enumerate(samples):
-        places.setdefault(sample.shape, []).append(place)
+        places.setdefault((sample.shape, sample.by_k), []).append(place)
     found = [0.0] * len(samples)
-    for shape, mine in places.items():
-        table = split_table(tuple(samples[place].config for place in mine), costs)
-        for place, took in zip(mine, predicted_all(table, *shape, costs)):  # type: ignore[misc]
+    for (shape, by_k), mine in places.items():
+        table = split_table(tuple(samples[place].config for place in mine), (costs,))
+        for place, took in zip(mine, predicted_all(table, *shape, by_k, (costs,), CARD)[0]):
             found[place] = float(took)
     return found
 
@@ -250,7 +270,8 @@ def fitted(
 
 def fitted_to(samples: list[Sample], model: Model, costs: Any, rounds: int) -> Any:
     """The costs fitted to recorded times."""
-    return fitted(lambda these: fmean(each * each for each in deviations(samples, model, these)), costs, rounds)
+    error = lambda these: fmean(each * each for each in deviations(samples, model, these))  # noqa: E731
+    return fitted(error, costs, rounds, limits=SPLIT_LIMITS)
 
 
 def figures(samples: list[Sample], model: Model, costs: Any) -> str:
@@ -282,6 +303,7 @@ def main() -> None:
         mine = [product for product in products if costs_of(product.problem) is costs]
         report_tiles(title, mine, costs, options.rounds)
     report("SPLIT", list(split_samples()), split_model, H200.split, options.rounds)
+    report("WARM_SPLIT", list(swept_splits(cold=False)), split_model, H200.warm_split, options.rounds)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ CyclesPerMicrosecond = Annotated[float, "cycles/us"]
 BytesPerMicrosecond = Annotated[float, "bytes/us"]
 OperationsPerMicrosecond = Annotated[float, "operations/us"]
 MicrosecondsPerElement = Annotated[float, "us/element"]
+ElementsPerMicrosecond = Annotated[float, "elements/us"]
 
 
 @frozen
@@ -71,6 +72,8 @@ class TileCosts:
     """From the last product of a tile to its first store."""
     epilogue_rate: PerCycle
     """Elements of a tile that an SM's epilogue rounds and stores."""
+    fused_factor: Factor
+    """How much longer that takes with a bias or an activation."""
     extra_part: Cycles
     """Each part of an epilogue beyond two: the store before it has to have read the buffer."""
     step: Cycles
@@ -105,6 +108,8 @@ class TileCosts:
     """Bytes that HBM brings to all SMs."""
     hbm_streamed: BytesPerMicrosecond
     """The same of an operand that L2 is told not to keep."""
+    hbm_in_four: Factor
+    """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
     read_again: Factor
     """Part of the larger operand that each tile beside the first brings from HBM again."""
     read_again_streamed: Factor
@@ -117,6 +122,8 @@ class TileCosts:
     """From the end of the launch before to the first product."""
     cold: Microseconds
     """What a launch costs on top that comes alone, and finds nothing in L2."""
+    cold_parts: Microseconds
+    """The same of tiles that are cut along K: neither sums nor counters are there."""
     longest_row: Count
     """CTAs in a row or column of a cluster, at most: four of them wait for each other longer than two."""
     spare_columns: Count
@@ -137,7 +144,7 @@ class TileCosts:
 
 @frozen
 class SplitCosts:
-    """The model of `split_config`: the time of a launch of few rows that finds nothing in L2."""
+    """The model of `split_config`: the time of a launch of few rows, in a state of L2."""
 
     hbm: BytesPerMicrosecond
     """Bytes of weights that HBM brings to all SMs."""
@@ -150,7 +157,11 @@ class SplitCosts:
     zero_fill: BytesPerMicrosecond
     """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
     unaligned_factor: Factor
-    """What rows cost that do not begin at a line of L2, so that each piece of them takes two."""
+    """What rows cost L2 that do not begin at a line of it, so that each piece of them takes two."""
+    odd_factor: Factor
+    """The same of rows that do not begin at a sector of L2 either."""
+    across_factor: Factor
+    """What an operand costs L2 that does not lie along K."""
     peer: BytesPerMicrosecond
     """Bytes of partial sums that one SM receives from others."""
     tensor: OperationsPerMicrosecond
@@ -158,17 +169,25 @@ class SplitCosts:
     single_group_factor: Factor
     """What products take longer where one warpgroup has them all."""
     reread_factor: Factor
-    """Part of HBM's time that weights cost when another row tile reads them too: L2 saves little of it, multicast all."""
+    """Part of HBM's time that weights cost when another row tile reads them too: L2 saves some of it, multicast all."""
     fixed: Microseconds
     """The launch, the first loads and the last stores."""
     latency: Microseconds
-    """From the start of a load to its end while all SMs are loading."""
+    """From the start of a load to its end, out of L2, while all SMs are loading."""
+    latency_missed: Microseconds
+    """How much longer that is out of HBM."""
     signal: Microseconds
     """A signal between CTAs, with what it publishes."""
     sharing: Microseconds
     """CTAs that share loads wait for each other."""
     restart: Microseconds
     """Each wave of CTAs after the first one."""
+    stored: ElementsPerMicrosecond
+    """Results of a tile that an SM rounds and stores."""
+    kept_from: Bytes
+    """Of a product, what L2 holds altogether when the launch begins."""
+    kept_bytes: Bytes
+    """Of products as large as this, or larger, it holds nothing; of those in between, a part."""
     short_ring_factor: Factor
     """What a short ring of weights that lie across K costs, beside many rows."""
     weights_in_flight: Bytes
@@ -186,7 +205,8 @@ class SplitRule:
     most: Count
     """More are never split."""
     allowed: Factor
-    """In between: part of the tiles' predicted time that the split's may be, both of launches that come alone."""
+    """In between: part of the tiles' predicted time that the split's may be, each the geometric mean of two launches, of
+    which one finds nothing in L2, and the other what one like it has left there."""
     stored: MicrosecondsPerElement
     """What an element of the result adds to the split's predicted time."""
 
@@ -320,6 +340,7 @@ class Machine:
     fitting: Factor
     """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts
+    warm_split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule
     rows: RowLimits

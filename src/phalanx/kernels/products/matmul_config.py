@@ -18,9 +18,10 @@ from phalanx.kernels.products.matmul_cuts import (
     loaded_columns,
     require_fits,
 )
-from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_split
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way, best_split
 from phalanx.kernels.products.tile_model import (
     busy_microseconds,
+    cold_microseconds,
     config_at,
     costs_of,
     predicted_all,
@@ -42,7 +43,7 @@ CHOICES = 1 << 14
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
     """What the model thinks the product takes with one configuration."""
     costs = costs_of(problem)
-    return float(predicted_tiles(tabled([config], device, costs), problem, device, costs)[0])
+    return float(predicted_tiles(tabled([config], device, costs, problem.fused), problem, device, costs)[0])
 
 
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
@@ -124,8 +125,10 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
-    are split; else the models decide: split if its predicted time is at most `allowed` times that of the best tiles.
-    Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(64, 8192, 8192))[0] == "rows"``.
+    are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
+    with nothing there, and with what a launch like it has left. Split if that is at most `allowed` times that of the best
+    tiles.
+    Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(32, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2 or not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
@@ -149,22 +152,31 @@ def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k
 @lru_cache(maxsize=CHOICES)
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
-    tiles = None
+    found, least = None, float("inf")
     for side, rule, few, many, by_k in _sides(problem):
         if not _may_split(problem, side, rule, few, many, by_k):
             continue
-        config, took = _best_split(-(-few // 8) * 8 if by_k[0] else few, many, problem.k, *by_k)
+        rows = -(-few // 8) * 8 if by_k[0] else few
         if few <= rule.few:
-            return side, config
-        tiles = best_tiles(problem, on)[1] + costs_of(problem).cold if tiles is None else tiles
-        if took + rule.stored * few * many <= rule.allowed * tiles:
-            return side, config
-    return None
+            return side, _best_split(rows, many, problem.k, *by_k, on)[0]
+        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on)
+        took = (cold + rule.stored * few * many) * warm / rule.allowed**2
+        if took < least:
+            found, least = (side, config), took
+    tiles, warm = best_tiles(problem, on)
+    return found if least <= warm * cold_microseconds(problem, warm, tiles.split) else None
 
 
 @lru_cache(maxsize=CHOICES)
-def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool) -> tuple[SplitConfig, float]:
-    return best_split(few, many, k, a_rows, b_rows)
+def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device) -> tuple[SplitConfig, float]:
+    return best_split(few, many, k, a_rows, b_rows, device)
+
+
+@lru_cache(maxsize=CHOICES)
+def _best_either_way(
+    few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device
+) -> tuple[SplitConfig, float, float]:
+    return best_either_way(few, many, k, a_rows, b_rows, device)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:

@@ -1,4 +1,5 @@
-"""How `split_k_matmul` spreads a product, and who decides: a model of a launch that finds nothing in L2."""
+"""How `split_k_matmul` spreads a product, and who decides: a model of a launch that finds nothing in L2, or what another one
+like it has left there."""
 
 from __future__ import annotations
 
@@ -115,61 +116,106 @@ SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 
 @frozen
 class SplitTable:
-    """Configurations as arrays with an element for each: what does not depend on the sizes of a product."""
+    """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
+
+    `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
+    fetches `weights` rows of them in a step, and has `ring` steps on their way. `summed` are the microseconds of a launch
+    and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its results, by the state of L2
+    (`STATES`).
+    """
 
     configs: tuple[SplitConfig, ...]
     fields: Any
+    cluster: Any
     per_sm: Any
-    summed: Any
-    multiplied: Any
+    high: Any
+    wide: Any
+    weights: Any
+    ring: Any
+    summed: tuple[Any, ...]
+    multiplied: tuple[Any, ...]
+    ending: tuple[Any, ...]
 
 
-def tabled(configs: tuple[SplitConfig, ...], costs: SplitCosts = H200.split) -> SplitTable:
+STATES = H200.split, H200.warm_split
+"""What L2 may hold when a launch begins: nothing of its operands, or what another launch like it has left there."""
+
+
+def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = STATES) -> SplitTable:
     """The table of some configurations."""
-    fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.int64).T
-    bm, bn, split, _, _, cn, cm = fields
+    fields = np.array([(c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in configs], np.float64).T
+    bm, bn, split, stages, bk, cn, cm = fields
     groups, reuse = np.array([(c.groups, c.reuse) for c in configs], np.int64).T
     small = bm * bn // (64 * groups) <= 128  # so few sums that two CTAs have registers for them
     sharing = small & np.array([c.shared_bytes <= SHARED_BY_CTAS[2] for c in configs])
     inbox = np.array([c.inbox_bytes for c in configs], np.int64)
-    sums = np.where(split > 1, inbox / costs.peer + costs.signal * (1 + reuse), 0.0)
-    sums += np.where(cn * cm > 1, costs.sharing, 0.0)
-    multiplied = 2 * bm * bn / costs.tensor * np.where(groups == 1, costs.single_group_factor, 1.0)
-    return SplitTable(configs, fields, np.where(sharing, 2, 1), sums, multiplied)
+    summed, multiplied, ending = [], [], []
+    for costs in states:
+        sums = np.where(split > 1, inbox / costs.peer + costs.signal * (1 + reuse), 0.0)
+        summed.append(costs.fixed + sums + np.where(cn * cm > 1, costs.sharing, 0.0))
+        multiplied.append(2 * bm * bn / costs.tensor * np.where(groups == 1, costs.single_group_factor, 1.0))
+        ending.append(bm * bn / costs.stored)
+    return SplitTable(
+        configs, fields, np.array([c.cluster for c in configs]), np.where(sharing, 2.0, 1.0), bm * cm, bn * cn, bn / cm,
+        bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
+    )
 
 
-def predicted_all(table: SplitTable, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> Any:
-    """Microseconds of a launch that finds nothing in L2, in each configuration of a table, on a card with these costs.
+def predicted_all(
+    table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
+    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None,
+) -> Any:
+    """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
-    to all SMs and, with rows that are not there, to one, products), times the waves of clusters; then the partial sums
-    from SM to SM, and the signals around them.
+    to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
+    the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K.
     """
-    bm, bn, split, stages, bk, cn, cm = table.fields
-    cluster, readers = split * cn * cm, -(-m // (bm * cm))  # of the same weights
-    ctas = cluster * -(-n // (bn * cn)) * readers
-    at_once = _at_once(px.device())[cluster]
-    waves = -(-ctas // (cluster * at_once * table.per_sm))
-    doubled = np.where(ctas > waves * at_once * cluster, 2, 1)  # on some SM
-    part = -((-k // bk) // split) * bk
-    # Of the last tile: rows of A, and rows of the weights, that are not there.
-    missing = np.maximum(np.minimum(bm, readers * cm * bm - m), np.minimum(bn / cm, -n % (bn * cn)))
-    streamed = 2 * part * doubled
-    lines = costs.unaligned_factor if 2 * k % H200.line_bytes else 1.0
-    slowest = np.maximum.reduce((
-        2 * n * k * (1 + costs.reread_factor * (readers - 1)) / costs.hbm / waves,
-        streamed * bn / cm / costs.hbm_sm,
-        part / (bk * stages) * costs.latency,
-        ctas * (2 * part * (bn / cm + bm / cn)) / costs.l2 / waves,
-        streamed * ((bn + bm - missing) / costs.l2_sm + missing / costs.zero_fill),
-        part * doubled * table.multiplied,
-    ))  # fmt: skip
-    return costs.fixed + waves * lines * slowest + (waves - 1) * costs.restart + table.summed
+    bm, bn, split, _, bk, _, _ = table.fields
+    readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
+    tiles, at_once = readers * columns, _at_once(device or px.device())[table.cluster]
+    waves = np.ceil(tiles / (at_once * table.per_sm))
+    doubled = np.where(tiles > waves * at_once, 2.0, 1.0)  # on some SM
+    part = np.ceil(np.ceil(k / bk) / split) * bk
+    # Of the last tiles: rows of A, and rows of the weights, that are not there.
+    missing = np.minimum(bm, readers * table.high - m) + np.minimum(weights, columns * table.wide - n)
+    # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
+    streamed, total = 2 * part * doubled, 2 * (k * (m + n) + m * n)
+    times = np.empty((6, len(states), len(bm)))
+    rest = np.empty((len(states), len(bm)))
+    once, both, held, shared = 1 / waves, streamed * weights, part / table.ring, table.cluster * tiles * part / waves
+    again, multiplied = (readers - 1) * once, part * doubled
+    for state, costs in enumerate(states):
+        missed = min(1.0, max(0.0, total - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
+        row, weight = (_line_factor(along, k if along else size, costs) for along, size in zip(by_k, (m, n)))
+        from_hbm = 2 * n * k * missed / costs.hbm
+        of_row, of_weight, of_missing = row / costs.l2_sm, weight / costs.l2_sm, 1 / costs.zero_fill - 1 / costs.l2_sm
+        times[:, state] = (
+            from_hbm * once + (costs.reread_factor * from_hbm) * again,
+            both * (missed / costs.hbm_sm),
+            held * (costs.latency + costs.latency_missed * missed),
+            shared * (weights * (weight * 2 / costs.l2) + bm * (row * 2 / costs.l2)),
+            streamed * (bn * of_weight + bm * of_row + missing * of_missing),
+            multiplied * table.multiplied[state],
+        )
+        rest[state] = waves * doubled * table.ending[state] + (waves - 1) * costs.restart + table.summed[state]
+    # Things that go on at once: as long as the longest takes, or somewhat longer.
+    for _ in range(3):
+        times *= times
+    return np.sqrt(np.sqrt(np.sqrt(times.sum(axis=0)))) * waves + rest
 
 
-def predicted(config: SplitConfig, m: int, n: int, k: int, costs: SplitCosts = H200.split) -> float:
-    """What `predicted_all` says of one configuration."""
-    return float(predicted_all(tabled((config,), costs), m, n, k, costs)[0])
+def _line_factor(along: bool, size: int, costs: SplitCosts) -> float:
+    """What a byte of an operand counts that lies along K or across it, in rows of `size` elements of 16 bits."""
+    pitch = 2 * size
+    factors = 1.0, costs.unaligned_factor, costs.odd_factor
+    factor = factors[0 if pitch % H200.line_bytes == 0 else 1 if pitch % H200.sector_bytes == 0 else 2]
+    return factor if along else factor * costs.across_factor
+
+
+def predicted(config: SplitConfig, m: int, n: int, k: int) -> float:
+    """Microseconds of one configuration, with nothing in L2."""
+    return float(predicted_all(tabled((config,)), m, n, k)[0][0])
 
 
 @cache
@@ -263,13 +309,32 @@ def _choose_split(m: int, n: int, k: int, a_rows: bool, b_rows: bool) -> SplitCo
     return best_split(m, n, k, a_rows, b_rows)[0]
 
 
-def best_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> tuple[SplitConfig, float]:
-    """The configuration with the least predicted time, and that; `a_rows`, `b_rows`: the operands lie along K."""
+def best_split(
+    m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True, device: Device | None = None
+) -> tuple[SplitConfig, float]:
+    """The configuration with the least predicted time with nothing in L2, and that; `a_rows`, `b_rows`: the operands lie
+    along K."""
     table = table_for(m, a_rows)
-    took = predicted_all(table, m, n, k)
-    _, _, split, stages, bk = table.fields[:5]
-    took[split > -(-k // bk)] = np.inf
-    if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
-        took[stages * bk < SHORT_RING] *= H200.split.short_ring_factor
+    took = predicted_all(table, m, n, k, (a_rows, b_rows), STATES[:1], device)[0] * _allowed(table, m, k, b_rows)
     best = int(np.argmin(took))
     return table.configs[best], float(took[best])
+
+
+def best_either_way(
+    m: int, n: int, k: int, a_rows: bool, b_rows: bool, device: Device
+) -> tuple[SplitConfig, float, float]:
+    """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
+    what a launch like it has left: that with the least product of both."""
+    table = table_for(m, a_rows)
+    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device) * _allowed(table, m, k, b_rows)
+    best = int(np.argmin(cold * warm))
+    return table.configs[best], float(cold[best]), float(warm[best])
+
+
+def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
+    """What the times of a table count: 1, infinity where K is too short, more where a ring is."""
+    split, bk = table.fields[2], table.fields[4]
+    factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
+    if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
+        factors[table.ring < SHORT_RING] *= H200.split.short_ring_factor
+    return factors

@@ -1,9 +1,9 @@
 """A cost model of the tiles of a product, for all configurations at once: what `matmul_config.choose` decides by.
 
 The cycles of a tile are those of its steps along K, in which tensor cores and L2 both work, and of its epilogue. A product
-takes as many waves as its tiles fill clusters, each as long as one tile; it takes at least as long as its bytes take from
-and to HBM. Where two things limit it at once, both show (`_beside`). What the model knows of a card is in
-`phalanx.machines`.
+takes as many waves as its tiles fill clusters, each as long as one tile; up to the last epilogues it takes at least as long
+as its bytes take from and to HBM. Where two things limit it at once, both show (`_beside`). What the model knows of a card
+is in `phalanx.machines`.
 
 All configurations that a kind of product allows (how operands lie, sizes of elements, what the epilogue holds) are one
 table of arrays, made once: a new shape costs some fifty operations on arrays, not a thousand calls.
@@ -45,7 +45,7 @@ class TileTable:
     `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
     `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
-    that fill no wave.
+    that fill no wave; `hbm_time` is what HBM takes longer or shorter.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -69,10 +69,11 @@ class TileTable:
     ending: Any
     results: Any
     split: Any
+    hbm_time: Any
 
 
-def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) -> TileTable:
-    """The table of some configurations, for a device with these costs."""
+def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
+    """The table of some configurations, for a device with these costs; `fused`: a bias or an activation follows."""
     found = tuple(configs)
     bm, bn, cm, cn, groups, parts, stages, turned = np.array(
         [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.stages, c.swapped) for c in found], np.float64
@@ -84,7 +85,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
-    ending = costs.epilogue + bm * bn / costs.epilogue_rate + costs.extra_part * np.maximum(0, parts - 2)
+    stored = bm * bn / costs.epilogue_rate * (costs.fused_factor if fused else 1.0)
+    ending = costs.epilogue + stored + costs.extra_part * np.maximum(0, parts - 2)
     panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
     rows_zeros, columns_zeros = (
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
@@ -93,7 +95,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) ->
         found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
-        np.array([c.split for c in found], np.float64),
+        np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
     )
 
 
@@ -101,6 +103,11 @@ def _eighth_power(x: Any) -> Any:
     x2 = x * x
     x4 = x2 * x2
     return x4 * x4
+
+
+def _fourth_power(x: Any) -> Any:
+    x2 = x * x
+    return x2 * x2
 
 
 def _beside(*powers: Any) -> Any:
@@ -169,20 +176,22 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
-    cycles = waves * steps * (table.step + body) + np.ceil(units / table.slots) * table.ending
+    ending = table.ending
+    cycles = waves * steps * (table.step + body) + (np.ceil(units / table.slots) - 1) * ending
     if splits:
         held_up = held_up / table.split
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
-        cycles = cycles + np.where(table.split > 1, costs.split + sums, 0.0)
+        ending = ending + np.where(table.split > 1, costs.split + sums, 0.0)
     cycles = cycles + held_up
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
     again = larger * missed * (readers - 1) * np.where(streams, costs.read_again_streamed, costs.read_again)
-    streamed = (read * missed + written + again) / np.where(streams, costs.hbm_streamed, costs.hbm)
-    streamed = np.maximum(streamed, alone)
+    streamed = (read * missed + written + again) / np.where(streams, costs.hbm_streamed, costs.hbm) * table.hbm_time
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
-    took = costs.launch + _beside(_eighth_power(cycles / costs.clock), _eighth_power(streamed))
+    # Behind the last step nothing is left to be fetched: the last epilogues come on top, whatever was the limit.
+    working = _fourth_power(cycles / costs.clock) + _fourth_power(streamed) + _fourth_power(alone)
+    took = costs.launch + np.sqrt(np.sqrt(working)) + ending / costs.clock
     return np.where(idle, np.inf, took)
 
 
@@ -204,7 +213,7 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
         allowed = costs.spare_columns if config.cluster[0] > 1 else costs.spare_columns_alone
         return spare <= allowed and max(config.cluster) <= costs.longest_row
 
-    return tabled(filter(suits, possible(problem)), device, costs)
+    return tabled(filter(suits, possible(problem)), device, costs, problem.fused)
 
 
 @lru_cache(maxsize=256)
@@ -213,7 +222,7 @@ def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> Tile
     whole = table_for(problem, device, costs).configs
     few = (config for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
     parted = (with_parts(config, problem, 2) for config in few)
-    return tabled((config for config in parted if config is not None), device, costs)
+    return tabled((config for config in parted if config is not None), device, costs, problem.fused)
 
 
 def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
@@ -253,3 +262,13 @@ def busy_microseconds(problem: Problem, device: Device) -> float:
     rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / itemsize * device.sms * costs.clock
     nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
     return max(batch * m * n * k / rate, min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
+
+
+def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:
+    """What a product takes with nothing in L2, of which one behind another like it takes `warm` microseconds; with so many
+    parts of K."""
+    costs = costs_of(problem)
+    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
+    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    took = float((warm**8 + (nbytes / costs.hbm) ** 8) ** 0.125)
+    return took + costs.cold + (costs.cold_parts if parts > 1 else 0.0)

@@ -38,10 +38,11 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
             config = suited(config_at(table, int(index)), problem, device)
             found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem), config.split), config)
     configs = list(found.values())
-    few, by_k = (problem.m, problem.by_k[0]) if problem.m <= problem.n else (problem.n, problem.by_k[1])
+    few, lies = (problem.m, problem.by_k) if problem.m <= problem.n else (problem.n, problem.by_k[::-1])
     if splittable and problem.batch == 1 and problem.itemsize == 2 and few <= MOST_ROWS:
-        splits = table_for(few, by_k)
-        order = np.argsort(predicted_all(splits, few, max(problem.m, problem.n), problem.k), kind="stable")
+        splits = table_for(few, lies[0])
+        cold, warm = predicted_all(splits, few, max(problem.m, problem.n), problem.k, lies)
+        order = np.argsort(cold * warm, kind="stable")
         allowed = (splits.configs[index] for index in order)
         configs += [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
     return configs
