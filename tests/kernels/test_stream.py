@@ -48,6 +48,8 @@ CONFIGS = {
     "one warp": StreamConfig(1, 1, 3, 9, 8, parts=1),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
     "two rows at once": StreamConfig(2, 4, 1, 6, 3, parts=1, group=2),
+    "a look ahead": StreamConfig(2, 2, 1, 8, 6, parts=2, ahead=2),
+    "a look ahead of rows that are read again": StreamConfig(2, 1, 1, 5, 1, ahead=2),
 }
 HELD = (
     (StreamConfig(2, 2, 1, 7, 3, parts=3, hold=True), ml_dtypes.bfloat16),
@@ -113,6 +115,37 @@ def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
     config = StreamConfig(1, 2, 1, 8, 3, parts=3, hold=True)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
     near(px.kernels.softmax(x, config=config), exact_softmax(x))
+
+
+@pytest.mark.parametrize("kept", (2, 1), ids=["all others in the ring", "some of them read again"])
+def test_first_chunks_in_registers(kept: int) -> None:
+    x, w, b = sample(5, 1003, np.float32)
+    config = StreamConfig(2, 1, 1, 4, kept, inside=1)
+    near(px.kernels.softmax(x, config=config), exact_softmax(x))
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
+    constants = {**config.constants(), "PERIOD": 4, "WHOLE": kept > 1}
+    px.check(softmax_stream[4], x.reshape(-1), np.zeros(x.size, np.float32), 1003, 5, **constants).raise_if_found()
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    x = sample(2, 1003, np.float32)[0]
+    with pytest.raises(px.Error, match="3 chunks in registers of rows of 1003 elements, of which a CTA has 3 at least"):
+        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 4, 2, inside=3))
+    with pytest.raises(px.Error, match="2 chunks ahead of a row of which 3 are kept, in a ring of 4"):
+        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 4, 3, ahead=2))
+    with pytest.raises(px.Error, match="chunks ahead of a row that is in registers"):
+        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 6, 4, ahead=2, hold=True))
+
+
+def test_no_barrier_parts_the_stores_of_a_row() -> None:
+    """Chunks of a row are apart, which the compiler sees; between rows one suffices."""
+    flat, w = px.spec((64 * 4096,), px.bf16), px.spec((4096,), px.bf16)
+    for config in (StreamConfig(2, 4, 1, 6, 2, parts=2), StreamConfig(2, 4, 1, 6, 2, hold=True)):
+        constants = {**config.constants(), "WHOLE": True}
+        for kernel, args in (
+            (softmax_stream, (flat, flat, 4096, 64)), (norm_stream, (flat, w, w, flat, EPS, 4096, 64)),
+        ):
+            assert "before Y is written" not in px.compile(kernel[2], *args, arch="sm_90a", **constants).source
 
 
 def test_rows_in_registers_are_of_one_length() -> None:

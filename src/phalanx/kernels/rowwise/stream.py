@@ -403,24 +403,21 @@ class Stream:
             found = (*found, px.load(self.X[self.edges(row, LANES)], fill=fill) if self.EDGES else None)
         return found
 
-    def ends(self, Y, group):
-        """Where this CTA's first chunk of each row begins, and where the vectors begin and end that are all the row's.
-
-        They are found once for all chunks that `store` gets: so the compiler sees that these are apart, and that no warp has
-        to wait for another between two of them.
-        """
+    def starts(self, group):
+        """Each row, and where this CTA's first chunk of it begins, which is found once for all chunks that `store` gets: so
+        the compiler sees that these are apart, and that no warp has to wait for another between two of them."""
         found: tuple[Any, ...] = ()
         for row in group:
-            first, last = self.whole(row)
-            px.assume(first >= 0)
-            px.assume(first <= last)
-            px.assume(last <= Y.shape[0])
-            found = (*found, (first + px.cluster.rank() * self.SPAN, first, last))
+            found = (*found, (row, self.first(row)))
         return found
 
-    def store(self, Y, ends, chunk, y, ONCE):
-        """The result for a chunk of the row with these `ends`, in the type of Y."""
-        begin, first, last = ends
+    def store(self, Y, start, chunk, y, ONCE):
+        """The result for a chunk of the row with this `start`, in the type of Y."""
+        row, begin = start
+        first, last = self.whole(row)
+        px.assume(first >= 0)
+        px.assume(first <= last)
+        px.assume(last <= Y.shape[0])
         at = self.place(begin, chunk)
         px.store(Y[at : at + self.SPAN].within(first, last), y.to(Y.dtype), once=ONCE)
 

@@ -200,11 +200,11 @@ def normalised(y, w, b, mean, scale, DTYPE):
 
 
 @px.func
-def store_norms(rows, x, w, b, Y, ends, chunk, known, ONCE):
+def store_norms(rows, x, w, b, Y, starts, chunk, known, ONCE):
     """The result of a chunk of each row. `known` has the mean and the scale of each; weights and biases are those of all."""
     for turn in px.static_range(rows.GROUP):
         mean, scale = known[turn]
-        rows.store(Y, ends[turn], chunk, normalised(x[turn].to(px.f32), w, b, mean, scale, Y.dtype), ONCE)
+        rows.store(Y, starts[turn], chunk, normalised(x[turn].to(px.f32), w, b, mean, scale, Y.dtype), ONCE)
 
 
 @px.func
@@ -218,7 +218,7 @@ def beside(rows, W, B, row, first, PERIOD):
 
 
 @px.func
-def load_and_store(rows, W, B, Y, group, ends, first, last, known, ONCE, PERIOD, COME):
+def load_and_store(rows, W, B, Y, group, starts, first, last, known, ONCE, PERIOD, COME):
     """The result of some chunks, whose weights and biases are loaded for them, while those before them are computed. They
     are given back. COME: they come again, else they were kept.
     """
@@ -228,23 +228,23 @@ def load_and_store(rows, W, B, Y, group, ends, first, last, known, ONCE, PERIOD,
         for turn in px.static_range(LOADED):
             if some + turn < last:
                 w, b = vectors[turn]
-                store_norms(rows, rows.next_again(COME), w, b, Y, ends, some + turn, known, ONCE)
+                store_norms(rows, rows.next_again(COME), w, b, Y, starts, some + turn, known, ONCE)
         rows.give_back(px.minimum(last - some, LOADED))
 
 
 @px.func
-def store_held(rows, held, W, B, w, b, Y, group, ends, known, PARTS, ONCE, PERIOD):
+def store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD):
     """The result of rows that are held in registers."""
     for part in px.static_range(rows.HOLD):
         if part < PARTS:
             mine, bias = None if W is None else px.keep(w[part]), None if B is None else px.keep(b[part])
         else:
             mine, bias = vector_of(rows, W, group[0], part, PERIOD), vector_of(rows, B, group[0], part, PERIOD)
-        store_norms(rows, pinned(held[part]), mine, bias, Y, ends, part, known, ONCE)
+        store_norms(rows, pinned(held[part]), mine, bias, Y, starts, part, known, ONCE)
 
 
 @px.func
-def store_kept(rows, held, W, B, w, b, Y, group, ends, known, skipped, PARTS, ALL, ONCE, PERIOD):
+def store_kept(rows, held, W, B, w, b, Y, group, starts, known, skipped, PARTS, ALL, ONCE, PERIOD):
     """The result of rows that the ring has, or some of them; their stages are given back. `skipped` chunks of the next ones
     lie in the ring behind those that were kept."""
     for some in px.static_range(0, PARTS, rows.BATCH):
@@ -253,20 +253,20 @@ def store_kept(rows, held, W, B, w, b, Y, group, ends, known, skipped, PARTS, AL
             if part < rows.own:
                 mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
                 bias = None if B is None else px.keep(b[part])
-                store_norms(rows, rows.next_again(False), mine, bias, Y, ends, part, known, ONCE)
+                store_norms(rows, rows.next_again(False), mine, bias, Y, starts, part, known, ONCE)
         rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
     passed = rows.own - rows.held
     if not (rows.WHOLE and ALL):
-        load_and_store(rows, W, B, Y, group, ends, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
+        load_and_store(rows, W, B, Y, group, starts, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
     for some in px.static_range(0, rows.INSIDE, LOADED):
         vectors = beside(rows, W, B, group[0], some, PERIOD)
         for part in px.static_range(some, min(some + LOADED, rows.INSIDE)):
             mine, bias = vectors[part - some]
-            store_norms(rows, pinned(held[part]), mine, bias, Y, ends, part, known, ONCE)
+            store_norms(rows, pinned(held[part]), mine, bias, Y, starts, part, known, ONCE)
     if PARTS == 0 and not rows.WHOLE:
         if rows.AHEAD > 0:
             rows.skip(skipped)
-        load_and_store(rows, W, B, Y, group, ends, rows.INSIDE, passed, known, ONCE, PERIOD, True)
+        load_and_store(rows, W, B, Y, group, starts, rows.INSIDE, passed, known, ONCE, PERIOD, True)
 
 
 @px.func
@@ -286,13 +286,13 @@ def store_rows(
 ):
     """The result of some rows, of which the mean and the squares were found; see `store_kept`."""
     known: tuple[Any, ...] = ()
-    ends = rows.ends(Y, group)
+    starts = rows.starts(group)
     for mean, squares in found:
         known = (*known, (mean, px.rsqrt(squares / rows.columns + eps)))
     if rows.HOLD > 0:
-        store_held(rows, held, W, B, w, b, Y, group, ends, known, PARTS, ONCE, PERIOD)
+        store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD)
     else:
-        store_kept(rows, held, W, B, w, b, Y, group, ends, known, skipped, PARTS, ALL, ONCE, PERIOD)
+        store_kept(rows, held, W, B, w, b, Y, group, starts, known, skipped, PARTS, ALL, ONCE, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)

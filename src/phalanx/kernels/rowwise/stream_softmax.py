@@ -48,7 +48,7 @@ def more_mass(x, limit, peak, mass, FUSED=False):
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
-        factor = fused_factor(base)
+        factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)  # beyond it others are 256 and more away
         powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), (base * -factor).reshape(1, base.shape[0], 1)))
     else:
         powers = px.exp2((x - base.reshape(1, base.shape[0], 1)) * LOG2E)
@@ -116,19 +116,19 @@ def probability(x, terms, LOG, FUSED):
 
 
 @px.func
-def store_chunks(rows, Y, ends, chunk, x, terms, LOG, ONCE, FUSED):
+def store_chunks(rows, Y, starts, chunk, x, terms, LOG, ONCE, FUSED):
     """The result of a chunk of each row."""
     for turn in px.static_range(rows.GROUP):
-        rows.store(Y, ends[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
+        rows.store(Y, starts[turn], chunk, probability(x[turn], terms[turn], LOG, FUSED), ONCE)
 
 
 @px.func
-def store_softmax(rows, Y, ends, first, last, terms, LOG, ONCE, FUSED, COME):
+def store_softmax(rows, Y, starts, first, last, terms, LOG, ONCE, FUSED, COME):
     """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            store_chunks(rows, Y, ends, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, starts, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
         rows.give_back(count)
 
 
@@ -143,7 +143,7 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
 def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
     """The result of some rows, of which the maximum and the sum were found. `skipped` chunks of the next ones lie in the
     ring behind those that were kept."""
-    FUSED, ends = not LOG and Y.dtype.itemsize < 4, rows.ends(Y, group)
+    FUSED, starts = not LOG and Y.dtype.itemsize < 4, rows.starts(group)
     terms: tuple[Any, ...] = ()
     for largest, total in found:
         if FUSED:
@@ -153,16 +153,16 @@ def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
             terms = (*terms, softmax_terms(largest, total, LOG))
     if rows.HOLD > 0:
         for part in px.static_range(rows.HOLD):
-            store_chunks(rows, Y, ends, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, starts, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
     else:
         passed = rows.INSIDE if rows.WHOLE else rows.own - rows.held
-        store_softmax(rows, Y, ends, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        store_softmax(rows, Y, starts, passed, rows.own, terms, LOG, ONCE, FUSED, False)
         for part in px.static_range(rows.INSIDE):
-            store_chunks(rows, Y, ends, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, starts, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
         if not rows.WHOLE:
             if rows.AHEAD > 0:
                 rows.skip(skipped)
-            store_softmax(rows, Y, ends, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
+            store_softmax(rows, Y, starts, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
