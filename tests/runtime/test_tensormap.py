@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from phalanx.runtime.device.tensormap import (
     DATA_TYPES,
     EXPANDED_TYPES,
     Geometry,
+    MapWriter,
     TensorMapCache,
     encode,
     geometry,
@@ -155,3 +157,25 @@ def test_room_between_elements() -> None:
         geometry(slot, "f4e2m1", (64, 192), (256, 1))
     with pytest.raises(Error, match="has a stride of 144 bytes, a copy that puts room between elements"):
         geometry(slot, "f4e2m1", (64, 256), (288, 1))
+
+
+@pytest.mark.parametrize("rank", range(1, 6))
+def test_a_writer_hands_the_driver_what_an_encoder_does(library: Any, driver: Driver, rank: int) -> None:
+    fixed = Geometry("bf16", (1,) * rank, (16,) * (rank - 1), (64, 32, 2, 1, 1)[:rank], 128, 256, True)
+    memory = (ctypes.c_char * 256)()
+    place = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
+    writer = MapWriter(driver, fixed, place)
+    for turn in range(3):
+        dims = tuple(512 + turn + axis for axis in range(rank))
+        strides = tuple((1024 + turn) << (4 + axis) for axis in range(rank - 1))
+        writer(0x7F1234567800 + 16 * turn, dims, strides)
+        encode(driver, 0x7F1234567800 + 16 * turn, fixed._replace(dims=dims, byte_strides=strides))
+        assert library.encoded[-1] == library.encoded[-2]
+        assert ctypes.string_at(place, 128) == bytes([len(library.encoded) - 1]) * 128
+
+
+def test_a_writer_says_what_the_driver_refused(library: Any, driver: Driver) -> None:
+    writer = MapWriter(driver, Geometry("f32", (1,), (), (32,), 128, 256, False), 0)
+    library.failures["cuTensorMapEncodeTiled"] = [1]
+    with pytest.raises(Error, match="cuTensorMapEncodeTiled: CUDA_ERROR_NUMBER_1"):
+        writer(16, (32,), ())
