@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 from torch.nn import functional as F  # noqa: E402
 
 import phalanx as px  # noqa: E402
-from phalanx.torch.library import OPERATORS  # noqa: E402
+from phalanx.torch.library import ONCE, OPERATORS, REFUSING  # noqa: E402
 from phalanx.torch.plain import is_plain  # noqa: E402
 from torch_operators import CALLS, heads, indices, numbers  # noqa: E402
 
@@ -84,12 +84,8 @@ def test_a_configuration_is_refused_where_torch_records() -> None:
 
 # --- gradients that there are not ---------------------------------------------------------------------------------------
 
-WITHOUT = (
-    "add_rms_norm", "attention_decode", "gather_rows_out", "kv_compact", "pack_scales_out", "quantize", "scatter_rows",
-)  # fmt: skip
 
-
-@pytest.mark.parametrize("name", WITHOUT)
+@pytest.mark.parametrize("name", REFUSING)
 def test_a_gradient_is_never_dropped(name: str) -> None:
     args = [x.clone() if isinstance(x, torch.Tensor) else x for x in CALLS[name]()]
     place = next(n for n, x in enumerate(args) if isinstance(x, torch.Tensor) and x.is_floating_point())
@@ -119,27 +115,29 @@ def test_nor_by_the_library_itself(name: str) -> None:
     assert "requires grad, and px.kernels computes no gradients: this one would be lost" in str(caught.value)
 
 
-ONCE = {
-    "softmax": "softmax and log_softmax", "log_softmax": "softmax and log_softmax", "rms_norm": "rms_norm",
-    "layer_norm": "layer_norm", "cross_entropy": "cross_entropy", "attention": "attention",
-    "embedding": "embedding and gather_rows", "gather_rows": "embedding and gather_rows",
-    "grouped_matmul": "grouped_matmul and moe_matmul", "moe_matmul": "grouped_matmul and moe_matmul",
-    "moe_gather_matmul": "moe_gather_matmul", "activated": "matmul with an activation",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ONCE)
 def test_a_second_derivative_is_an_error(name: str) -> None:
+    """Whichever argument it is asked for."""
+    args = [x.clone().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in CALLS[name]()]
+    found = OPERATORS[name](*args)
+    made = [y.float().square().sum() for y in (found if isinstance(found, tuple) else (found,)) if y.numel()]
+    with pytest.raises(px.Error) as caught:
+        sum(made).backward()
+    assert caught.value.message == (
+        f"a gradient of {ONCE[name]} has no second derivative: phalanx::{name}, which computed it, can't be differentiated"
+    )
+    assert caught.value.remedy == "leave create_graph=True out, or compute this part with torch's own functions"
+
+
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "cross_entropy", "attention", "grouped_matmul", "activated"])
+def test_it_is_one_where_a_graph_of_gradients_was_asked_for(name: str) -> None:
     args = CALLS[name]()
     x = args[0].clone().requires_grad_()
     y = OPERATORS[name](x, *args[1:])
     y = y[0] if isinstance(y, tuple) else y
-    d = torch.ones_like(y).requires_grad_()
-    (gradient,) = torch.autograd.grad(y, x, d, create_graph=True)
-    with pytest.raises(px.Error) as caught:
+    (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y).requires_grad_(), create_graph=True)
+    with pytest.raises(px.Error, match="has no second derivative: phalanx::"):
         gradient.float().square().sum().backward()
-    assert caught.value.message.startswith(f"a gradient of {ONCE[name]} has no second derivative: phalanx::")
-    assert caught.value.remedy == "leave create_graph=True out, or compute this part with torch's own functions"
 
 
 def test_products_can_be_differentiated_again() -> None:
@@ -194,20 +192,24 @@ def test_autocast() -> None:
         assert px.torch.attention(q, q, q).dtype == torch.float16
 
 
-PRODUCTS = ("split_k_matmul", "grouped_matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter")
+PRODUCTS = (
+    "matmul", "matmul_out", "split_k_matmul", "split_k_matmul_out", "grouped_matmul", "grouped_matmul_out",
+    "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_other_kinds_under_autocast(name: str) -> None:
     """What they compute is what they compute of arguments that were cast before."""
     args = CALLS[name]()
-    wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x for x in args]
-    wide = [x.clone() if isinstance(x, torch.Tensor) else x for x in wide]
+    names = [argument.name for argument in OPERATORS[name]._schema.arguments]
+    wide = [x.clone() if isinstance(x, torch.Tensor) else x for x in args]
+    wide = [x.float() if which in ("a", "b", "x", "h", "w") else x for which, x in zip(names, wide)]
     with torch.autocast("cpu", torch.bfloat16):
         found = OPERATORS[name](*wide)
     expected = OPERATORS[name](*args)
-    if name == "moe_matmul_scatter":
-        found, expected = wide[-1], args[-1]
+    if "out" in names:
+        found, expected = (each[names.index("out")] for each in (wide, args))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 

@@ -22,6 +22,10 @@ LIBRARY = torch.library.Library("phalanx", "DEF")
 DEVICES = ("CPU", "CUDA")
 OPERATORS: dict[str, Any] = {}
 """The operators of this namespace by name."""
+REFUSING: list[str] = []
+"""Those without a gradient, which take no tensor that requires grad."""
+ONCE: dict[str, str] = {}
+"""Those that compute gradients, and of what: they have none themselves."""
 
 
 class Rule:
@@ -53,10 +57,13 @@ def operator(
             LIBRARY.impl(name, function, device)
         torch.library.register_fake(full, outline_of(function), lib=LIBRARY)
         made = getattr(torch.ops.phalanx, name).default
-        given = rule if second is None else no_second_derivative(name, second)
+        given = rule
+        if second is not None:
+            given, ONCE[name] = no_second_derivative(name, second), second
         if given is not None:
             torch.library.register_autograd(full, given.backward, setup_context=given.save, lib=LIBRARY)
         else:
+            REFUSING.append(name)
             LIBRARY.impl(name, refusing(made), "Autograd", with_keyset=True)
         for device in DEVICES if casts else ():
             LIBRARY.impl(name, casting(made, casts, device.lower()), f"Autocast{device}")
@@ -147,4 +154,4 @@ def casting(op: Any, casts: Sequence[str], device: str) -> Callable[..., Any]:
     return call
 
 
-__all__ = ["LIBRARY", "OPERATORS", "Rule", "operator", "outline_of", "refusing", "without_gradient"]
+__all__ = ["LIBRARY", "ONCE", "OPERATORS", "REFUSING", "Rule", "operator", "outline_of", "refusing", "without_gradient"]

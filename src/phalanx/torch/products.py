@@ -283,7 +283,10 @@ def _split_k_matmul(a: Any, b: Any, bias: Any = None, activation: Any = None) ->
     return kernels.split_k_matmul(a, b, bias, activation)
 
 
-@operator("split_k_matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None) -> ()")
+@operator(
+    "split_k_matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None) -> ()",
+    casts=("a", "b"),
+)
 def _split_k_matmul_out(a: Any, b: Any, out: Any, bias: Any = None, activation: Any = None) -> None:
     kernels.split_k_matmul(a, b, bias, activation, out)
 
