@@ -249,6 +249,10 @@ def test_f32_products_as_torch_allows_them(recorded: bool) -> None:
          lambda: (numbers(3, 5, 40, dtype=torch.float32), (torch.arange(15) % 40).reshape(3, 5)), (0, 0)),
         (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (None, 0)),
         (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(2, 6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (0, 0)),
+        (px.torch.layer_norm, lambda x: F.layer_norm(x, (40,)), lambda: (numbers(3, 5, 40, dtype=torch.float32),), (1,)),
+        (px.torch.log_softmax, lambda x: x.log_softmax(-1), lambda: (numbers(3, 5, 40, dtype=torch.float32),), (0,)),
+        (px.torch.gather_rows, lambda x, i: x[i], lambda: (numbers(2, 6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (0, 1)),
+        (px.torch.split_k_matmul, torch.matmul, lambda: (numbers(3, 9, 24), numbers(16, 24).T), (0, None)),
         (px.torch.matmul, torch.matmul, lambda: (numbers(3, 8, 24), numbers(24, 16)), (0, None)),
         (px.torch.matmul, torch.matmul, lambda: (numbers(8, 3, 24), numbers(3, 24, 16)), (1, 0)),
         (px.torch.attention, F.scaled_dot_product_attention,
@@ -259,6 +263,70 @@ def test_vmap(call: Any, reference: Any, tensors: Any, axes: Any) -> None:
     args = tensors()
     ours, wanted = (torch.vmap(f, in_dims=axes)(*args) for f in (call, reference))
     torch.testing.assert_close(ours, wanted, rtol=2e-2, atol=2e-2)
+
+
+LISTS = indices(3, 5, 39, -1).expand(3, 2, 4, 1, 4).contiguous()
+PAGES = indices(0, 2, 3, 1, 4, 5, 6, 7, 9, 8, 11, 10, dtype=torch.int32).reshape(3, 2, 2)
+LENGTHS = indices(17, 9, 3, 8, 16, 12, dtype=torch.int32).reshape(3, 2)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize(
+    "call, args, axes",
+    [
+        (px.torch.sparse_attention, (numbers(3, 2, 4, 2, 64), *[numbers(3, 2, 40, 1, 64)] * 2, LISTS), (0, 0, 0, 0)),
+        (px.torch.attention_decode, (numbers(3, 2, 1, 2, 64), *[numbers(2, 20, 1, 64)] * 2, LENGTHS), (0, None, None, 0)),
+        (lambda q, n, p: px.torch.attention_decode(q, POOL, POOL, n, pages=p, lse=True),
+         (numbers(3, 2, 1, 2, 64), LENGTHS, PAGES), (0, 0, 0)),
+        (px.torch.kv_compact, (numbers(2, 3, 6, 16), indices(0, 3, 5).expand(2, 3, 3).contiguous()), (1, 1)),
+        (px.torch.kv_compact, (numbers(3, 6, 16), indices(0, 3, 5)), (0, None)),
+        (lambda keep, p: px.torch.kv_compact(POOL, keep, pages=p), (indices(0, 17, 30).expand(3, 2, 3).contiguous(), PAGES),
+         (0, 0)),
+    ],
+)  # fmt: skip
+def test_vmap_is_one_call(call: Any, args: Any, axes: Any) -> None:
+    """Of what many calls give, one after the other."""
+    found = torch.vmap(call, in_dims=axes)(*args)
+    each = [call(*(x if axis is None else x.select(axis, n) for x, axis in zip(args, axes))) for n in range(3)]
+    for ours, wanted in zip(*((x if isinstance(x, tuple) else (x,)) for x in (found, joined(each)))):
+        torch.testing.assert_close(ours, wanted, rtol=2e-2, atol=2e-2)
+
+
+POOL = numbers(12, 16, 1, 64)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Results of calls, one behind the other."""
+    return tuple(map(torch.stack, zip(*parts))) if isinstance(parts[0], tuple) else torch.stack(parts)
+
+
+def test_vmap_over_a_paged_cache_is_refused() -> None:
+    with pytest.raises(px.Error, match="vmap over a paged cache"):
+        torch.vmap(lambda pool: px.torch.kv_compact(pool, indices(0, 17).reshape(1, 2), pages=PAGES[0, :1]))(POOL[None])
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "attention", "quantize", "scatter_rows"])
+def test_a_forward_derivative_is_never_dropped(name: str) -> None:
+    """Torch would go on without it: neither backward rules nor plain calls know of them."""
+    args = list(CALLS[name]())
+    function = getattr(px.torch, name)
+    args = args[: {"matmul": 2, "attention": 3, "quantize": 2}.get(name, len(args))]
+    with torch.autograd.forward_ad.dual_level():
+        args[0] = torch.autograd.forward_ad.make_dual(args[0], torch.ones_like(args[0]))
+        for call in (function, OPERATORS[name]):
+            with pytest.raises(px.Error) as caught:
+                call(*args)
+            message = "has no forward derivative, and an argument has one: it would be lost"
+            assert caught.value.message == f"phalanx::{name} {message}"
+            assert caught.value.remedy == "differentiate backward, or compute this part with torch's own functions"
+    assert is_plain(numbers(3, 40))
+
+
+def test_nor_that_of_a_transform() -> None:
+    x = numbers(3, 40, dtype=torch.float32)
+    for call in (px.torch.softmax, torch.vmap(px.torch.softmax)):
+        with pytest.raises(px.Error, match="phalanx::softmax has no forward derivative"):
+            torch.func.jvp(call, (x,), (x,))
 
 
 def test_vmap_over_what_rows_share_is_refused() -> None:
