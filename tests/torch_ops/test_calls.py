@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 from torch.nn import functional as F  # noqa: E402
 
 import phalanx as px  # noqa: E402
-from phalanx.torch.library import OPERATORS  # noqa: E402
+from phalanx.torch.library import ONCE, OPERATORS, REFUSING  # noqa: E402
 from phalanx.torch.plain import is_plain  # noqa: E402
 from torch_operators import CALLS, heads, indices, numbers  # noqa: E402
 
@@ -84,12 +84,8 @@ def test_a_configuration_is_refused_where_torch_records() -> None:
 
 # --- gradients that there are not ---------------------------------------------------------------------------------------
 
-WITHOUT = (
-    "add_rms_norm", "attention_decode", "gather_rows_out", "kv_compact", "pack_scales_out", "quantize", "scatter_rows",
-)  # fmt: skip
 
-
-@pytest.mark.parametrize("name", WITHOUT)
+@pytest.mark.parametrize("name", REFUSING)
 def test_a_gradient_is_never_dropped(name: str) -> None:
     args = [x.clone() if isinstance(x, torch.Tensor) else x for x in CALLS[name]()]
     place = next(n for n, x in enumerate(args) if isinstance(x, torch.Tensor) and x.is_floating_point())
@@ -119,27 +115,29 @@ def test_nor_by_the_library_itself(name: str) -> None:
     assert "requires grad, and px.kernels computes no gradients: this one would be lost" in str(caught.value)
 
 
-ONCE = {
-    "softmax": "softmax and log_softmax", "log_softmax": "softmax and log_softmax", "rms_norm": "rms_norm",
-    "layer_norm": "layer_norm", "cross_entropy": "cross_entropy", "attention": "attention",
-    "embedding": "embedding and gather_rows", "gather_rows": "embedding and gather_rows",
-    "grouped_matmul": "grouped_matmul and moe_matmul", "moe_matmul": "grouped_matmul and moe_matmul",
-    "moe_gather_matmul": "moe_gather_matmul", "activated": "matmul with an activation",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ONCE)
 def test_a_second_derivative_is_an_error(name: str) -> None:
+    """Whichever argument it is asked for."""
+    args = [x.clone().requires_grad_() if torch.is_tensor(x) and x.is_floating_point() else x for x in CALLS[name]()]
+    found = OPERATORS[name](*args)
+    made = [y.float().square().sum() for y in (found if isinstance(found, tuple) else (found,)) if y.numel()]
+    with pytest.raises(px.Error) as caught:
+        sum(made).backward()
+    assert caught.value.message == (
+        f"a gradient of {ONCE[name]} has no second derivative: phalanx::{name}, which computed it, can't be differentiated"
+    )
+    assert caught.value.remedy == "leave create_graph=True out, or compute this part with torch's own functions"
+
+
+@pytest.mark.parametrize("name", ["softmax", "rms_norm", "cross_entropy", "attention", "grouped_matmul", "activated"])
+def test_it_is_one_where_a_graph_of_gradients_was_asked_for(name: str) -> None:
     args = CALLS[name]()
     x = args[0].clone().requires_grad_()
     y = OPERATORS[name](x, *args[1:])
     y = y[0] if isinstance(y, tuple) else y
-    d = torch.ones_like(y).requires_grad_()
-    (gradient,) = torch.autograd.grad(y, x, d, create_graph=True)
-    with pytest.raises(px.Error) as caught:
+    (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y).requires_grad_(), create_graph=True)
+    with pytest.raises(px.Error, match="has no second derivative: phalanx::"):
         gradient.float().square().sum().backward()
-    assert caught.value.message.startswith(f"a gradient of {ONCE[name]} has no second derivative: phalanx::")
-    assert caught.value.remedy == "leave create_graph=True out, or compute this part with torch's own functions"
 
 
 def test_products_can_be_differentiated_again() -> None:
@@ -194,20 +192,24 @@ def test_autocast() -> None:
         assert px.torch.attention(q, q, q).dtype == torch.float16
 
 
-PRODUCTS = ("split_k_matmul", "grouped_matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter")
+PRODUCTS = (
+    "matmul", "matmul_out", "split_k_matmul", "split_k_matmul_out", "grouped_matmul", "grouped_matmul_out",
+    "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_other_kinds_under_autocast(name: str) -> None:
     """What they compute is what they compute of arguments that were cast before."""
     args = CALLS[name]()
-    wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16 else x for x in args]
-    wide = [x.clone() if isinstance(x, torch.Tensor) else x for x in wide]
+    names = [argument.name for argument in OPERATORS[name]._schema.arguments]
+    wide = [x.clone() if isinstance(x, torch.Tensor) else x for x in args]
+    wide = [x.float() if which in ("a", "b", "x", "h", "w") else x for which, x in zip(names, wide)]
     with torch.autocast("cpu", torch.bfloat16):
         found = OPERATORS[name](*wide)
     expected = OPERATORS[name](*args)
-    if name == "moe_matmul_scatter":
-        found, expected = wide[-1], args[-1]
+    if "out" in names:
+        found, expected = (each[names.index("out")] for each in (wide, args))
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
@@ -247,6 +249,10 @@ def test_f32_products_as_torch_allows_them(recorded: bool) -> None:
          lambda: (numbers(3, 5, 40, dtype=torch.float32), (torch.arange(15) % 40).reshape(3, 5)), (0, 0)),
         (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (None, 0)),
         (px.torch.embedding, lambda w, i: w[i], lambda: (numbers(2, 6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (0, 0)),
+        (px.torch.layer_norm, lambda x: F.layer_norm(x, (40,)), lambda: (numbers(3, 5, 40, dtype=torch.float32),), (1,)),
+        (px.torch.log_softmax, lambda x: x.log_softmax(-1), lambda: (numbers(3, 5, 40, dtype=torch.float32),), (0,)),
+        (px.torch.gather_rows, lambda x, i: x[i], lambda: (numbers(2, 6, 40), indices(0, 1, 2, 5).reshape(2, 2)), (0, 1)),
+        (px.torch.split_k_matmul, torch.matmul, lambda: (numbers(3, 9, 24), numbers(16, 24).T), (0, None)),
         (px.torch.matmul, torch.matmul, lambda: (numbers(3, 8, 24), numbers(24, 16)), (0, None)),
         (px.torch.matmul, torch.matmul, lambda: (numbers(8, 3, 24), numbers(3, 24, 16)), (1, 0)),
         (px.torch.attention, F.scaled_dot_product_attention,
@@ -257,6 +263,70 @@ def test_vmap(call: Any, reference: Any, tensors: Any, axes: Any) -> None:
     args = tensors()
     ours, wanted = (torch.vmap(f, in_dims=axes)(*args) for f in (call, reference))
     torch.testing.assert_close(ours, wanted, rtol=2e-2, atol=2e-2)
+
+
+LISTS = indices(3, 5, 39, -1).expand(3, 2, 4, 1, 4).contiguous()
+PAGES = indices(0, 2, 3, 1, 4, 5, 6, 7, 9, 8, 11, 10, dtype=torch.int32).reshape(3, 2, 2)
+LENGTHS = indices(17, 9, 3, 8, 16, 12, dtype=torch.int32).reshape(3, 2)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize(
+    "call, args, axes",
+    [
+        (px.torch.sparse_attention, (numbers(3, 2, 4, 2, 64), *[numbers(3, 2, 40, 1, 64)] * 2, LISTS), (0, 0, 0, 0)),
+        (px.torch.attention_decode, (numbers(3, 2, 1, 2, 64), *[numbers(2, 20, 1, 64)] * 2, LENGTHS), (0, None, None, 0)),
+        (lambda q, n, p: px.torch.attention_decode(q, POOL, POOL, n, pages=p, lse=True),
+         (numbers(3, 2, 1, 2, 64), LENGTHS, PAGES), (0, 0, 0)),
+        (px.torch.kv_compact, (numbers(2, 3, 6, 16), indices(0, 3, 5).expand(2, 3, 3).contiguous()), (1, 1)),
+        (px.torch.kv_compact, (numbers(3, 6, 16), indices(0, 3, 5)), (0, None)),
+        (lambda keep, p: px.torch.kv_compact(POOL, keep, pages=p), (indices(0, 17, 30).expand(3, 2, 3).contiguous(), PAGES),
+         (0, 0)),
+    ],
+)  # fmt: skip
+def test_vmap_is_one_call(call: Any, args: Any, axes: Any) -> None:
+    """Of what many calls give, one after the other."""
+    found = torch.vmap(call, in_dims=axes)(*args)
+    each = [call(*(x if axis is None else x.select(axis, n) for x, axis in zip(args, axes))) for n in range(3)]
+    for ours, wanted in zip(*((x if isinstance(x, tuple) else (x,)) for x in (found, joined(each)))):
+        torch.testing.assert_close(ours, wanted, rtol=2e-2, atol=2e-2)
+
+
+POOL = numbers(12, 16, 1, 64)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Results of calls, one behind the other."""
+    return tuple(map(torch.stack, zip(*parts))) if isinstance(parts[0], tuple) else torch.stack(parts)
+
+
+def test_vmap_over_a_paged_cache_is_refused() -> None:
+    with pytest.raises(px.Error, match="vmap over a paged cache"):
+        torch.vmap(lambda pool: px.torch.kv_compact(pool, indices(0, 17).reshape(1, 2), pages=PAGES[0, :1]))(POOL[None])
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul", "attention", "quantize", "scatter_rows"])
+def test_a_forward_derivative_is_never_dropped(name: str) -> None:
+    """Torch would go on without it: neither backward rules nor plain calls know of them."""
+    args = list(CALLS[name]())
+    function = getattr(px.torch, name)
+    args = args[: {"matmul": 2, "attention": 3, "quantize": 2}.get(name, len(args))]
+    with torch.autograd.forward_ad.dual_level():
+        args[0] = torch.autograd.forward_ad.make_dual(args[0], torch.ones_like(args[0]))
+        for call in (function, OPERATORS[name]):
+            with pytest.raises(px.Error) as caught:
+                call(*args)
+            message = "has no forward derivative, and an argument has one: it would be lost"
+            assert caught.value.message == f"phalanx::{name} {message}"
+            assert caught.value.remedy == "differentiate backward, or compute this part with torch's own functions"
+    assert is_plain(numbers(3, 40))
+
+
+def test_nor_that_of_a_transform() -> None:
+    x = numbers(3, 40, dtype=torch.float32)
+    for call in (px.torch.softmax, torch.vmap(px.torch.softmax)):
+        with pytest.raises(px.Error, match="phalanx::softmax has no forward derivative"):
+            torch.func.jvp(call, (x,), (x,))
 
 
 def test_vmap_over_what_rows_share_is_refused() -> None:

@@ -9,7 +9,7 @@ import torch
 from phalanx import kernels
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.attention.backward_config import DIMS
-from phalanx.torch.calls import NUMBERS, first_axis, nothing, refuse_config
+from phalanx.torch.calls import NUMBERS, batched_along, first_axis, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
@@ -166,10 +166,25 @@ def attention(
 # --- decoding and lists -------------------------------------------------------------------------------------------------
 
 
+def _batched_decoding(info: Any, axes: Any, q: Any, k: Any, v: Any, lengths: Any, pages: Any, *rest: Any) -> Any:
+    """Sequences of many calls as those of one; with pages their caches are one pool, and shared."""
+    decode = torch.ops.phalanx.attention_decode
+    if pages is None:
+        return batched_along(lambda: decode, 4, 2)(info, axes, q, k, v, lengths, pages, *rest)
+    if axes[1] is not None or axes[2] is not None:
+        raise Error(
+            "vmap over a paged cache", location=caller_location(),
+            remedy="map over q, lengths and pages: one pool has the pages of all sequences",
+        )
+    through = batched_along(lambda: lambda q, lengths, pages, *others: decode(q, k, v, lengths, pages, *others), 3, 2)
+    return through(info, (axes[0], *axes[3:]), q, lengths, pages, *rest)
+
+
 @operator(
     "attention_decode(Tensor q, Tensor k_cache, Tensor? v_cache, Tensor lengths, Tensor? pages=None, bool causal=True, "
     "float? scale=None, int? left=None, int? right=None, float? softcap=None, bool lse=False, Tensor? k_scale=None, "
-    "Tensor? v_scale=None, float? k_factor=None, float? v_factor=None, int? v_dim=None) -> (Tensor, Tensor)"
+    "Tensor? v_scale=None, float? k_factor=None, float? v_factor=None, int? v_dim=None) -> (Tensor, Tensor)",
+    batch=_batched_decoding,
 )
 def _attention_decode(
     q: Any, k_cache: Any, v_cache: Any, lengths: Any, pages: Any = None, causal: bool = True, scale: Any = None,
@@ -209,7 +224,8 @@ def attention_decode(
 
 @operator(
     "sparse_attention(Tensor q, Tensor k, Tensor? v, Tensor indices, int block=1, float? scale=None, bool lse=False, "
-    "int? v_dim=None) -> (Tensor, Tensor)"
+    "int? v_dim=None) -> (Tensor, Tensor)",
+    batch=batched_along(lambda: torch.ops.phalanx.sparse_attention, 4, 2),
 )
 def _sparse_attention(
     q: Any, k: Any, v: Any, indices: Any, block: int = 1, scale: Any = None, lse: bool = False, v_dim: Any = None

@@ -52,6 +52,22 @@ def batched_alike(op: Callable[[], Any], arrays: int) -> Callable[..., Any]:
     return rule
 
 
+def batched_along(op: Callable[[], Any], arrays: int, results: int = 1) -> Callable[..., Any]:
+    """The batch rule of an operator whose first `arrays` tensors, or None, have a batch in front, as its results do."""
+
+    def rule(info: Any, axes: tuple[int | None, ...], *args: Any) -> Any:
+        _require_shared(axes[arrays:])
+        size = info.batch_size
+        given = [x if x is None else first_axis(x, axis, size).flatten(0, 1) for x, axis in zip(args[:arrays], axes)]
+        made = op()(*given, *args[arrays:])
+        if results == 1:
+            return made.unflatten(0, (size, -1)), 0
+        parts = (x.unflatten(0, (size, -1)) if x.ndim > 1 else x.unsqueeze(0).expand(size, *x.shape) for x in made)
+        return tuple(parts), (0,) * results
+
+    return rule
+
+
 def _require_shared(axes: tuple[int | None, ...]) -> None:
     if any(axis is not None for axis in axes):
         raise Error(
@@ -60,4 +76,4 @@ def _require_shared(axes: tuple[int | None, ...]) -> None:
         )
 
 
-__all__ = ["NUMBERS", "as_sizes", "batched_alike", "first_axis", "nothing", "refuse_config"]
+__all__ = ["NUMBERS", "as_sizes", "batched_alike", "batched_along", "first_axis", "nothing", "refuse_config"]

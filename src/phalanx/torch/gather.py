@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from phalanx import kernels
+from phalanx.errors import Error, caller_location
 from phalanx.kernels.gather_backward import gather_backward
-from phalanx.torch.calls import refuse_config
+from phalanx.torch.calls import batched_along, first_axis, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
@@ -31,17 +32,8 @@ def _of_table(ctx: Any, d: Any) -> Any:
     return torch.ops.phalanx.gather_backward(d, ctx.saved_tensors[0], ctx.rows), None
 
 
-@operator("gather_rows(Tensor x, Tensor idx) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table))
-def _gather_rows(x: Any, idx: Any) -> Any:
-    return kernels.gather_rows(x, idx)
-
-
-@operator("gather_rows_out(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
-def _gather_rows_out(x: Any, idx: Any, out: Any) -> None:
-    kernels.gather_rows(x, idx, out=out)
-
-
 def _batched_lookup(info: Any, axes: Any, weight: Any, ids: Any) -> Any:
+    """Rows by index of many calls are an embedding: indices of any shape."""
     if axes[0] is not None:  # a table for each call: one tall table, whose parts the ids find by their call's number
         weight = weight.movedim(axes[0], 0)
         ids = ids.unsqueeze(0).expand(info.batch_size, *ids.shape) if axes[1] is None else ids.movedim(axes[1], 0)
@@ -50,6 +42,16 @@ def _batched_lookup(info: Any, axes: Any, weight: Any, ids: Any) -> Any:
         inside = (ids >= 0) & (ids < rows)
         return torch.ops.phalanx.embedding(weight.reshape(-1, weight.shape[2]), torch.where(inside, ids + start, -1)), 0
     return torch.ops.phalanx.embedding(weight, ids.movedim(axes[1], 0)), 0
+
+
+@operator("gather_rows(Tensor x, Tensor idx) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table), batch=_batched_lookup)
+def _gather_rows(x: Any, idx: Any) -> Any:
+    return kernels.gather_rows(x, idx)
+
+
+@operator("gather_rows_out(Tensor x, Tensor idx, Tensor(a!) out) -> ()")
+def _gather_rows_out(x: Any, idx: Any, out: Any) -> None:
+    kernels.gather_rows(x, idx, out=out)
 
 
 @operator("embedding(Tensor weight, Tensor ids) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table), batch=_batched_lookup)
@@ -147,7 +149,23 @@ def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
 # --- caches -------------------------------------------------------------------------------------------------------------
 
 
-@operator("kv_compact(Tensor cache, Tensor keep, Tensor? pages=None) -> Tensor")
+def _batched_caches(info: Any, axes: Any, cache: Any, keep: Any, pages: Any) -> Any:
+    """Caches of many calls as one of more sequences; pages are all calls' own."""
+    compact = torch.ops.phalanx.kv_compact
+    if pages is not None:
+        if axes[0] is not None:
+            raise Error(
+                "vmap over a paged cache", location=caller_location(),
+                remedy="map over keep and pages: one pool has the pages of all sequences",
+            )
+        given = [first_axis(x, axis, info.batch_size).flatten(0, 1) for x, axis in zip((keep, pages), axes[1:])]
+        return compact(cache, *given).unflatten(0, (info.batch_size, -1)), 0
+    if keep.ndim - (axes[1] is not None) == 1:  # a sequence a call
+        return compact(*(first_axis(x, axis, info.batch_size) for x, axis in zip((cache, keep), axes)), None), 0
+    return batched_along(lambda: compact, 2)(info, axes, cache, keep, pages)
+
+
+@operator("kv_compact(Tensor cache, Tensor keep, Tensor? pages=None) -> Tensor", batch=_batched_caches)
 def _kv_compact(cache: Any, keep: Any, pages: Any = None) -> Any:
     return kernels.kv_compact(cache, keep, pages=pages)
 

@@ -90,7 +90,8 @@ def _grouped_matmul(
 
 @operator(
     "grouped_matmul_out(Tensor x, Tensor w, Tensor group_sizes, Tensor(a!) out, Tensor? bias=None, str? activation=None, "
-    "str? arch=None) -> ()"
+    "str? arch=None) -> ()",
+    casts=("x", "w"),
 )
 def _grouped_matmul_out(
     x: Any, w: Any, group_sizes: Any, out: Any, bias: Any = None, activation: Any = None, arch: Any = None

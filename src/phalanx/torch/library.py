@@ -17,11 +17,16 @@ import torch
 
 from phalanx.errors import Error, caller_location
 from phalanx.runtime.launch.outlining import outlines_only
+from phalanx.torch.plain import refuse_tangents
 
 LIBRARY = torch.library.Library("phalanx", "DEF")
 DEVICES = ("CPU", "CUDA")
 OPERATORS: dict[str, Any] = {}
 """The operators of this namespace by name."""
+REFUSING: list[str] = []
+"""Those without a gradient, which take no tensor that requires grad."""
+ONCE: dict[str, str] = {}
+"""Those that compute gradients, and of what: they have none themselves."""
 
 
 class Rule:
@@ -50,13 +55,16 @@ def operator(
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
         full = f"phalanx::{name}"
         for device in DEVICES:
-            LIBRARY.impl(name, function, device)
+            LIBRARY.impl(name, without_tangents(full, function), device)
         torch.library.register_fake(full, outline_of(function), lib=LIBRARY)
         made = getattr(torch.ops.phalanx, name).default
-        given = rule if second is None else no_second_derivative(name, second)
+        given = rule
+        if second is not None:
+            given, ONCE[name] = no_second_derivative(name, second), second
         if given is not None:
             torch.library.register_autograd(full, given.backward, setup_context=given.save, lib=LIBRARY)
         else:
+            REFUSING.append(name)
             LIBRARY.impl(name, refusing(made), "Autograd", with_keyset=True)
         for device in DEVICES if casts else ():
             LIBRARY.impl(name, casting(made, casts, device.lower()), f"Autocast{device}")
@@ -95,6 +103,17 @@ def refusing(op: Any) -> Callable[..., Any]:
             if number < len(args) and args[number] is not None:
                 torch.autograd.graph.increment_version(args[number])
         return result
+
+    return call
+
+
+def without_tangents(op: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function for tensors with memory: forward derivatives, of which torch would drop ours in silence, are refused."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        refuse_tangents(op, (*args, *options.values()))
+        return function(*args, **options)
 
     return call
 
@@ -147,4 +166,7 @@ def casting(op: Any, casts: Sequence[str], device: str) -> Callable[..., Any]:
     return call
 
 
-__all__ = ["LIBRARY", "OPERATORS", "Rule", "operator", "outline_of", "refusing", "without_gradient"]
+__all__ = [
+    "LIBRARY", "ONCE", "OPERATORS", "REFUSING", "Rule", "operator", "outline_of", "refusing", "without_gradient",
+    "without_tangents",
+]

@@ -275,15 +275,23 @@ def _save_split(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(a, b, bias)
 
 
+def _batched_split(info: Any, axes: Any, a: Any, b: Any, bias: Any, activation: Any) -> Any:
+    """Many products are a batch of `matmul`."""
+    return _batched_product(info, (*axes, *(None,) * 8), a, b, bias, activation, *(None,) * 7, False)
+
+
 @operator(
     "split_k_matmul(Tensor a, Tensor b, Tensor? bias=None, str? activation=None) -> Tensor",
-    rule=Rule(_save_split, _product_gradients), casts=("a", "b"),
+    rule=Rule(_save_split, _product_gradients), casts=("a", "b"), batch=_batched_split,
 )
 def _split_k_matmul(a: Any, b: Any, bias: Any = None, activation: Any = None) -> Any:
     return kernels.split_k_matmul(a, b, bias, activation)
 
 
-@operator("split_k_matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None) -> ()")
+@operator(
+    "split_k_matmul_out(Tensor a, Tensor b, Tensor(a!) out, Tensor? bias=None, str? activation=None) -> ()",
+    casts=("a", "b"),
+)
 def _split_k_matmul_out(a: Any, b: Any, out: Any, bias: Any = None, activation: Any = None) -> None:
     kernels.split_k_matmul(a, b, bias, activation, out)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from phalanx.torch.plain import autocasts, is_plain, modes, traced, transform
+from phalanx.torch.plain import autocasts, forward, is_plain, modes, refuse_tangents, traced, transform
 
 
 def straight(
@@ -32,7 +32,8 @@ def straight(
     def decorate(function: Callable[..., Any]) -> Any:
         namespace: dict[str, Any] = {  # no module of its own, in which torch.compile would look for these names
             "library_": library, "function_": function, "traced_": traced, "modes_": modes, "transform_": transform,
-            "autocasts_": autocasts, "is_plain_": is_plain, "Tensor_": torch.Tensor,
+            "autocasts_": autocasts, "is_plain_": is_plain, "Tensor_": torch.Tensor, "forward_": forward,
+            "refuse_": refuse_tangents,
         }  # fmt: skip
         signature, passed, starred = [], [], False
         for name, parameter in inspect.signature(function).parameters.items():
@@ -48,7 +49,8 @@ def straight(
             signature.append(name if parameter.default is inspect.Parameter.empty else f"{name}=default_{name}")
             passed.append(f"{name}={name}" if by_name else name)
         lines = [f"def {function.__name__}({', '.join(signature)}):"]
-        lines += [f"    if not (traced_() or modes_() or transform_() is not None{' or autocasts_()' if casts else ''}):"]
+        watched = "traced_() or modes_() or transform_() is not None or forward_._current_level >= 0"
+        lines += [f"    if not ({watched}{' or autocasts_()' if casts else ''}):"]
         given = list(passed)
         for name, settle in (settled or {}).items():
             namespace[f"settle_{name}"] = settle
@@ -59,6 +61,8 @@ def straight(
             lines += [f"            return library_({', '.join(most)})"]
         lines += [f"        if {'' if rare else _are_plain(arrays) + ' or '}is_plain_({', '.join(arrays)}):"]
         lines += [f"            return library_({', '.join(given)})"]
+        lines += ["    if not traced_() and forward_._current_level >= 0:"]  # an operator sees less
+        lines += [f"        refuse_('phalanx::{function.__name__}', ({', '.join(arrays)},))"]
         lines += [f"    return function_({', '.join(passed)})"]
         # A file of this package, as the search for the caller's line sees it.
         file = os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from phalanx.errors import Error, caller_location
-from phalanx.torch.library import DEVICES, outline_of, refusing
+from phalanx.torch.library import DEVICES, outline_of, refusing, without_tangents
 from phalanx.torch.plain import is_plain
 
 _LIBRARIES: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def op(
         library.define(short + schema, tags=(torch.Tag.pt2_compliant_tag,))
         run = _positional(function)
         for device in DEVICES:
-            library.impl(short, run, device)
+            library.impl(short, without_tangents(name, run), device)
         torch.library.register_fake(name, outline_of(run), lib=library)
         made = getattr(getattr(torch.ops, space), short).default
         if backward is None:
