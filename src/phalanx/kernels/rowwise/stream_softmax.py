@@ -46,7 +46,7 @@ def more_mass(x, limit, peak, mass, FUSED=False):
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
-        factor = fused_factor(base)
+        factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)  # beyond it others are 256 and more away
         powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), (base * -factor).reshape(1, base.shape[0], 1)))
     else:
         powers = px.exp2((x - base.reshape(1, base.shape[0], 1)) * LOG2E)
