@@ -316,10 +316,11 @@ def compile_one(job: tuple[str, Shape, MatmulConfig]) -> str:
     dtype, (batch, m, n, k), config = job
     lead, kind = (batch,) if batch > 1 else (), px.f8e4m3 if dtype == "fp8" else px.bf16
     one = px.spec((1,), px.f32) if dtype == "fp8" else None
+    sums = px.spec((1 << 24,), px.f32) if config.split > 1 else None
     try:
         made = px.compile(
             matmul_tiles[config.cluster], px.spec((*lead, m, k), kind), px.spec((*lead, n, k), kind),
-            px.spec((*lead, m, n), px.bf16), None, one, one, None, None, arch="sm_90a",
+            px.spec((*lead, m, n), px.bf16), None, one, one, None, sums, arch="sm_90a",
             **config.constants(), A_BATCH=batch > 1, B_BATCH=batch > 1, BATCH=batch > 1,
         )
         return f"{made.spills} bytes spilled" if made.spills else ""

@@ -11,12 +11,15 @@ import pytest
 import phalanx as px
 from fake_driver import FakeLibrary, OnGpu, fake_gpu
 from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
+from phalanx.kernels.products.matmul_cuts import MOST_COUNTED
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.counters import PAGE, PER_THREAD, RING, SLOT_BYTES, counters_of
 
 
 def test_a_launch_has_room_for_all_counters_of_a_kernel() -> None:
     assert 4 * (MOST_COUNTERS + MOST_DRAWN) <= SLOT_BYTES
+    assert f"At most {MOST_COUNTERS}," in str(px.counters.__doc__)
+    assert MOST_COUNTED <= MOST_COUNTERS
 
 
 def test_the_ring_is_longer_than_the_grids_that_run_at_once() -> None:

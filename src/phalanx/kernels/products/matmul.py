@@ -156,11 +156,11 @@ class Plan:
             self.run_split(a, b, bias, out)
             return
         alpha = None
-        blocks: tuple[Any, ...] = (None, None)
+        last: tuple[Any, ...] = (None, None)  # on Blackwell scales in blocks, else where parts of K leave their sums
         if not self.blackwell:
-            blocks = (empty(a, (self.sums,), "f32") if self.sums else None,)
+            last = (empty(a, (self.sums,), "f32") if self.sums else None,)
         if self.blocks is not None:
-            blocks = self.blocks.a.make(scale_a), self.blocks.b.make(scale_b)
+            last = self.blocks.a.make(scale_a), self.blocks.b.make(scale_b)
             scale_a, scale_b = tensor_scale, None
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
@@ -171,7 +171,7 @@ class Plan:
         operands = self.a.make(a), self.b.make(b)
         if self.swapped:
             operands, vectors = operands[::-1], vectors[::-1]
-        self.bound(*operands, self.c.make(out), added, *vectors, alpha, *blocks, **self.constants)
+        self.bound(*operands, self.c.make(out), added, *vectors, alpha, *last, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""

@@ -242,8 +242,8 @@ def counters(ctx: Builder, n: object) -> Param:
     """`n` i32 in global memory, which all CTAs of a launch share: 0 when it begins, and to be 0 again when it ends.
 
     The runtime owns them: launches that overlap, on one stream or on several, have different ones. A kernel that leaves
-    one that is not 0 is refused by the simulator. At most 480, once in a kernel, outside
-    run-time loops; any agent; any GPU; no PTX.
+    one that is not 0 is refused by the simulator. At most 480, once in a kernel, outside run-time loops; any agent; any
+    GPU; no PTX.
     Example: ``done = px.counters(64)``; who comes last to ``done[i]`` sets it back by ``px.atomic_exch(done[i], 0)``.
     """
     check_outside_loops(ctx, "px.counters")
