@@ -5,7 +5,7 @@
 Calls of the library with NumPy arrays that nobody fills, whose launches are compiled for sm_90a instead of being made: every
 kind of call, with the configuration that the library chooses for it. Each process has a cache of its own, which is empty;
 imports and NVRTC's own loading are not counted. Seconds are those of the process on its core, which is all that a compile
-takes where nothing else runs; `wall` is what passed.
+takes where nothing else runs: `nvrtc` of them for machine code of the text, `python` for all else; `wall` is what passed.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ def all_calls() -> list[Wanted]:
 def cold(work: Callable[..., None], given: tuple[Any, ...]) -> list[dict[str, Any]]:
     """What a call launches, compiled: seconds, registers and bytes that are spilled of each kernel."""
     import phalanx as px
+    from phalanx.cuda import nvrtc
     from phalanx.runtime import compiled as compiling
     from phalanx.runtime.launch import replay
     from phalanx.runtime.launch.dispatch import BoundLaunch
@@ -125,9 +126,19 @@ def cold(work: Callable[..., None], given: tuple[Any, ...]) -> list[dict[str, An
     replay.forget()
     rows: list[dict[str, Any]] = []
     name = f"{work.__name__} {' '.join(map(str, given))}"
+    assembled: list[float] = []
+    compile_cuda = nvrtc.compile_cuda
+
+    def timed(*args: Any, **options: Any) -> Any:
+        start = time.process_time()
+        try:
+            return compile_cuda(*args, **options)
+        finally:
+            assembled.append(time.process_time() - start)
 
     def compiled(launch: Any, *args: Any, **constants: Any) -> None:
         constants.pop("arch", None)
+        assembled.clear()
         row: dict[str, Any] = {"call": name, "kernel": launch.kernel.name}
         start, start_wall = time.process_time(), time.perf_counter()
         try:
@@ -135,10 +146,12 @@ def cold(work: Callable[..., None], given: tuple[Any, ...]) -> list[dict[str, An
             row |= {"registers": made.registers, "spills": made.spills}
         except px.Error as wrong:
             row["error"] = str(wrong)[:300]
-        row |= {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
+        seconds, assembling = time.process_time() - start, sum(assembled)
+        row |= {"seconds": seconds, "python": seconds - assembling, "nvrtc": assembling}
+        row["wall"] = time.perf_counter() - start_wall
         rows.append(row)
 
-    with patch.object(BoundLaunch, "__call__", compiled):
+    with patch.object(BoundLaunch, "__call__", compiled), patch.object(nvrtc, "compile_cuda", timed):
         try:
             work(*given)
         except px.Error as refused:

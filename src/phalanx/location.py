@@ -25,6 +25,12 @@ class Location:
         """`name.py:12`, for listings."""
         return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
 
+    def called_from(self, caller: Location) -> Location:
+        """The same place in a function that was inlined at `caller`: asked for every expression, so no field is computed."""
+        made = object.__new__(Location)
+        made.__dict__.update(self.__dict__, caller=caller)
+        return made
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         """`NOWHERE` stays the one it is, in other processes too."""
         return "NOWHERE" if self is NOWHERE else super().__reduce_ex__(protocol)

@@ -50,10 +50,10 @@ class Queries:
 
     def load(self, Q, q):
         """The queries into shared memory, a panel of columns at a time; rows that are not there are 0."""
-        size = q.shape[1]
+        size, numbers = q.shape[1], self.numbers(0, self.BM)
         for column in px.static_range(0, size, PANEL):
             wide = min(PANEL, size - column)
-            px.store(q[:, column : column + wide], px.load(Q[self.numbers(0, self.BM), column : column + wide]))
+            px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))
         px.fence.async_proxy()
 
 
@@ -241,9 +241,10 @@ class Results:
         """Stores some columns of all rows, by way of the shared buffer `out`: from there they go in whole vectors."""
         width = sums.shape[1]
         px.store(out[:, column : column + width], self.scaled(sums, total))
+        targets = self.rows.targets(0, self.rows.BM)
         for left in px.static_range(column, column + width, JOINED):
             wide = min(JOINED, column + width - left)
-            px.store(self.O[self.rows.targets(0, self.rows.BM), left : left + wide], px.load(out[:, left : left + wide]))
+            px.store(self.O[targets, left : left + wide], px.load(out[:, left : left + wide]))
 
     def store_logs(self, first, top, total):
         """The logarithms of rows from `first` on: -inf where a row saw nothing."""
@@ -285,16 +286,17 @@ class Results:
             for other in px.static_range(C):
                 top = px.maximum(top, px.load(tops.at(other)[first : first + each]))
             base = px.where(top == NOTHING, 0.0, top)
+            factors: Any = ()
             for other in px.static_range(C):
                 factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)
                 total = total + factor * px.load(masses.at(other)[first : first + each])
+                factors = factors + (factor,)  # noqa: RUF005
+            targets = self.rows.targets(first, each)
             for column in px.static_range(left, right, JOINED):
                 sums = px.zeros((each, min(JOINED, right - column)), px.f32)
                 for other in px.static_range(C):
-                    factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)
                     there = part.at(other)[first : first + each, column : column + sums.shape[1]]
-                    sums = sums + factor.reshape(each, 1) * px.load(there)
-                targets = self.rows.targets(first, each)
+                    sums = sums + factors[other].reshape(each, 1) * px.load(there)
                 px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))
             if left == 0:
                 self.store_logs(first, top, total)

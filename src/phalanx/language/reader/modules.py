@@ -29,7 +29,7 @@ class ModuleObject(PlainObject):
         """What the module has under this name, if kernels can use it."""
         owner, shown = self.value, self.shown
         ours = owner.__name__.partition(".")[0] == "phalanx"
-        public = getattr(owner, "__all__", dir(owner))
+        public = owner.__all__ if hasattr(owner, "__all__") else dir(owner)
         if not hasattr(owner, name) or (ours and name not in public):
             close = difflib.get_close_matches(name, public, 1)
             ctx.fail(

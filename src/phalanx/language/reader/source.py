@@ -41,14 +41,12 @@ class FunctionSource:
 
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
         """Where `node` stands in the file; asked for every expression, so the answers are kept."""
-        if caller is not None:
-            return self._place(node, caller)
         found = self.places.get(node)
         if found is None:
-            found = self.places[node] = self._place(node, None)
-        return found
+            found = self.places[node] = self._place(node)
+        return found if caller is None else found.called_from(caller)
 
-    def _place(self, node: ast.AST, caller: Location | None) -> Location:
+    def _place(self, node: ast.AST) -> Location:
         line = getattr(node, "lineno", 1)
         end = getattr(node, "end_lineno", line) or line
         return Location(
@@ -59,7 +57,6 @@ class FunctionSource:
             end_column=self._characters(end, getattr(node, "end_col_offset", 0) or 0),
             text=self.lines[line - 1] if line <= len(self.lines) else "",
             function=self.name,
-            caller=caller,
         )
 
     def _characters(self, line: int, offset: int) -> int:
