@@ -52,7 +52,7 @@ TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
     "longest_row",
     "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four", "shortest_part", "most_parts", "split_results",
-    "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness",
+    "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again",
 )
 SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json")
 TILE_LIMITS = {

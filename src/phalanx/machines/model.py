@@ -116,6 +116,8 @@ class TileCosts:
     """Part of the larger operand that each tile beside the first brings from HBM again."""
     read_again_streamed: Factor
     """The same where L2 is told not to keep it."""
+    most_again: Count
+    """Tiles for which it is brought again, at most: the others find it in L2."""
     hbm_sm: BytesPerMicrosecond
     """Bytes of the larger operand that HBM brings to one SM."""
     kept_bytes: Bytes

@@ -189,7 +189,8 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    again = larger * missed * (readers - 1) * np.where(streams, costs.read_again_streamed, costs.read_again)
+    again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
+    again = again * np.minimum(readers - 1, costs.most_again)
     if not all(problem.by_k) and missed:
         again = again + np.where(by_panels, table.spare, 0.0) * across * (batch * k * itemsize * missed * costs.spare_again)
     rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
