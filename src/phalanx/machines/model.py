@@ -110,10 +110,14 @@ class TileCosts:
     """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
     """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
+    spare_again: Factor
+    """Part of the columns that come in whole panels, and are another tile's, that HBM brings again."""
     read_again: Factor
     """Part of the larger operand that each tile beside the first brings from HBM again."""
     read_again_streamed: Factor
     """The same where L2 is told not to keep it."""
+    most_again: Count
+    """Tiles for which it is brought again, at most: the others find it in L2."""
     hbm_sm: BytesPerMicrosecond
     """Bytes of the larger operand that HBM brings to one SM."""
     kept_bytes: Bytes
@@ -124,12 +128,18 @@ class TileCosts:
     """What a launch costs on top that comes alone, and finds nothing in L2."""
     cold_parts: Microseconds
     """The same of tiles that are cut along K: neither sums nor counters are there."""
+    endings_after: Factor
+    """Part of the last epilogues that comes on top, whatever has been the limit: nothing is left to be fetched."""
+    sharpness: Count
+    """4 or 8, the power of times that go on at once: the higher, the less do those show that are not the limit."""
     longest_row: Count
     """CTAs in a row or column of a cluster, at most: four of them wait for each other longer than two."""
     spare_columns: Count
     """Columns of a tile that may come in whole panels and not be multiplied, at most."""
     spare_columns_alone: Count
     """The same where no other CTA gets them."""
+    streamed_from: Bytes
+    """Of a product, from which on L2 is told what it need not keep."""
     streamed_readers: Count
     """Tiles that may read an operand that L2 is told not to keep, at most: they ask for it at about the same time."""
     trimmed_waves: Count

@@ -45,7 +45,8 @@ class TileTable:
     `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
     `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
-    that fill no wave; `hbm_time` is what HBM takes longer or shorter.
+    that fill no wave; `hbm_time` is what HBM takes longer or shorter. `spare` is what panels bring beyond the columns that
+    are multiplied, as a part of these.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -70,6 +71,7 @@ class TileTable:
     results: Any
     split: Any
     hbm_time: Any
+    spare: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -96,6 +98,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
+        panels / bn - 1,
     )
 
 
@@ -130,7 +133,7 @@ def streaming_readers(problem: Problem, costs: TileCosts) -> int:
     """
     read = problem.k * (problem.m + problem.n) * problem.itemsize
     nbytes = problem.batch * (read + problem.m * problem.n * problem.out_itemsize)
-    if nbytes < costs.kept_bytes:
+    if nbytes < costs.streamed_from:
         return 0
     return costs.streamed_readers if problem.batch == 1 else 1
 
@@ -186,12 +189,20 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    again = larger * missed * (readers - 1) * np.where(streams, costs.read_again_streamed, costs.read_again)
-    streamed = (read * missed + written + again) / np.where(streams, costs.hbm_streamed, costs.hbm) * table.hbm_time
+    again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
+    again = again * np.minimum(readers - 1, costs.most_again)
+    if not all(problem.by_k) and missed:
+        again = again + np.where(by_panels, table.spare, 0.0) * across * (batch * k * itemsize * missed * costs.spare_again)
+    rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
+    streamed = np.maximum((again + (read * missed + written)) / rate_of_hbm * table.hbm_time, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
-    # Behind the last step nothing is left to be fetched: the last epilogues come on top, whatever was the limit.
-    working = _fourth_power(cycles / costs.clock) + _fourth_power(streamed) + _fourth_power(alone)
-    took = costs.launch + np.sqrt(np.sqrt(working)) + ending / costs.clock
+    # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
+    working = (cycles + (1 - costs.endings_after) * ending) / costs.clock
+    if costs.sharpness == 8:
+        working = _beside(_eighth_power(working), _eighth_power(streamed))
+    else:
+        working = np.sqrt(np.sqrt(_fourth_power(working) + _fourth_power(streamed)))
+    took = costs.launch + working + costs.endings_after / costs.clock * ending
     return np.where(idle, np.inf, took)
 
 
