@@ -162,10 +162,11 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
 
     The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
-    Two rows with two vectors pass at once through clusters of `LIMITS.stream_pairs`, where the ring has room for both: measured
-    on an H200, layer_norm of 180,000 bf16, over 8 CTAs, is at 0.89 of the device copy, one row at a time at 0.80; but of
-    105,000, over 4, at 0.78 and 0.81. rms_norm of 919,168 bf16 is at 0.91 with all weights in
-    registers, at 0.64 with half of them; layer_norm of 240,020 f32 at 0.83 with all, at 0.58 with three quarters of them. Anyone may call it; no hardware is involved.
+    Two rows with two vectors pass at once through clusters of `LIMITS.stream_pairs`, where the ring has room for both:
+    measured on an H200, layer_norm of 180,000 bf16, over 8 CTAs, is at 0.89 of the device copy, one row at a time at 0.80;
+    but of 105,000, over 4, at 0.78 and 0.81. rms_norm of 919,168 bf16 is at 0.91 with all weights in registers, at 0.64 with
+    half of them; layer_norm of 240,020 f32 at 0.83 with all, at 0.58 with three quarters of them. Anyone may call it; no
+    hardware is involved.
     Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
