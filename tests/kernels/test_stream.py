@@ -48,8 +48,6 @@ CONFIGS = {
     "one warp": StreamConfig(1, 1, 3, 9, 8, parts=1),
     "four CTAs": StreamConfig(4, 1, 1, 4, 2),
     "two rows at once": StreamConfig(2, 4, 1, 6, 3, parts=1, group=2),
-    "a look ahead": StreamConfig(2, 2, 1, 8, 6, parts=2, ahead=2),
-    "a look ahead of rows that are read again": StreamConfig(2, 1, 1, 5, 1, ahead=2),
 }
 HELD = (
     (StreamConfig(2, 2, 1, 7, 3, parts=3, hold=True), ml_dtypes.bfloat16),
@@ -117,26 +115,6 @@ def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
     near(px.kernels.softmax(x, config=config), exact_softmax(x))
 
 
-@pytest.mark.parametrize("kept", (2, 1), ids=["all others in the ring", "some of them read again"])
-def test_first_chunks_in_registers(kept: int) -> None:
-    x, w, b = sample(5, 1003, np.float32)
-    config = StreamConfig(2, 1, 1, 4, kept, inside=1)
-    near(px.kernels.softmax(x, config=config), exact_softmax(x))
-    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
-    constants = {**config.constants(), "PERIOD": 4, "WHOLE": kept > 1}
-    px.check(softmax_stream[4], x.reshape(-1), np.zeros(x.size, np.float32), 1003, 5, **constants).raise_if_found()
-
-
-def test_what_does_not_fit_together_is_refused() -> None:
-    x = sample(2, 1003, np.float32)[0]
-    with pytest.raises(px.Error, match="3 chunks in registers of rows of 1003 elements, of which a CTA has 3 at least"):
-        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 4, 2, inside=3))
-    with pytest.raises(px.Error, match="2 chunks ahead of a row of which 3 are kept, in a ring of 4"):
-        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 4, 3, ahead=2))
-    with pytest.raises(px.Error, match="chunks ahead of a row that is in registers"):
-        px.kernels.softmax(x, config=StreamConfig(2, 1, 1, 6, 4, ahead=2, hold=True))
-
-
 def test_no_barrier_parts_the_stores_of_a_row() -> None:
     """Chunks of a row are apart, which the compiler sees; between rows one suffices."""
     flat, w = px.spec((64 * 4096,), px.bf16), px.spec((4096,), px.bf16)
@@ -176,8 +154,10 @@ CHOSEN = [
         for case in (
             (SOFTMAX, 2_000_000, 4), (RMS_NORM, 50_257, 2), (RMS_NORM, 404_200, 4), (LAYER_NORM, 5_003, 2),
             (LAYER_NORM, 65_536, 2), (LAYER_NORM, 238_976, 4), (LAYER_NORM, 250_392, 2), (LAYER_NORM, 489_664, 4),
-            (LAYER_NORM, 2_000_000, 4), (LAYER_NORM, 41_511, 4), (LAYER_NORM, 111_387, 4), (SOFTMAX, 750_720, 2),
-            (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 116_088, 2), (LOG_SOFTMAX, 250_392, 2),
+            (LAYER_NORM, 2_000_000, 4), (LAYER_NORM, 41_511, 4), (LAYER_NORM, 111_387, 4), (LAYER_NORM, 67_000, 2),
+            (LAYER_NORM, 105_000, 2), (LAYER_NORM, 440_864, 2), (LAYER_NORM, 13_102, 2), (LAYER_NORM, 2_361, 2),
+            (LOG_SOFTMAX, 50_257, 2), (SOFTMAX, 750_720, 2), (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 116_088, 2),
+            (LOG_SOFTMAX, 250_392, 2),
         )
     ),
 ]  # fmt: skip
@@ -200,7 +180,7 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
         bias, centered = (w, True) if kind == LAYER_NORM else (None, False)
         args = (x, w, bias, x, EPS, columns, 64)
         made = px.compile(norm_stream[config.cluster], *args, arch="sm_90a", **constants, CENTERED=centered)
-    assert made.spills <= (4 * 4 if config.hold else 0), "up to four words of a held row: faster than a larger cluster"
+    assert made.spills <= (6 * 4 if config.hold else 0), "up to six words of a held row: faster than a larger cluster"
 
 
 def test_which_rows_are_streamed() -> None:

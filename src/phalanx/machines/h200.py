@@ -217,10 +217,9 @@ ROWS = RowLimits(
         "softmax": 512 * 1024 + 1, "log_softmax": 192 * 1024, "rms_norm": 512 * 1024 + 1, "layer_norm": 64 * 1024 + 1,
         "read only": 64 * 1024 + 1,
     },
-    stream_gap={"layer_norm": (128 * 1024, 256 * 1024)},
     stream_odd_bytes={
-        "softmax": 512 * 1024 + 1, "log_softmax": 192 * 1024, "rms_norm": 64 * 1024, "layer_norm": 8 * 1024,
-        "read only": 64 * 1024 + 1,
+        "softmax": (512 * 1024 + 1, 512 * 1024 + 1), "log_softmax": (64 * 1024, 512 * 1024 + 1),
+        "rms_norm": (64 * 1024, 64 * 1024), "layer_norm": (4 * 1024, 8 * 1024), "read only": (64 * 1024 + 1, 64 * 1024 + 1),
     },
     stream_mixed_bytes=1280 * 1024,
     stream_warps=((16 * 1024, 4, 4), (32 * 1024, 8, 2)),
@@ -231,9 +230,10 @@ ROWS = RowLimits(
     stream_weights=16,
     stream_held={
         "softmax": ((2048 * 1024, 16, 1, (8,), 23), (2048 * 1024, 16, 1, (16,), 16)),
-        "log_softmax": ((512 * 1024, 8, 2, (4, 8), 16), (2048 * 1024, 16, 1, (8,), 23), (2048 * 1024, 16, 1, (16,), 16)),
+        "log_softmax": ((512 * 1024, 8, 2, (2, 4, 8), 16), (2048 * 1024, 16, 1, (8,), 23), (2048 * 1024, 16, 1, (16,), 16)),
         "layer_norm": ((16 * 1024, 4, 4, (1,), 7), (256 * 1024, 8, 2, (1, 2, 4, 8), 7)),
     },
+    stream_pairs=(8,),
     stream_exchange=1.2,
     stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
 )

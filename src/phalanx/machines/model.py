@@ -261,10 +261,8 @@ class RowLimits:
     """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
-    stream_gap: Mapping[str, tuple[int, int]]
-    """Rows of more bytes than the one and at most the other that begin at vectors do not, for all that."""
-    stream_odd_bytes: Mapping[str, int]
-    """The shortest such row of those that begin anywhere."""
+    stream_odd_bytes: Mapping[str, tuple[int, int]]
+    """The shortest such row of those that begin anywhere: of elements of 16 bits, and of wider ones."""
     stream_mixed_bytes: Bytes
     """The shortest such row beside weights of another type."""
     stream_warps: tuple[tuple[int, int, int], ...]
@@ -280,6 +278,8 @@ class RowLimits:
     stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]
     """By what is computed, (bytes, warps, CTAs, clusters, chunks): rows of up to so many bytes are held in registers by CTAs
     of so many warps, so many of them on an SM, in the first of these clusters with at most so many chunks a thread."""
+    stream_pairs: tuple[int, ...]
+    """Two rows with weights and biases pass at once through clusters of so many CTAs."""
     stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]

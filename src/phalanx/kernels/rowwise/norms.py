@@ -75,9 +75,8 @@ def normalised(tile, mean, scale):
 
 
 @px.func
-def store_normalised(rows, x, weights, biases, W, B, Y, mean, scale):
-    """The result: every tile of the rows, normalised, times the weights and plus the biases: those ahead where there are
-    any."""
+def store_normalised(rows, x, weights, W, B, Y, mean, scale):
+    """The result: every tile of the rows, normalised, times the weights (those ahead where there are any) and plus B."""
     x = pin_row(x, rows.PARTS)
     rows.start_again()
     WIDTH, PARTS, SHIFTED = rows.WIDTH, rows.PARTS, len(rows.X.shape) == 1
@@ -87,13 +86,9 @@ def store_normalised(rows, x, weights, biases, W, B, Y, mean, scale):
                 at = rows.first + part * WIDTH
                 y = normalised(x[part], mean, scale)
                 if weights is None:
-                    y = affine(y, W, None, at - rows.shift, WIDTH, SHIFTED)
+                    y = affine(y, W, B, at - rows.shift, WIDTH, SHIFTED)
                 else:
-                    y = y * weights[part].to(px.f32)
-                if biases is None:
-                    y = affine(y, None, B, at - rows.shift, WIDTH, SHIFTED)
-                else:
-                    y = y + biases[part].to(px.f32)
+                    y = affine(y * weights[part].to(px.f32), None, B, at - rows.shift, WIDTH, SHIFTED)
                 rows.store(Y, at, y)
     if rows.SHARED > 0:
         for part in range(rows.SHARED):
@@ -115,7 +110,7 @@ def rms_norm_row(rows, known, x, W, Y, eps, AHEAD):
             squares = squares + tile * tile
     weights = load_ahead(W, rows, AHEAD)
     scale = px.rsqrt(row_sum(squares, rows.ROWS) / rows.columns + eps)
-    store_normalised(rows, x, weights, None, W, None, Y, None, scale)
+    store_normalised(rows, x, weights, W, None, Y, None, scale)
 
 
 @px.func
@@ -170,23 +165,22 @@ def own_moments(rows, x, MASKED):
 
 
 @px.func
-def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, BOTH, MASKED):
+def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
     """(x - mean) / sqrt(variance + eps) * W + B of a row, by the warps that have loaded it."""
     own, squares = own_moments(rows, x, MASKED)
     x = pin_row(x, rows.PARTS)
-    weights, biases = load_ahead(W, rows, AHEAD), load_ahead(B, rows, BOTH)
+    weights = load_ahead(W, rows, AHEAD)
     mean, squares = gather_moments(places_of(rows), own, squares, MASKED)
     scale = px.rsqrt(squares / rows.columns + eps)
-    store_normalised(rows, x, weights, biases, W, B, Y, mean, scale)
+    store_normalised(rows, x, weights, W, B, Y, mean, scale)
 
 
 @row_kernel
 def layer_norm_rows(
-    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, BOTH=False,
-    MASKED=True,
+    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
 ):
     """(x - mean) / sqrt(variance + eps) * W + B of each row."""
-    after = layer_norm_row, W, B, Y, eps, AHEAD, BOTH, MASKED
+    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED
     each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
@@ -302,7 +296,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns
         args = (given, weight, bias, flat_like(y, given), eps, length)
-        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, BOTH=config.both, MASKED=masked)
+        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, MASKED=masked)
     else:
         given, length, chosen = places(
             rows, config, shortest=LIMITS.run_vectors if weight is None else LIMITS.weighted_run_vectors,

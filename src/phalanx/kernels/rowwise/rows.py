@@ -31,7 +31,7 @@ class RowConfig:
     """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked.
 
     `once`: the row passes the SM's cache by, on its way in and out. `ahead`: weights are in registers, too, before the
-    row's sum is known, for the kernels that have any; `both`: biases, too.
+    row's sum is known, for the kernels that have any.
     """
 
     cluster: int
@@ -43,7 +43,6 @@ class RowConfig:
     per_sm: int = 1
     once: bool = False
     ahead: bool = False
-    both: bool = False
 
     @property
     def columns(self) -> int:
@@ -51,7 +50,7 @@ class RowConfig:
         return self.cluster * (self.parts + self.shared) * self.width
 
     def constants(self) -> dict[str, int]:
-        """The kernels' constants of the same names, in capitals, but for AHEAD and BOTH, which only weighted kernels have.
+        """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have.
 
         All callers get the same dict, and must not change it.
         """
@@ -64,7 +63,7 @@ class RowConfig:
 
 @cache
 def _constants(config: RowConfig) -> dict[str, int]:
-    return {name.upper(): value for name, value in asdict(config).items() if name not in ("ahead", "both")}
+    return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
 
 
 @chosen_by_sizes

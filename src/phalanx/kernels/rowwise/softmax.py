@@ -151,7 +151,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     table, outer, inner = mask_of(mask, info.shape) if mask is not None else (None, None, None)
     if not has_work(count, columns):
         return y.reshape(info.shape)
-    held = LIMITS.fewer_held if log or not plain else LIMITS.held
+    held = LIMITS.fewer_held if not plain or (log and rows.dtype.itemsize < 4) else LIMITS.held
     args: tuple[Any, ...]
     if plain and config is None:
         config = span_for(rows) or stream_for(rows, LOG_SOFTMAX if log else SOFTMAX)

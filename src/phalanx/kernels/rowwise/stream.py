@@ -26,9 +26,8 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
-WARPGROUP, REGISTERS, FEW_REGISTERS, ASKING_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 40, 240
-"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, of one that asks the cluster, and of one
-that computes, at most."""
+WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
+"""Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
 SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
@@ -46,10 +45,7 @@ class StreamConfig:
     - `stages` chunks are in the ring, `kept` of them of the row that the cluster has.
     - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
       exchange; else they stay in the ring, and are read there twice.
-    - `inside`: the first chunks of a row, so many, are in registers likewise, and `kept` of the others in the ring.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
-    - `ahead`: so many chunks of the next row are looked at before the result of one is stored, while a warp of its own asks
-      the cluster what is to be known of it; 0: the warps that compute ask, and wait.
     - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
@@ -65,8 +61,6 @@ class StreamConfig:
     streamed: bool = False
     group: int = 1
     hold: bool = False
-    ahead: int = 0
-    inside: int = 0
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -87,32 +81,23 @@ class StreamConfig:
 
     @property
     def producers(self) -> int:
-        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers.
-
-        Where CTAs that look ahead share an SM, one warp: two such warpgroups of each would take as many as they save.
-        """
-        return 1 if self.warps % WARPGROUP or (self.ahead and self.per_sm > 1) else WARPGROUP
-
-    @property
-    def askers(self) -> int:
-        """Warps of the role that asks the cluster, where there is one."""
-        return self.producers if self.ahead else 0
+        """Warps of the role that fills the ring: a warpgroup beside others, which then has few registers."""
+        return WARPGROUP if self.warps % WARPGROUP == 0 else 1
 
     @property
     def regs(self) -> int | None:
-        """Registers of a thread that computes: what those that fill the ring, or ask the cluster, leave."""
+        """Registers of a thread that computes: what those that fill the ring leave."""
         if self.producers == 1:
             return None
-        threads, computing = 32 * (self.warps + self.producers + self.askers), 32 * self.warps
+        threads, computing = 32 * (self.warps + self.producers), 32 * self.warps
         each = REGISTERS // (threads * self.per_sm) // 8 * 8
-        others = 32 * (self.producers * FEW_REGISTERS + self.askers * ASKING_REGISTERS)
-        return min(MOST_REGISTERS, (each * threads - others) // computing // 8 * 8)
+        return min(MOST_REGISTERS, (each * threads - 32 * self.producers * FEW_REGISTERS) // computing // 8 * 8)
 
 
 @cache
 def _constants(config: StreamConfig) -> dict[str, Any]:
     constants = {name.upper(): value for name, value in asdict(config).items()}
-    return {**constants, "PRODUCERS": config.producers, "ASKERS": config.askers, "REGS": config.regs}
+    return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
 
 
 LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
@@ -132,7 +117,8 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
     750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16, of 1,000,003 0.77 against 0.39, of
     1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
-    against 0.78, of 50,257 0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67; log_softmax of
+    against 0.78, of 67,000 0.83 against 0.63, of 105,000 0.81 against 0.70, of 41,000 f32 0.92 against 0.85, of 50,257 bf16
+    0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67, of 2,403 0.69 against 0.56; log_softmax of
     116,088 0.81 against 0.73; cross_entropy of 128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose:
     softmax of 50,257 bf16 0.83 against 0.86, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
     Anyone may call it; no hardware is involved.
@@ -141,10 +127,7 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
     row = columns * itemsize
     if kind == LOG_SOFTMAX and itemsize == 4:
         kind = SOFTMAX
-    if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind]):
-        return None
-    above, upto = LIMITS.stream_gap.get(kind, (0, 0))
-    if aligned and above < row <= upto:
+    if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind][itemsize > 2]):
         return None
     if kind == READ_ONLY:
         return READ if aligned else ODD_READ
@@ -179,9 +162,11 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
 
     The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
-    Two rows with two vectors pass at once, where the ring has room for both. Measured on an H200, rms_norm of 919,168 bf16
-    is at 0.91 of the device copy with all weights in registers, at 0.64 with half of them; layer_norm of 240,020 f32 at 0.83
-    with all, at 0.58 with three quarters of them. Anyone may call it; no hardware is involved.
+    Two rows with two vectors pass at once through clusters of `LIMITS.stream_pairs`, where the ring has room for both:
+    measured on an H200, layer_norm of 180,000 bf16, over 8 CTAs, is at 0.89 of the device copy, one row at a time at 0.80;
+    but of 105,000, over 4, at 0.78 and 0.81. rms_norm of 919,168 bf16 is at 0.91 with all weights in registers, at 0.64 with
+    half of them; layer_norm of 240,020 f32 at 0.83 with all, at 0.58 with three quarters of them. Anyone may call it; no
+    hardware is involved.
     Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
@@ -193,12 +178,13 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
         own = config.chunks(columns, itemsize)
         parts = min(own, LIMITS.stream_weights // vectors) if vectors else 0
         share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
-        if own > share * stages or (vectors and parts < own and cluster < MAX_CLUSTER):
+        if own > share * stages or (vectors == 1 and parts < own and cluster < MAX_CLUSTER):
             continue
         rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * 1.5 + (own - parts) * vectors)
         if rate > most:
             best, most = replace(config, kept=own, parts=parts), rate
-    if best is not None and vectors == 2 and best.cluster < MAX_CLUSTER and 2 * best.kept <= LIMITS.stream_share * stages:
+    two = best is not None and vectors == 2 and best.cluster in LIMITS.stream_pairs
+    if best is not None and two and 2 * best.kept <= LIMITS.stream_share * stages:
         best = replace(best, group=2, stages=stages // 2)
     return best
 
@@ -251,7 +237,7 @@ def launch_stream(
     vector = VECTOR_BYTES // itemsize
     constants = {
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
-        "WHOLE": config.chunks(columns, itemsize) <= config.kept + config.inside,
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
     }
     if config.hold and config.chunks(columns, itemsize) != config.kept:
         raise Error(
@@ -259,20 +245,6 @@ def launch_stream(
             f"{config.chunks(columns, itemsize)}",
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
-        )
-    least = columns // (config.cluster * config.span(itemsize))
-    if config.inside and (config.ahead or config.hold or config.parts or least < config.inside + 2):
-        raise Error(
-            f"{config.inside} chunks in registers of rows of {columns} elements, of which a CTA has {least} at least",
-            location=caller_location(),
-            remedy="let inside be two less than that, and ahead, hold and parts be 0",
-        )
-    if config.ahead and (config.hold or config.kept + config.ahead > config.stages):
-        raise Error(
-            f"{config.ahead} chunks ahead of a row of which {config.kept} are kept, in a ring of {config.stages}"
-            if not config.hold else "chunks ahead of a row that is in registers",
-            location=caller_location(),
-            remedy="raise stages, or let ahead be 0",
         )
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
@@ -293,8 +265,8 @@ def run_for_stream(rows: Any) -> Any:
 def stream_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
     make = px.kernel(
-        warps=lambda WARPS, PRODUCERS, ASKERS: WARPS + PRODUCERS + ASKERS, cluster=lambda CLUSTER: CLUSTER,
-        ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False, pdl=True,
+        warps=lambda WARPS, PRODUCERS: WARPS + PRODUCERS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM,
+        exit_sync=False, pdl=True,
     )
     return make(fn)
 
@@ -325,7 +297,6 @@ class Stream:
     rows: Any
     own: Any
     held: Any
-    ahead: Any
     clusters: Any
     VEC: int
     SPAN: int
@@ -336,8 +307,6 @@ class Stream:
     WHOLE: bool
     HOLD: int
     EDGES: bool
-    AHEAD: int
-    INSIDE: int
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
@@ -452,27 +421,16 @@ class Stream:
             begin, end, step = self.rows_of(which)
             for row in range(begin, end, step * self.GROUP):
                 group = self.group(row, end, step)
-                if AGAIN and not self.WHOLE and self.AHEAD > 0:
-                    if row == begin:
-                        self.fetch_some(group, 0, self.ahead, False)
-                    self.fetch_some(group, self.ahead, self.own - self.held, False)
-                    self.fetch_some(group, self.own - self.held, self.own, True)
-                    if row + step * self.GROUP < end:
-                        self.fetch_some(self.group(row + step * self.GROUP, end, step), 0, self.ahead, False)
-                    self.fetch_some(group, 0, self.own - self.held, True)
-                elif AGAIN and not self.WHOLE:
-                    self.fetch_some(group, 0, self.INSIDE, True)
-                    self.fetch_some(group, self.INSIDE, self.own - self.held, False)
-                    self.fetch_some(group, self.own - self.held, self.own, True)
-                    self.fetch_some(group, self.INSIDE, self.own - self.held, True)
+                if AGAIN and not self.WHOLE:
+                    for chunk in range(self.own - self.held):
+                        self.fetch(group, chunk, False)
+                    for chunk in range(self.own - self.held, self.own):
+                        self.fetch(group, chunk, True)
+                    for chunk in range(self.own - self.held):
+                        self.fetch(group, chunk, True)
                 else:
                     for chunk in range(self.own):
                         self.fetch(group, chunk, True)
-
-    def fetch_some(self, group, first, last, LAST):
-        """Starts the copies of some chunks."""
-        for chunk in range(first, last):
-            self.fetch(group, chunk, LAST)
 
     def peek(self):
         """The next chunk of each row, in its own type, which stays the next one."""
@@ -501,31 +459,6 @@ class Stream:
             self.empty[self.freed.stage].arrive()
             self.freed.advance()
 
-    def skip(self, count):
-        """Gives back chunks that were looked at and will not be read again here."""
-        for _ in range(count):
-            self.again.advance()
-        self.give_back(count)
-
-    def look_ahead(self, row, known, more, STEP, LANES):
-        """What is known of each row of a group after its first chunks, those before the result of the rows before."""
-        for chunk in range(self.ahead):
-            known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known
-
-    def look_on(self, row, known, more, STEP, LANES):
-        """What is known of each row of a group after the chunks that follow these; see `walk`."""
-        passed = self.own - self.held
-        if not self.WHOLE:
-            for first in range(self.ahead, passed, self.BATCH):
-                count = px.minimum(passed - first, self.BATCH)
-                for chunk in range(first, first + count):
-                    known = self.look_at(row, chunk, known, more, STEP, LANES)
-                self.skip(count)
-        for chunk in range(self.ahead if self.WHOLE else passed, self.own):
-            known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known
-
     def walk(self, row, known, more, STEP, LANES, AGAIN):
         """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
         chunk. `row` is the first of them. Beside it the chunks, where they are held: a tuple for each row.
@@ -535,11 +468,9 @@ class Stream:
         """
         if self.HOLD > 0:
             return self.walk_held(row, known, more, STEP, LANES)
-        passed, tiles = self.own - self.held if AGAIN else self.own, None
-        if self.INSIDE > 0:
-            known, tiles = self.walk_inside(known, more, STEP, LANES)
+        passed = self.own - self.held if AGAIN else self.own
         if not (AGAIN and self.WHOLE):
-            for first in range(self.INSIDE, passed, self.BATCH):
+            for first in range(0, passed, self.BATCH):
                 count = px.minimum(passed - first, self.BATCH)
                 for chunk in range(first, first + count):
                     known = self.look_at(row, chunk, known, more, STEP, LANES)
@@ -547,24 +478,9 @@ class Stream:
                         self.again.advance()
                 self.give_back(count)
         if AGAIN:
-            for chunk in range(self.INSIDE if self.WHOLE else passed, self.own):
+            for chunk in range(0 if self.WHOLE else passed, self.own):
                 known = self.look_at(row, chunk, known, more, STEP, LANES)
-        return known, tiles
-
-    def walk_inside(self, known, more, STEP, LANES):
-        """`walk` for the first chunks of a row, which are held; the row ends in none of them."""
-        tiles: tuple[Any, ...] = ()
-        for some in px.static_range(0, self.INSIDE, self.BATCH):
-            LAST = min(some + self.BATCH, self.INSIDE)
-            for _ in px.static_range(some, LAST):
-                x = self.peek()
-                self.taken.advance()
-                tiles = (*tiles, x)
-                known = of_each(more, x, None, known, STEP, LANES)
-            for _ in px.static_range(some, LAST):
-                self.again.advance()
-            self.give_back(LAST - some)
-        return known, tiles
+        return known, None
 
     def walk_held(self, row, known, more, STEP, LANES):
         """`walk` where rows are held: their stages are given back on the way.
@@ -619,22 +535,18 @@ def pinned(chunks):
 
 
 @px.func
-def stream(
-    X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1, AHEAD=0,
-    INSIDE=0,
-):
+def stream(X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES=1):
     """The `Stream` of a role, with its own places in the ring. Rows PERIOD apart begin at the same place of a vector."""
     size = px.cluster.size()
     most = px.cdiv(columns, SPAN)  # chunks of a row, wherever it begins
     own = KEPT if HOLD else px.maximum(most - px.cluster.rank() + size - 1, size) // size  # one that is all masked, if none
-    ahead = px.minimum(own, AHEAD)
-    held = own - INSIDE if WHOLE else px.minimum(own - INSIDE - ahead, KEPT)
+    held = own if WHOLE else px.minimum(own, KEPT)
     clusters = px.num_blocks(0) // size
     taken, freed, again = px.ring(STAGES), px.ring(STAGES), px.ring(STAGES)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (GROUP * SPAN * X.dtype.itemsize), STAGES // 2))
     return Stream(
-        X, ring, full, empty, taken, freed, again, columns, rows, own, held, ahead, clusters, VEC, SPAN, BATCH, GROUP,
-        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1, AHEAD, INSIDE,
+        X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, GROUP,
+        CLASSES, STREAMED, WHOLE, KEPT if HOLD else 0, PERIOD > 1,
     )
 
 

@@ -8,7 +8,6 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import (
-    ASKING_REGISTERS,
     FEW_REGISTERS,
     along_thread,
     by_thread,
@@ -20,10 +19,11 @@ from phalanx.kernels.rowwise.stream import (
     stream,
     stream_kernel,
 )
-from phalanx.kernels.rowwise.stream_exchange import exchange, exchange_memory
 
 LOADED = 2
 """Chunks whose weights are loaded together."""
+STORED = 4
+"""Chunks that are held, and stored without a barrier between them."""
 
 
 @px.func
@@ -66,41 +66,19 @@ def of_warps(row, edge, rows, count, pivot, sums, squares, WARPS):
 
 
 @px.func
-def fold_moments(counts, means, squares):
-    """How many elements, their mean, and their squared distances from it, of several such numbers each."""
-    count = px.sum(counts)
-    mean = px.sum(counts * means) / px.maximum(count, 1.0)
-    apart = means - mean
-    return count, mean, px.sum(squares + counts * apart * apart)
-
-
-@px.func
-def pivots(rows, row, edges, STEP, LANES):
-    """What is known of each row before its first chunk, which is the next one: a pivot for each thread."""
-    none = px.zeros((LANES,), px.f32)
-    x, limit = rows.peek(), rows.whole(row)[1] - rows.first(row)
-    known: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
-    return known
-
-
-@px.func
-def moments_of_warps(rows, group, known, edges, WARPS):
-    """`of_warps` of each row."""
-    sent: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
-    return sent
-
-
-@px.func
 def moments(rows, group, edges, STEP, WARPS):
     """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster; and the chunks that are held."""
     LANES = 32 * WARPS
-    known = pivots(rows, group[0], edges, STEP, LANES)
+    none = px.zeros((LANES,), px.f32)
+    x, limit = rows.peek(), rows.whole(group[0])[1] - rows.first(group[0])
+    known: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
     known, held = rows.walk(group[0], known, more_moments, STEP, LANES, True)
-    got = from_all(moments_of_warps(rows, group, known, edges, WARPS), WARPS)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
+    got = from_all(sent, WARPS)
     result: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         counts, means, squares = got[3 * turn], got[3 * turn + 1], got[3 * turn + 2]
@@ -119,30 +97,18 @@ def more_squares(x, limit, squares):
 
 
 @px.func
-def fold_squares(squares):
-    """One sum of several."""
-    return (px.sum(squares),)
-
-
-@px.func
-def squares_of_warps(rows, known, edges, WARPS):
-    """The sum of x^2 of each row in each warp."""
+def squares_of(rows, group, edges, STEP, WARPS):
+    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
+    are held."""
+    known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
+    known, held = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         squares = known[turn][0]
         if edges[turn] is not None:
             squares = squares + edges[turn].to(px.f32) * edges[turn].to(px.f32)
         sent = (*sent, of_warp(px.sum, squares, WARPS))
-    return sent
-
-
-@px.func
-def squares_of(rows, group, edges, STEP, WARPS):
-    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
-    are held."""
-    known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
-    known, held = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
-    got = from_all(squares_of_warps(rows, known, edges, WARPS), WARPS)
+    got = from_all(sent, WARPS)
     result: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         result = (*result, (None, px.sum(got[turn])))
@@ -234,8 +200,14 @@ def load_and_store(rows, W, B, Y, group, starts, first, last, known, ONCE, PERIO
 
 @px.func
 def store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD):
-    """The result of rows that are held in registers."""
+    """The result of rows that are held in registers.
+
+    After some of their chunks their starts are found again, and a barrier parts the stores: ptxas would begin with so many
+    chunks at once that it runs out of registers.
+    """
     for part in px.static_range(rows.HOLD):
+        if part > 0 and part % STORED == 0:
+            starts = rows.starts(group)
         if part < PARTS:
             mine, bias = None if W is None else px.keep(w[part]), None if B is None else px.keep(b[part])
         else:
@@ -244,9 +216,8 @@ def store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PER
 
 
 @px.func
-def store_kept(rows, held, W, B, w, b, Y, group, starts, known, skipped, PARTS, ALL, ONCE, PERIOD):
-    """The result of rows that the ring has, or some of them; their stages are given back. `skipped` chunks of the next ones
-    lie in the ring behind those that were kept."""
+def store_kept(rows, W, B, w, b, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD):
+    """The result of rows that the ring has, or some of them; their stages are given back."""
     for some in px.static_range(0, PARTS, rows.BATCH):
         last = min(some + rows.BATCH, PARTS)
         for part in px.static_range(some, last):
@@ -258,15 +229,8 @@ def store_kept(rows, held, W, B, w, b, Y, group, starts, known, skipped, PARTS, 
     passed = rows.own - rows.held
     if not (rows.WHOLE and ALL):
         load_and_store(rows, W, B, Y, group, starts, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
-    for some in px.static_range(0, rows.INSIDE, LOADED):
-        vectors = beside(rows, W, B, group[0], some, PERIOD)
-        for part in px.static_range(some, min(some + LOADED, rows.INSIDE)):
-            mine, bias = vectors[part - some]
-            store_norms(rows, pinned(held[part]), mine, bias, Y, starts, part, known, ONCE)
     if PARTS == 0 and not rows.WHOLE:
-        if rows.AHEAD > 0:
-            rows.skip(skipped)
-        load_and_store(rows, W, B, Y, group, starts, rows.INSIDE, passed, known, ONCE, PERIOD, True)
+        load_and_store(rows, W, B, Y, group, starts, 0, passed, known, ONCE, PERIOD, True)
 
 
 @px.func
@@ -277,14 +241,6 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
         found, held = moments(rows, group, edges, STEP, WARPS)
     else:
         found, held = squares_of(rows, group, edges, STEP, WARPS)
-    store_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, found, held, 0, PARTS, ALL, ONCE, PERIOD)
-
-
-@px.func
-def store_rows(
-    rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, found, held, skipped, PARTS, ALL, ONCE, PERIOD
-):
-    """The result of some rows, of which the mean and the squares were found; see `store_kept`."""
     known: tuple[Any, ...] = ()
     starts = rows.starts(group)
     for mean, squares in found:
@@ -292,7 +248,7 @@ def store_rows(
     if rows.HOLD > 0:
         store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD)
     else:
-        store_kept(rows, held, W, B, w, b, Y, group, starts, known, skipped, PARTS, ALL, ONCE, PERIOD)
+        store_kept(rows, W, B, w, b, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
@@ -319,57 +275,10 @@ def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIO
             )
 
 
-@px.func
-def look_ahead(rows, row, edges, STEP, LANES, CENTERED):
-    """What is known of the rows from this one on after their first chunks."""
-    if CENTERED:
-        known = rows.look_ahead(row, pivots(rows, row, edges, STEP, LANES), more_moments, STEP, LANES)
-    else:
-        known = rows.look_ahead(row, ((px.zeros((LANES,), px.f32),),) * rows.GROUP, more_squares, STEP, LANES)
-    return known
-
-
-@px.func
-def normalise_ahead(rows, asked, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
-    """`normalise` where a role of its own asks the cluster: a row's result follows the first look at the next one."""
-    LANES = 32 * WARPS
-    nothing: tuple[Any, ...] = ((px.zeros((LANES,), px.f32),) * (4 if CENTERED else 1),) * rows.GROUP
-    first, last = rows.classes()
-    for which in range(first, last):
-        w, b = vectors_of(rows, W, which, PARTS, PERIOD), vectors_of(rows, B, which, PARTS, PERIOD)
-        begin, end, step = rows.rows_of(which)
-        edges, known = rows.load_edges(rows.group(begin, end, step), LANES, 0.0), nothing
-        w_edge, b_edge = edges_of(rows, W, begin, LANES), edges_of(rows, B, begin, LANES)
-        if begin < end:
-            known = look_ahead(rows, begin, edges, STEP, LANES, CENTERED)
-            if not rows.WHOLE:
-                rows.skip(rows.ahead)
-        for row in range(begin, end, step * rows.GROUP):
-            group, following = rows.group(row, end, step), row + step * rows.GROUP
-            ahead = rows.load_edges(rows.group(following, end, step), LANES, 0.0)
-            if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
-                w_edge, b_edge = edges_of(rows, W, row, LANES), edges_of(rows, B, row, LANES)
-            known = rows.look_on(row, known, more_moments if CENTERED else more_squares, STEP, LANES)
-            if CENTERED:
-                asked.tell(moments_of_warps(rows, group, known, edges, WARPS))
-            else:
-                asked.tell(squares_of_warps(rows, known, edges, WARPS))
-            if following < end:
-                known = look_ahead(rows, following, ahead, STEP, LANES, CENTERED)
-            found: tuple[Any, ...] = ()
-            for answer in asked.hear():
-                found = (*found, (answer[1], answer[2]) if CENTERED else (None, answer[0]))
-            skipped = px.where(following < end, rows.ahead, 0)
-            store_rows(
-                rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, found, None, skipped, PARTS, ALL, ONCE, PERIOD
-            )
-            edges = ahead
-
-
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
@@ -380,28 +289,14 @@ def norm_stream(
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    asked, VALUES = exchange_memory(3 if CENTERED else 1, GROUP, WARPS) if AHEAD > 0 else None, 3 if CENTERED else 1
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-            AHEAD, INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        if AHEAD > 0:
-            asks = exchange(asked, VALUES, GROUP)
-            normalise_ahead(mine, asks, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
-        else:
-            normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
+        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-            AHEAD, INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
         mine.fetch_all(True)
-    if AHEAD > 0:
-        with px.warps(WARPS + PRODUCERS, 1, regs=None if REGS is None else ASKING_REGISTERS):
-            mine = stream(
-                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD,
-                CLASSES, AHEAD,
-            )
-            exchange(asked, VALUES, GROUP).answer_all(mine, fold_moments if CENTERED else fold_squares)

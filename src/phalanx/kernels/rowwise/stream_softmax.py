@@ -10,7 +10,6 @@ from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.stream import (
-    ASKING_REGISTERS,
     FEW_REGISTERS,
     along_thread,
     by_thread,
@@ -21,7 +20,6 @@ from phalanx.kernels.rowwise.stream import (
     stream,
     stream_kernel,
 )
-from phalanx.kernels.rowwise.stream_exchange import exchange, exchange_memory
 
 LARGE = 65536.0
 """Numbers of 8 bits beyond this are 512 and more apart: of their distances only that they are not 0 matters to e^x."""
@@ -62,28 +60,6 @@ def more_mass_fused(x, limit, peak, mass):
 
 
 @px.func
-def fold_masses(peaks, masses):
-    """One maximum and one sum of several, each sum relative to its maximum."""
-    largest = px.max(peaks)
-    return largest, px.sum(masses * px.exp2((peaks - finite(largest)) * LOG2E))
-
-
-@px.func
-def masses_of_warps(rows, known, edges, WARPS):
-    """The maximum and the sum of each row in each warp, of what its threads know."""
-    more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
-    sent: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        peak, mass = known[turn]
-        if edges[turn] is not None:
-            peak, mass = more(by_thread(edges[turn], 1, 32 * WARPS), None, peak, mass)
-        top = of_warp(px.max, peak, WARPS)
-        mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
-        sent = (*sent, top, px.sum(mass, axis=1, keepdims=True))
-    return sent
-
-
-@px.func
 def masses(rows, group, edges, STEP, WARPS, AGAIN):
     """The maximum and the sum of e^(x - maximum) of each row, in every thread of the cluster, and the chunks that are held.
 
@@ -93,10 +69,20 @@ def masses(rows, group, edges, STEP, WARPS, AGAIN):
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
     known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
     known, held = rows.walk(group[0], known, more, STEP, LANES, AGAIN)
-    got = from_all(masses_of_warps(rows, known, edges, WARPS), WARPS)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        peak, mass = known[turn]
+        if edges[turn] is not None:
+            peak, mass = more(by_thread(edges[turn], 1, LANES), None, peak, mass)
+        top = of_warp(px.max, peak, WARPS)
+        mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
+        sent = (*sent, top, px.sum(mass, axis=1, keepdims=True))
+    got = from_all(sent, WARPS)
     result: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
-        result = (*result, fold_masses(got[2 * turn], got[2 * turn + 1]))
+        peaks, parts = got[2 * turn], got[2 * turn + 1]
+        largest = px.max(peaks)
+        result = (*result, (largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))))
     return result, held
 
 
@@ -135,16 +121,9 @@ def store_softmax(rows, Y, starts, first, last, terms, LOG, ONCE, FUSED, COME):
 @px.func
 def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
     """Some rows, of which the edges were loaded."""
-    found, held = masses(rows, group, edges, STEP, WARPS, True)
-    store_rows(rows, Y, group, edges, found, held, 0, LOG, ONCE)
-
-
-@px.func
-def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
-    """The result of some rows, of which the maximum and the sum were found. `skipped` chunks of the next ones lie in the
-    ring behind those that were kept."""
     FUSED, starts = not LOG and Y.dtype.itemsize < 4, rows.starts(group)
     terms: tuple[Any, ...] = ()
+    found, held = masses(rows, group, edges, STEP, WARPS, True)
     for largest, total in found:
         if FUSED:
             factor = fused_factor(largest)
@@ -155,14 +134,10 @@ def store_rows(rows, Y, group, edges, found, held, skipped, LOG, ONCE):
         for part in px.static_range(rows.HOLD):
             store_chunks(rows, Y, starts, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
     else:
-        passed = rows.INSIDE if rows.WHOLE else rows.own - rows.held
+        passed = 0 if rows.WHOLE else rows.own - rows.held
         store_softmax(rows, Y, starts, passed, rows.own, terms, LOG, ONCE, FUSED, False)
-        for part in px.static_range(rows.INSIDE):
-            store_chunks(rows, Y, starts, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
         if not rows.WHOLE:
-            if rows.AHEAD > 0:
-                rows.skip(skipped)
-            store_softmax(rows, Y, starts, rows.INSIDE, passed, terms, LOG, ONCE, FUSED, True)
+            store_softmax(rows, Y, starts, 0, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
@@ -181,67 +156,27 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
             exponentiate_rows(rows, Y, rows.group(row, end, step), edges, STEP, WARPS, LOG, ONCE)
 
 
-@px.func
-def exponentiate_ahead(rows, asked, Y, STEP, WARPS, LOG, ONCE):
-    """`exponentiate` where a role of its own asks the cluster: a row's result follows the first look at the next one."""
-    LANES, FILL = 32 * WARPS, -float("inf")
-    more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
-    nothing: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
-    first, last = rows.classes()
-    for which in range(first, last):
-        begin, end, step = rows.rows_of(which)
-        edges, known = rows.load_edges(rows.group(begin, end, step), LANES, FILL), nothing
-        if begin < end:
-            known = rows.look_ahead(begin, known, more, STEP, LANES)
-            if not rows.WHOLE:
-                rows.skip(rows.ahead)
-        for row in range(begin, end, step * rows.GROUP):
-            group, following = rows.group(row, end, step), row + step * rows.GROUP
-            ahead = rows.load_edges(rows.group(following, end, step), LANES, FILL)
-            known = rows.look_on(row, known, more, STEP, LANES)
-            asked.tell(masses_of_warps(rows, known, edges, WARPS))
-            known = nothing
-            if following < end:
-                known = rows.look_ahead(following, known, more, STEP, LANES)
-            skipped = px.where(following < end, rows.ahead, 0)
-            store_rows(rows, Y, group, edges, asked.hear(), None, skipped, LOG, ONCE)
-            edges = ahead
-
-
 @stream_kernel
 def softmax_stream(
     X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, LOG=False, PERIOD=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1,
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if GROUP > 1 else 1
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    asked = exchange_memory(2, GROUP, WARPS) if AHEAD > 0 else None
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-            AHEAD, INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        if AHEAD > 0:
-            exponentiate_ahead(mine, exchange(asked, 2, GROUP), Y, STEP, WARPS, LOG, ONCE)
-        else:
-            exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
+        exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES,
-            AHEAD, INSIDE,
+            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
         mine.fetch_all(True)
-    if AHEAD > 0:
-        with px.warps(WARPS + PRODUCERS, 1, regs=None if REGS is None else ASKING_REGISTERS):
-            mine = stream(
-                X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD,
-                CLASSES, AHEAD,
-            )
-            exchange(asked, 2, GROUP).answer_all(mine, fold_masses)
 
 
 @px.func
@@ -290,7 +225,7 @@ def judge(rows, X, T, L, ignore, STEP, WARPS):
 @stream_kernel
 def cross_entropy_stream(
     X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, AHEAD=0, ASKERS=0, INSIDE=0, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, PERIOD=1,
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
