@@ -14,6 +14,7 @@ import pytest
 import phalanx as px
 from doc_pages import Page
 from export.outside import parameter_bytes, ran_outside
+from export.replay import exported
 from export.stub import COMPILER, MISSING, stub_library
 from phalanx.runtime.exporting.interface import interface_of
 from phalanx.runtime.exporting.interfaces import write_interfaces
@@ -91,18 +92,15 @@ y, stream = x, 7
     assert (launch["grid"], launch["stream"]) == ([16, 64, 1], 7)
 
 
-def exported_again(folder: Path, **options: Any) -> Any:
-    """The page's function, with what another calling convention needs."""
-    return px.export(
-        px.kernels.softmax, px.spec(("rows", 4096), px.bf16), scale=0.125, to=folder, sizes={"rows": 8192}, **options
-    )
+ROWS, SIZES = px.spec(("rows", 4096), px.bf16), {"rows": 8192}
 
 
 @needs_compiler
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("tvm_ffi") is None, reason="no tvm_ffi: pip install phalanx[tvm-ffi]")
 def test_tvm_ffi(page: Page, tmp_path: Path) -> None:
-    made = exported_again(tmp_path / "folder", interfaces="tvm-ffi")
+    folder = tmp_path / "folder"
+    made = px.export(px.kernels.softmax, ROWS, scale=0.125, sizes=SIZES, to=folder, interfaces="tvm-ffi")
     text = f"""
 import os
 from fake import Fake
@@ -118,9 +116,9 @@ x, out = Fake(0x100000, (100, 4096), "bf16"), Fake(0x900000, (100, 4096), "bf16"
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="no jax: pip install phalanx[jax]")
 def test_jax(page: Page, tmp_path: Path) -> None:
     """On a CPU, where XLA has no streams."""
-    made = exported_again(tmp_path)
+    made = exported(tmp_path, px.kernels.softmax, ROWS, scale=0.125, sizes=SIZES)
     write_interfaces(tmp_path, interface_of(made), ("jax",), ["-DPX_WITHOUT_STREAM"])
     code = shown(page, "py", "softmax_jax").replace("register()", "register('cpu')")
     text = f"import jax\nimport jax.numpy as jnp\nx = jnp.ones((100, 4096), jnp.bfloat16)\n{code}\ny.block_until_ready()\n"
-    calls = ran_outside(tmp_path, text, parameter_bytes(made.compiled))
+    calls = ran_outside(tmp_path, text, parameter_bytes(program for each in made.programs for program in each))
     assert [call["call"] for call in calls].count("launch") == 1
