@@ -204,4 +204,4 @@ def test_sizes_with_as_many_tiles_have_one_choice() -> None:
     assert len({chosen(m, 4096, 4096) for m in range(297, 305)}) == 1
     assert Problem(297, 4090, 4096).in_eights() == Problem(304, 4096, 4096)
     across = Problem(297, 4090, 4096, by_k=(False, False))
-    assert across.in_eights() is across  # the lengths of rows in memory, on which their lines of L2 depend
+    assert across.in_eights() == across  # the lengths of rows in memory, on which their lines of L2 depend
