@@ -33,9 +33,11 @@ def test_agrees_with_exploration_on_a_hundred_programs(folder: Path, text: str) 
 
 
 @pytest.mark.long
-@settings(max_examples=2000, **_QUIET)
-@given(programs())
-def test_agrees_with_exploration_on_many_programs(folder: Path, text: str) -> None:
+@pytest.mark.parametrize("share", range(8))
+@settings(max_examples=250, **_QUIET)
+@given(text=programs())
+def test_agrees_with_exploration_on_many_programs(folder: Path, share: int, text: str) -> None:
+    """2,000 programs, in shares that several processes can take."""
     compare(text, folder)
 
 
@@ -49,9 +51,10 @@ def test_exploration_misses_nothing(folder: Path, text: str) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=400, **_QUIET)
-@given(programs())
-def test_exploration_misses_nothing_in_many_programs(folder: Path, text: str) -> None:
+@pytest.mark.parametrize("share", range(2))
+@settings(max_examples=200, **_QUIET)
+@given(text=programs())
+def test_exploration_misses_nothing_in_many_programs(folder: Path, share: int, text: str) -> None:
     compare_with_everything(text, folder, 3000)
 
 
@@ -110,6 +113,38 @@ def test_exploration_goes_back_to_a_phase_that_ran_ahead(folder: Path) -> None:
 def test_a_program_is_too_large_from_one_interleaving_more_on(folder: Path) -> None:
     """That one has ten, counted one by one."""
     assert [limit for limit in range(1, 14) if compare_with_everything(RAN_AHEAD, folder, limit)] == [10, 11, 12, 13]
+
+
+COMPLETED_BY_ITSELF = """import phalanx as px
+
+
+@px.kernel(warps=3)
+def program(X, Y):
+    s = px.shared((4,), px.f32)
+    b, go = px.barrier(count=2, checked=False), px.barrier(count=1, checked=False)
+    px.store(s, px.full((4,), 1.0, px.f32))
+    with px.warps(0, 1):
+        b.arrive()
+        b.arrive()
+        go.wait(0)
+        px.store(s, px.full((4,), 2.0, px.f32))
+    with px.warps(1, 1):
+        b.wait(0)
+        px.store(Y[0, 0:4], px.load(s))
+        b.arrive()
+    with px.warps(2, 1):
+        b.arrive()
+        b.wait(1)
+        go.arrive()
+"""
+"""The last warp's wait passes at once before the first phase is complete, though it may have completed that phase itself."""
+
+
+def test_exploration_lets_another_arrival_be_the_last_of_a_phase(folder: Path) -> None:
+    assert compare_with_everything(COMPLETED_BY_ITSELF, folder, 3000)
+    x, y = arguments()
+    seen = px.explore(load(COMPLETED_BY_ITSELF, folder)[1], x, y)
+    assert seen.complete and seen.outcomes == 2
 
 
 ASKS_AT_ONCE = """import phalanx as px

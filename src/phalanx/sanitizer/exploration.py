@@ -163,10 +163,11 @@ class Search:
             for wait in self.steps.blocked():
                 self.wait_before(event, wait)
         # So may be a phase that the wait was for to which this event has led. When it passes at last it is after the phases
-        # before, and no race with their ends is left to see.
+        # before, and no race with their signals is left to see. Any of these could have been the last of its phase, and
+        # not only the one that was: that one may be the process's own, which the wait follows in every order.
         for wait in self.steps.blocked(event.process):
             for before in reversed(self.steps.trace):
-                if any(touch.flips for touch in before.touches):
+                if any(touch.kind == "barrier" for touch in before.touches):
                     self.wait_before(before, wait)
 
     def end(self) -> None:
