@@ -229,11 +229,7 @@ def launch_stream(
     side by side."""
     itemsize = args[0].dtype.itemsize
     if config.parts and config.chunks(columns, itemsize) > config.kept:
-        raise Error(
-            f"weights in registers beside rows of {columns} elements, of which a CTA keeps {config.kept} chunks",
-            location=caller_location(),
-            remedy=f"raise kept to {config.chunks(columns, itemsize)}, or let parts be 0",
-        )
+        config = replace(config, parts=0)  # chunks that come again come in another order than weights in registers
     vector = VECTOR_BYTES // itemsize
     constants = {
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),
