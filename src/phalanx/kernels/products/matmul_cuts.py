@@ -160,7 +160,8 @@ class Problem:
         """
         m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
         n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
-        return replace(self, m=m, n=n)  # whether they were such multiples is not compared: that would be two ways of a plan
+        # Whether they were such multiples already is not compared: that would be two ways of a plan.
+        return self if m is self.m and n is self.n else replace(self, m=m, n=n)
 
     def kind(self) -> Problem:
         """The same without its sizes."""
