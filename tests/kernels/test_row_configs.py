@@ -101,7 +101,8 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
         args = (x, px.spec((64,), px.i64), rows, None, None, -100, None)
         made = px.compile(cross_entropy_rows[config.grid(64)], *args, **config.constants())
     else:
-        config = choose_for(like, LIMITS.fewer_held if kind == "log_softmax" else LIMITS.held)
+        fewer = kind == "log_softmax" and like.dtype.itemsize < 4
+        config = choose_for(like, LIMITS.fewer_held if fewer else LIMITS.held)
         args = (x, None, x, None, None, None, None)
         made = px.compile(softmax_rows[config.grid(64)], *args, **config.constants(), LOG=kind == "log_softmax")
     assert made.spills == 0, (kind, config, made)
