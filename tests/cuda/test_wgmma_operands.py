@@ -86,6 +86,19 @@ def fetched(address: int, fields: int, transposed: bool, itemsize: int, row: int
     return plain ^ (plain >> 3 & mask)
 
 
+def shifts_of(text: str) -> list[tuple[int, int]]:
+    """What each instruction adds to both descriptors: one of a statement of its own, or of one with several steps, whose
+    distances from the first are those of A, then those of B."""
+    found = []
+    call = r"::wgmma_m64n\d+k\d+\w+?(?:_x(\d+)<([\d, -]+)>)?\(\w+(?: \+ \d+)?, px_a(?: \+ (\d+))?, px_b(?: \+ (\d+))?, \w+\)"
+    for steps, distances, first_a, first_b in re.findall(call, text):
+        more = [int(distance) for distance in distances.split(", ")] if steps else []
+        assert len(more) == 2 * (int(steps or 1) - 1)
+        for a, b in [(0, 0), *zip(more[: len(more) // 2], more[len(more) // 2 :])]:
+            found.append((int(first_a or 0) + a, int(first_b or 0) + b))
+    return found
+
+
 def compare(dtype: DType, a: Side, b: Side, groups: int, along: str, stages: int) -> None:
     """Every instruction of every warpgroup; a product that is refused is an error of the test."""
     integers = dtype == i8
@@ -102,7 +115,7 @@ def compare(dtype: DType, a: Side, b: Side, groups: int, along: str, stages: int
         name: (place, int(fields, 16))
         for name, place, fields in re.findall(r"px_([ab]) = ptx::wgmma_descriptor\((.*), (0x[0-9a-f]+)ull\)", text)
     }
-    calls = re.findall(r"::wgmma_m64n\d+k\d+_\w+\(\w+(?: \+ \d+)?, px_a(?: \+ (\d+))?, px_b(?: \+ (\d+))?, \w+\)", text)
+    calls = shifts_of(text)
     high, wide = (groups, 1) if along == "m" else (1, groups)
     step, tiles = 32 // dtype.itemsize, a.rows // (64 * high)
     assert len(calls) == tiles * a.depth // step
@@ -112,7 +125,7 @@ def compare(dtype: DType, a: Side, b: Side, groups: int, along: str, stages: int
             begins = {"a": 64 * (tile * high + (group if high > 1 else 0)), "b": b.rows // wide * (group if wide > 1 else 0)}
             for name, operand, rows, shift in (("a", a, 64, shifts[0]), ("b", b, b.rows // wide, shifts[1])):
                 place, fields = descriptors[name]
-                address = numbers(place, {**names, "px_warp_id": 4 * group}) + 16 * int(shift or 0)
+                address = numbers(place, {**names, "px_warp_id": 4 * group}) + 16 * shift
                 planned = next(p for buffer, p in plan.buffers.items() if buffer.name == name)
                 for row in {*range(0, rows, 7), rows - 1}:
                     for k in {0, 1, step // 2, step - 1}:
