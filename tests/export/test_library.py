@@ -46,6 +46,7 @@ CALLS: dict[str, Call] = {
     "scatter_add_rows": ((ROWS, INDEX, TABLE), lambda n: [numbers(n, 256), below(n, 300), numbers(300, 256)]),
     "cross_entropy": ((ROWS, INDEX), lambda n: [numbers(n, 256), below(n, 256)]),
     "split_k_matmul": ((ROWS, px.spec((256, 64), px.bf16)), lambda n: [numbers(n, 256), numbers(256, 64)]),
+    "grouped_matmul": ((ROWS, EXPERTS, GROUPS), lambda n: [numbers(n, 256), numbers(3, 64, 256), groups(n)]),
     "moe_matmul": ((ROWS, EXPERTS, GROUPS), lambda n: [numbers(n, 256), numbers(3, 64, 256), groups(n)]),
     "moe_gather_matmul": (
         (TABLE, INDEX, EXPERTS, GROUPS), lambda n: [numbers(300, 256), below(n, 300), numbers(3, 64, 256), groups(n)]
@@ -90,7 +91,6 @@ def test_results_are_the_library_s(name: str, tmp_path: Path) -> None:
 CACHES = px.spec(("rows", 1024, 2, 128), px.bf16)
 GRADIENT = [px.spec((1, 8, "rows", 128), px.bf16)] * 5
 REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
-    "grouped_matmul": ((ROWS, EXPERTS, GROUPS), "rows is looked up in a table"),
     "attention_decode": ((px.spec(("rows", 1, 8, 128), px.bf16), CACHES, CACHES, INDEX), "rows is looked up in a table"),
     "kv_compact": (
         (px.spec(("rows", 64, 256), px.bf16), px.spec(("rows", 16), px.i32)), "kv_compact can't be exported as it is"
