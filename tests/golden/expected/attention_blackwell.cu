@@ -199,16 +199,20 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       int turn_1 = turn;
       // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
       float top[1];
-      top[0] = __int_as_float(0xff800000);
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) top[i] = __int_as_float(0xff800000);
       // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
       float top_1[1];
-      top_1[0] = top[0];
+      #pragma unroll
+      for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top[px_r];
       // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
       float total[1];
-      total[0] = 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) total[i] = 0.0f;
       // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
       float total_1[1];
-      total_1[0] = total[0];
+      #pragma unroll
+      for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total[px_r];
       #pragma unroll 1
       for (int j = low_1; j < high_1; ++j) {
         int sent_2;
@@ -245,35 +249,45 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
           }
           float t_6[1];
-          t_6[0] = x_max[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_6[i] = x_max[i];
           // forward_blackwell.py:197: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:223)
           float highest[1];
-          highest[0] = __int_as_float(0xff800000);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
           // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float highest_1[1];
-          highest_1[0] = ptx::max_NaN_f32(highest[0], t_6[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_6[0]);
           // forward_blackwell.py:202: return parts, highest * self.factor  (called at forward_blackwell.py:223)
           float highest_2[1];
-          highest_2[0] = highest_1[0] * factor;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
           // forward_blackwell.py:224: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:243)
           float t_7[1];
-          t_7[0] = top_1[0] + 8.0f;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_7[i] = top_1[0] + 8.0f;
           bool t_8[1];
-          t_8[0] = highest_2[0] <= t_7[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_8[i] = highest_2[0] <= t_7[0];
           float v_new[1];
-          v_new[0] = t_8[0] ? top_1[0] : highest_2[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) v_new[i] = t_8[0] ? top_1[0] : highest_2[0];
           // forward_blackwell.py:225: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:243)
           float t_9[1];
-          t_9[0] = top_1[0] - v_new[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_9[i] = top_1[0] - v_new[0];
           float alpha[1];
-          alpha[0] = ptx::exp2_approx(t_9[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_9[0]);
           // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:243)
           if (!(j == low_1)) {
             // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:227)
             ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
             // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:227)
             float t_10[1];
-            t_10[0] = alpha[0];
+            #pragma unroll
+            for (int i = 0; i < 1; ++i) t_10[i] = alpha[i];
             {
               float* const p = factors + c * 128 + px_lane + px_warp * 32;
               *(p) = t_10[0];
@@ -292,13 +306,16 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:243)
           float t_10[1];
-          t_10[0] = total_1[0] * alpha[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_10[i] = total_1[0] * alpha[0];
           // forward_blackwell.py:206: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:228)
           float base[1];
-          base[0] = v_new[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) base[i] = v_new[i];
           // forward_blackwell.py:209: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:228)
           float t_11[1];
-          t_11[0] = -base[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_11[i] = -base[0];
           float t_12[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_12[i] = fmaf(t_5[i], factor, t_11[0]);
@@ -320,13 +337,16 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             p_sum[0] = ((p_sum_parts[0] + p_sum_parts[1]) + p_sum_parts[2]) + p_sum_parts[3];
           }
           float t_13[1];
-          t_13[0] = p_sum[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_13[i] = p_sum[i];
           // forward_blackwell.py:207: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:228)
           float total_3[1];
-          total_3[0] = 0.0f;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
           // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float total_4[1];
-          total_4[0] = total_3[0] + t_13[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_13[0];
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           px_bf16 p_2[16];
           #pragma unroll
@@ -343,11 +363,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:243)
           float total_5[1];
-          total_5[0] = t_10[0] + total_4[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_5[i] = t_10[0] + total_4[0];
           // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
           sent_2 = sent_3;
-          top_2[0] = v_new[0];
-          total_2[0] = total_5[0];
+          #pragma unroll
+          for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
+          #pragma unroll
+          for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           ptx::tcgen05_wait_st_sync_aligned();
         } else {
@@ -379,16 +402,20 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             t_9[0] = c0;
           }
           int rows_1[1];
-          rows_1[0] = t_9[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) rows_1[i] = t_9[i];
           // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_blackwell.py:191)
           int t_10[1];
-          t_10[0] = ptx::wrap_add(t_8, rows_1[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_10[i] = ptx::wrap_add(t_8, rows_1[0]);
           int t_11[1];
-          t_11[0] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_6), t_10[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_11[i] = ptx::minimum<int>(ptx::wrap_sub(K_size2, t_6), t_10[0]);
           bool ok[16];
           {
             int limit[1];
-            limit[0] = ptx::maximum<int>(t_11[0], -1) - 0;
+            #pragma unroll
+            for (int i = 0; i < 1; ++i) limit[i] = ptx::maximum<int>(t_11[i], -1) - 0;
             #pragma unroll
             for (int i = 0; i < 16; ++i) ok[i] = i < limit[0];
           }
@@ -411,39 +438,51 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             x_max[0] = ptx::max_NaN_f32(ptx::max_NaN_f32(ptx::max_NaN_f32(x_max_parts[0], x_max_parts[1]), x_max_parts[2]), x_max_parts[3]);
           }
           float t_12[1];
-          t_12[0] = x_max[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_12[i] = x_max[i];
           // forward_blackwell.py:197: highest = px.full((ROWS,), NOTHING, px.f32)  (called at forward_blackwell.py:223)
           float highest[1];
-          highest[0] = __int_as_float(0xff800000);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest[i] = __int_as_float(0xff800000);
           // forward_blackwell.py:200: highest = px.maximum(highest, px.max(part, axis=1))  (called at forward_blackwell.py:223)
           float highest_1[1];
-          highest_1[0] = ptx::max_NaN_f32(highest[0], t_12[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest_1[i] = ptx::max_NaN_f32(highest[0], t_12[0]);
           // forward_blackwell.py:202: return parts, highest * self.factor  (called at forward_blackwell.py:223)
           float highest_2[1];
-          highest_2[0] = highest_1[0] * factor;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) highest_2[i] = highest_1[0] * factor;
           // forward_blackwell.py:224: new = px.where(highest <= top + LAZY, top, highest)  (called at forward_blackwell.py:245)
           float t_13[1];
-          t_13[0] = top_1[0] + 8.0f;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_13[i] = top_1[0] + 8.0f;
           bool t_14[1];
-          t_14[0] = highest_2[0] <= t_13[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_14[i] = highest_2[0] <= t_13[0];
           float v_new[1];
-          v_new[0] = t_14[0] ? top_1[0] : highest_2[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) v_new[i] = t_14[0] ? top_1[0] : highest_2[0];
           // forward_blackwell.py:225: alpha = px.exp2(top - (px.where(new == NOTHING, 0.0, new) if MASKED else new))  (called at forward_blackwell.py:245)
           bool t_15[1];
-          t_15[0] = v_new[0] == __int_as_float(0xff800000);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_15[i] = v_new[0] == __int_as_float(0xff800000);
           float t_16[1];
-          t_16[0] = t_15[0] ? 0.0f : v_new[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_16[i] = t_15[0] ? 0.0f : v_new[0];
           float t_17[1];
-          t_17[0] = top_1[0] - t_16[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_17[i] = top_1[0] - t_16[0];
           float alpha[1];
-          alpha[0] = ptx::exp2_approx(t_17[0]);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) alpha[i] = ptx::exp2_approx(t_17[0]);
           // forward_blackwell.py:226: if not first:  (called at forward_blackwell.py:245)
           if (!(j == low_1)) {
             // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:227)
             ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
             // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:227)
             float t_18[1];
-            t_18[0] = alpha[0];
+            #pragma unroll
+            for (int i = 0; i < 1; ++i) t_18[i] = alpha[i];
             {
               float* const p = factors + c * 128 + px_lane + px_warp * 32;
               *(p) = t_18[0];
@@ -462,17 +501,22 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
           float t_18[1];
-          t_18[0] = total_1[0] * alpha[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_18[i] = total_1[0] * alpha[0];
           // forward_blackwell.py:206: base = (px.where(top == NOTHING, 0.0, top) if MASKED else top).reshape(ROWS, 1)  (called at forward_blackwell.py:228)
           bool t_19[1];
-          t_19[0] = v_new[0] == __int_as_float(0xff800000);
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_19[i] = v_new[0] == __int_as_float(0xff800000);
           float t_20[1];
-          t_20[0] = t_19[0] ? 0.0f : v_new[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_20[i] = t_19[0] ? 0.0f : v_new[0];
           float base[1];
-          base[0] = t_20[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) base[i] = t_20[i];
           // forward_blackwell.py:209: p = px.exp2(px.fma(parts[n], self.factor, -base))  (called at forward_blackwell.py:228)
           float t_21[1];
-          t_21[0] = -base[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_21[i] = -base[0];
           float t_22[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_22[i] = fmaf(x[i], factor, t_21[0]);
@@ -494,13 +538,16 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             p_sum[0] = ((p_sum_parts[0] + p_sum_parts[1]) + p_sum_parts[2]) + p_sum_parts[3];
           }
           float t_23[1];
-          t_23[0] = p_sum[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) t_23[i] = p_sum[i];
           // forward_blackwell.py:207: total = px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:228)
           float total_3[1];
-          total_3[0] = 0.0f;
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_3[i] = 0.0f;
           // forward_blackwell.py:210: total = total + px.sum(p, axis=1)  (called at forward_blackwell.py:228)
           float total_4[1];
-          total_4[0] = total_3[0] + t_23[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_4[i] = total_3[0] + t_23[0];
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           px_bf16 p_2[16];
           #pragma unroll
@@ -517,11 +564,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           // forward_blackwell.py:228: return new, total * alpha + self.write_powers(parts, new, MASKED)  (called at forward_blackwell.py:245)
           float total_5[1];
-          total_5[0] = t_18[0] + total_4[0];
+          #pragma unroll
+          for (int i = 0; i < 1; ++i) total_5[i] = t_18[0] + total_4[0];
           // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
           sent_2 = sent_3;
-          top_2[0] = v_new[0];
-          total_2[0] = total_5[0];
+          #pragma unroll
+          for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
+          #pragma unroll
+          for (int px_r = 0; px_r < 1; ++px_r) total_2[px_r] = total_5[px_r];
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           ptx::tcgen05_wait_st_sync_aligned();
         }
@@ -535,22 +585,28 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         // forward_blackwell.py:247: turn = turn ^ 1  (called at forward_blackwell.py:318)
         sent_1 = sent_2;
         turn_1 = turn_1 ^ 1;
-        top_1[0] = top_2[0];
-        total_1[0] = total_2[0];
+        #pragma unroll
+        for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top_2[px_r];
+        #pragma unroll
+        for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total_2[px_r];
       }
       // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
       // forward_blackwell.py:248: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:318)
       bool t_5[1];
-      t_5[0] = total_1[0] == 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_5[i] = total_1[0] == 0.0f;
       float t_6[1];
-      t_6[0] = ptx::reciprocal_approx(total_1[0]);
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_6[i] = ptx::reciprocal_approx(total_1[0]);
       float t_7[1];
-      t_7[0] = t_5[0] ? 0.0f : t_6[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_7[i] = t_5[0] ? 0.0f : t_6[0];
       // forward_blackwell.py:216: self.signals.taken[self.c].wait(self.sent ^ 1)  (called at forward_blackwell.py:248)
       ptx::mbarrier_wait_parity(taken + 8 * c, sent_1 ^ 1);
       // forward_blackwell.py:217: px.store(self.factors, factors.reshape(ROWS, 1))  (called at forward_blackwell.py:248)
       float t_8[1];
-      t_8[0] = t_7[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_8[i] = t_7[i];
       {
         float* const p = factors + c * 128 + px_lane + px_warp * 32;
         *(p) = t_8[0];
@@ -564,15 +620,20 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       // forward_blackwell.py:219: self.sent = self.sent ^ 1  (called at forward_blackwell.py:248)
       // forward_blackwell.py:250: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:318)
       bool t_9[1];
-      t_9[0] = total_1[0] == 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_9[i] = total_1[0] == 0.0f;
       float t_10[1];
-      t_10[0] = log2f(total_1[0]);
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_10[i] = log2f(total_1[0]);
       float t_11[1];
-      t_11[0] = top_1[0] + t_10[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_11[i] = top_1[0] + t_10[0];
       float t_12[1];
-      t_12[0] = t_11[0] * 0.6931472f;
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_12[i] = t_11[0] * 0.6931472f;
       float logs[1];
-      logs[0] = t_9[0] ? __int_as_float(0xff800000) : t_12[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) logs[i] = t_9[0] ? __int_as_float(0xff800000) : t_12[0];
       // forward_blackwell.py:251: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:318)
       const int t_13 = ptx::keep_scalar(t_1);
       // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:251)
@@ -656,9 +717,11 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::mbarrier_wait_parity(summed, turn_1);
         // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
         bool t_5[1];
-        t_5[0] = alpha[0] != 1.0f;
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_5[i] = alpha[0] != 1.0f;
         bool t_6[1];
-        t_6[0] = t_5[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_6[i] = t_5[i];
         bool t_max[1];
         {
           t_max[0] = t_6[0];
@@ -728,9 +791,11 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::mbarrier_wait_parity(summed + 8, turn_1);
         // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
         bool t_8[1];
-        t_8[0] = alpha_1[0] != 1.0f;
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_8[i] = alpha_1[0] != 1.0f;
         bool t_9[1];
-        t_9[0] = t_8[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_9[i] = t_8[i];
         bool t_max_1[1];
         {
           t_max_1[0] = t_9[0];

@@ -215,16 +215,20 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
       for (int px_r = 0; px_r < 32; ++px_r) o_1[px_r] = o[px_r];
       // attention.py:14: top, total, scale = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32), 1.4427 * D**-0.5
       float top[1];
-      top[0] = __int_as_float(0xff800000);
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) top[i] = __int_as_float(0xff800000);
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       float top_1[1];
-      top_1[0] = top[0];
+      #pragma unroll
+      for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top[px_r];
       // attention.py:14: top, total, scale = px.full((ROWS,), -float("inf"), px.f32), px.zeros((ROWS,), px.f32), 1.4427 * D**-0.5
       float total[1];
-      total[0] = 0.0f;
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) total[i] = 0.0f;
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       float total_1[1];
-      total_1[0] = total[0];
+      #pragma unroll
+      for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total[px_r];
       // attention.py:13: q, o = px.load(Q[head, row : row + ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
       const int take_stage_3 = take_stage_2;
       ptx::mbarrier_wait_parity(Q_full + 8 * take_stage_3, take_parity_2);
@@ -324,17 +328,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
           }
         }
         float t_9[1];
-        t_9[0] = s_max[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_9[i] = s_max[i];
         float v_new[1];
-        v_new[0] = ptx::max_NaN_f32(top_1[0], t_9[0]);
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) v_new[i] = ptx::max_NaN_f32(top_1[0], t_9[0]);
         // attention.py:19: p, faded = px.exp2(s * scale - (new * scale)[:, None]), px.exp2((top - new) * scale)
         float t_10[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_10[i] = s[i] * 0.1803375f;
         float t_11[1];
-        t_11[0] = v_new[0] * 0.1803375f;
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_11[i] = v_new[0] * 0.1803375f;
         float t_12[1];
-        t_12[0] = t_11[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_12[i] = t_11[i];
         float t_13[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_13[i] = t_10[i] - t_12[0];
@@ -342,14 +350,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
         #pragma unroll
         for (int i = 0; i < 16; ++i) p[i] = ptx::exp2_approx(t_13[i]);
         float t_14[1];
-        t_14[0] = top_1[0] - v_new[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_14[i] = top_1[0] - v_new[0];
         float t_15[1];
-        t_15[0] = t_14[0] * 0.1803375f;
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_15[i] = t_14[0] * 0.1803375f;
         float faded[1];
-        faded[0] = ptx::exp2_approx(t_15[0]);
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) faded[i] = ptx::exp2_approx(t_15[0]);
         // attention.py:20: total, top = total * faded + px.sum(p, axis=1), new
         float t_16[1];
-        t_16[0] = total_1[0] * faded[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_16[i] = total_1[0] * faded[0];
         float p_sum[1];
         {
           float p_sum_parts[4];
@@ -377,15 +389,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
           }
         }
         float t_17[1];
-        t_17[0] = p_sum[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_17[i] = p_sum[i];
         float total_2[1];
-        total_2[0] = t_16[0] + t_17[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) total_2[i] = t_16[0] + t_17[0];
         // attention.py:21: o = px.dot(p.to(V.dtype), v, o * faded[:, None])
         px_bf16 p_1[16];
         #pragma unroll
         for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_1 + i, p[i], p[i + 1]);
         float t_18[1];
-        t_18[0] = faded[0];
+        #pragma unroll
+        for (int i = 0; i < 1; ++i) t_18[i] = faded[i];
         float t_19[4];
         {
           const int from = (px_lane >> 2);
@@ -454,8 +469,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
         }
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) o_1[px_r] = o_2[px_r];
-        top_1[0] = v_new[0];
-        total_1[0] = total_2[0];
+        #pragma unroll
+        for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = v_new[px_r];
+        #pragma unroll
+        for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total_2[px_r];
       }
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       ptx::tcgen05_fence_before_thread_sync();
@@ -465,9 +482,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
       }
       // attention.py:22: px.store(O[head, row : row + ROWS, 0:D], (o * (1.0 / total)[:, None]).to(O.dtype))
       float t_3[1];
-      t_3[0] = 1.0f / total_1[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_3[i] = 1.0f / total_1[0];
       float t_4[1];
-      t_4[0] = t_3[0];
+      #pragma unroll
+      for (int i = 0; i < 1; ++i) t_4[i] = t_3[i];
       float t_5[4];
       {
         const int from = (px_lane >> 2);

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from weakref import WeakKeyDictionary
 
 from phalanx.cuda.text.writer import Writer
+from phalanx.ir.archs import Feature
 from phalanx.layouts.expressions import linear_expression
 from phalanx.layouts.registers import RegisterLayout
 
@@ -153,13 +154,14 @@ def slot_loop(w: Writer, slots: int, step: int = 1, *, first: int = 0, scope: bo
 
 FEW_TURNS = 2
 """Turns of a loop over registers up to which its statements are written one below the other. NVVM visits all loops of a
-kernel again whenever it has unrolled one of them: of the 200 loops of an attention, 100 are over one or two registers."""
+kernel again whenever it has unrolled one of them: of the 200 loops of an attention, 100 are over one or two registers.
+Targets with tensor memory keep their loops: without them 88 bytes of a causal softmax are spilled there."""
 
 
 def slot_line(w: Writer, slots: int, text: str, var: str, step: int = 1) -> None:
     """One statement for every slot, or every `step` of them: one below the other where they are few, else the loop and its
     body on one line. `text` uses the variable `var`."""
-    if slots <= FEW_TURNS * step:
+    if slots <= FEW_TURNS * step and not w.arch.has([Feature.TCGEN05]):
         for slot in range(0, slots, step):
             w.line(re.sub(rf"\b{var}\b", str(slot), text))
         return
