@@ -12,7 +12,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import choose_centered, layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for
+from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for, places
 from phalanx.kernels.rowwise.softmax import softmax_rows
 
 NUMPY = {px.bf16: ml_dtypes.bfloat16, px.f16: np.float16, px.f32: np.float32}
@@ -40,7 +40,7 @@ def test_large_clusters_stream_and_short_rows_have_their_weights_ahead() -> None
     assert (halved.cluster, halved.warps, halved.per_sm, halved.ahead) == (4, 8, 3, True)
     centered = choose(65536, 2, centered=True)
     assert (centered.cluster, centered.warps, centered.per_sm, centered.ahead) == (4, 8, 4, False)
-    assert choose(65536, 2, reads=True) == centered and choose(131072, 2, reads=True) == choose(131072, 2)
+    assert choose(65536, 4, reads=True) == choose(65536, 4) and choose(131072, 2, reads=True) == choose(131072, 2)
     aligned, anywhere = np.zeros((2, 65536), np.float16), np.zeros((2, 65001), np.float16)
     assert choose_centered(aligned) == centered and choose_centered(anywhere).parts < centered.parts
 
@@ -50,6 +50,19 @@ def test_a_mean_takes_no_larger_clusters() -> None:
         weighted, centered = choose(columns, 2, weighted=True), choose(columns, 2, centered=True)
         assert (weighted.cluster, weighted.warps, weighted.columns) == (centered.cluster, centered.warps, centered.columns)
         assert centered.parts <= weighted.parts
+
+
+def test_rows_alone_fill_the_registers_before_a_cluster_is_larger() -> None:
+    aligned, anywhere = LIMITS.bare_held
+    for columns, cluster, parts in ((36_000, 1, 9), (79_000, 2, 10), (162_000, 4, 10), (300_000, 8, 10)):
+        config = choose(columns, 2, bare=True)
+        assert (config.cluster, config.parts, config.per_sm) == (cluster, parts, 2)
+        assert choose(columns, 2).cluster > cluster
+    assert choose(40_960, 2, bare=True).parts == aligned and choose(40_961, 2, bare=True).cluster == 2
+    assert choose(36_864, 2, bare=True, apart=True).parts == anywhere
+    assert choose(36_865, 2, bare=True, apart=True).cluster == 2
+    assert all(choose(columns, 4, bare=True) == choose(columns, 4) for columns in (18_000, 40_000, 80_000))
+    assert [choose(columns, 2, reads=True).warps for columns in (6_144, 12_288, 24_576, 49_152)] == [2, 4, 8, 16]
 
 
 def test_once_and_ahead_reach_the_kernel() -> None:
@@ -102,7 +115,7 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
         made = px.compile(cross_entropy_rows[config.grid(64)], *args, **config.constants())
     else:
         fewer = kind == "log_softmax" and like.dtype.itemsize < 4
-        config = choose_for(like, LIMITS.fewer_held if fewer else LIMITS.held)
+        config = choose_for(like, LIMITS.fewer_held if fewer else LIMITS.held, bare=True)
         args = (x, None, x, None, None, None, None)
         made = px.compile(softmax_rows[config.grid(64)], *args, **config.constants(), LOG=kind == "log_softmax")
     assert made.spills == 0, (kind, config, made)
@@ -148,6 +161,35 @@ def test_awkward_rows_compile_without_spills(kind: str, dtype: Any, columns: int
 @pytest.mark.parametrize("columns", [*ODD, *EMPTY_IN_PART])
 def test_every_awkward_row_compiles_without_spills(columns: int, dtype: Any, kind: str) -> None:
     compiled(kind, dtype, columns)
+
+
+FULL = [
+    (kind, dtype, cluster, anywhere)
+    for cluster in (1, 4, 2, 8) for kind in ("softmax", "log_softmax", "cross_entropy") for dtype in (px.bf16, px.f16)
+    for anywhere in (False, True) if kind != "cross_entropy" or cluster == 1
+]  # fmt: skip
+
+
+@pytest.mark.share(9)
+@pytest.mark.parametrize("kind, dtype, cluster, anywhere", FULL)
+def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhere: bool) -> None:
+    """Rows of as many vectors a thread as there are at most, also those that begin anywhere in a run of memory."""
+    vector = 8
+    parts = LIMITS.most_read if kind == "cross_entropy" else LIMITS.bare_held[anywhere]
+    columns = cluster * parts * 512 * vector - (2 * vector - 1 if anywhere else 0)
+    like = np.zeros((2, columns), NUMPY[dtype])
+    options = {"reads": True} if kind == "cross_entropy" else {"bare": True}
+    _, length, config = places(like, None, **options)
+    assert (config.cluster, config.parts, length is not None) == (cluster, parts, anywhere)
+    x = px.spec((64 * columns,) if anywhere else (64, columns), dtype)
+    if kind == "cross_entropy":
+        args: tuple[Any, ...] = (x, px.spec((64,), px.i64), px.spec((64,), px.f32), None, None, -100, length)
+        made = px.compile(cross_entropy_rows[config.grid(64)], *args, arch="sm_90a", **config.constants())
+    else:
+        args = (x, None, x, None, None, None, length)
+        log = kind == "log_softmax"
+        made = px.compile(softmax_rows[config.grid(64)], *args, arch="sm_90a", **config.constants(), LOG=log)
+    assert made.spills == 0 and made.registers * 32 * config.warps * config.per_sm <= 65536
 
 
 def test_narrow_elements_one_by_one_are_fewer() -> None:

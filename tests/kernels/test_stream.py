@@ -156,8 +156,8 @@ CHOSEN = [
             (LAYER_NORM, 65_536, 2), (LAYER_NORM, 238_976, 4), (LAYER_NORM, 250_392, 2), (LAYER_NORM, 489_664, 4),
             (LAYER_NORM, 2_000_000, 4), (LAYER_NORM, 41_511, 4), (LAYER_NORM, 111_387, 4), (LAYER_NORM, 67_000, 2),
             (LAYER_NORM, 105_000, 2), (LAYER_NORM, 440_864, 2), (LAYER_NORM, 13_102, 2), (LAYER_NORM, 2_361, 2),
-            (LOG_SOFTMAX, 50_257, 2), (SOFTMAX, 750_720, 2), (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 116_088, 2),
-            (LOG_SOFTMAX, 250_392, 2),
+            (SOFTMAX, 98_560, 2), (SOFTMAX, 750_720, 2), (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 183_346, 2),
+            (LOG_SOFTMAX, 750_721, 2), (SOFTMAX, 2_000_000, 2),
         )
     ),
 ]  # fmt: skip
@@ -185,16 +185,29 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
 
 def test_which_rows_are_streamed() -> None:
     assert choose_stream(262144, 2) is None and choose_stream(50257, 2, aligned=False) is None
-    clusters = [(columns, config.cluster) for columns in (400_000, 1_000_000) if (config := choose_stream(columns, 2))]
-    assert clusters == [(400_000, 8), (1_000_000, 16)]
+    long = (100_000, 180_000, 400_000, 1_000_000)
+    clusters = [(config.cluster, config.step) for columns in long if (config := choose_stream(columns, 2))]
+    assert clusters == [(2, 2), (4, 2), (8, 2), (16, 2)]
     assert choose_stream(262144, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
     assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
-    assert choose_stream(32_000, 2, READ_ONLY) is None and choose_stream(128_256, 2, READ_ONLY) is READ
-    assert choose_stream(50_257, 2, READ_ONLY, aligned=False) is ODD_READ
-    for columns, kind, cluster in ((750_720, SOFTMAX, 8), (1_000_000, SOFTMAX, 16), (116_088, LOG_SOFTMAX, 4)):
-        config = choose_stream(columns, 2, kind)
-        assert config is not None and config.hold and config.cluster == cluster
-    assert choose_stream(116_088, 2) is None and choose_stream(119_963, 4, LOG_SOFTMAX, aligned=False) is None
+    assert choose_stream(49_152, 2, READ_ONLY) is None and choose_stream(128_256, 2, READ_ONLY) is READ
+    assert choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
+    assert choose_stream(50_257, 4, READ_ONLY, aligned=False) is ODD_READ
+    for kind in (SOFTMAX, LOG_SOFTMAX):
+        config = choose_stream(750_720, 2, kind)
+        assert config is not None and config.hold and config.cluster == 8
+    assert choose_stream(119_963, 4, LOG_SOFTMAX, aligned=False) is None
+
+
+def test_softmax_of_16_bits_leaves_few_registers_empty() -> None:
+    """Rows that fill the threads of 1, 2, 4 or 8 CTAs, or that leave little of the last of them, stay in registers."""
+    for columns, streamed in (
+        (40_960, False), (81_920, False), (81_928, True), (163_840, False), (163_848, True), (320_000, False),
+        (330_000, True),
+    ):
+        assert (choose_stream(columns, 2) is not None) == streamed
+    assert choose_stream(100_000, 2, LOG_SOFTMAX) is None and choose_stream(240_928, 2) is None
+    assert choose_stream(150_001, 2, aligned=False) is not None, "one vector less where rows begin anywhere"
 
 
 def test_weights_of_another_type_stay_in_no_registers() -> None:

@@ -231,6 +231,8 @@ class RowLimits:
     """The same for kernels that need more registers besides, and for narrow elements that come one by one."""
     most_held: Count
     """The same with 128 registers a thread, 512 threads an SM."""
+    bare_held: tuple[int, int]
+    """`held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of those that begin anywhere."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
     warp_vectors: Count
@@ -273,6 +275,8 @@ class RowLimits:
     """Of a ring that a row takes at most: the rest is for the rows after it."""
     stream_longest_share: Factor
     """The same in the largest cluster: more than that is read again."""
+    stream_pieces: Mapping[int, int]
+    """By the CTAs of a cluster: chunks of two vectors a thread that a row of 16-bit elements without weights has at most."""
     stream_weights: Count
     """Vectors of weights and biases that a thread keeps at most."""
     stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]

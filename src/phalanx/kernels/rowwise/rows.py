@@ -70,7 +70,7 @@ def _constants(config: RowConfig) -> dict[str, int]:
 @cache
 def choose(
     columns: int, itemsize: int, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False,
-    aligned: bool = True, reads: bool = False, apart: bool = False, single: bool = False,
+    aligned: bool = True, reads: bool = False, apart: bool = False, single: bool = False, bare: bool = False,
 ) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
@@ -84,7 +84,11 @@ def choose(
       against 0.93); likewise `weighted`, 4 in place of 2, with room for the weights ahead (rms_norm of 65,536: 0.98,
       against 0.94). `centered`, for a kernel that subtracts the mean, 4 in place of 2 without: there is no such room.
       `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962), and
-      two or four warps that hold more of a short row (of 2,560: 0.94, against 0.74; of 11,264: 0.96, against 0.87).
+      two or four warps that hold more of a short row (of 2,560: 0.94, against 0.74; of 11,264: 0.96, against 0.87), and
+      eight or sixteen of 16-bit elements (of 21,336: 0.91, against 0.80).
+      `bare`, for a kernel that keeps nothing beside a row of 16-bit elements: `LIMITS.bare_held` vectors a thread before a
+      cluster is twice as large (softmax of 38,640 columns: 0.97, against 0.87; log_softmax of 158,904: 0.94, against 0.80).
+      Of f32 it does not pay (softmax of 18,252: 0.96, against 0.98).
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
@@ -97,8 +101,14 @@ def choose(
         held, weighted = min(held, LIMITS.fewer_held), False
     config = _spread(columns, itemsize, held)
     vectors = px.cdiv(columns * itemsize, 32 * VECTOR_BYTES)
-    if reads and aligned and not single and held >= LIMITS.held and LIMITS.read_vectors < vectors <= 4 * LIMITS.most_read:
-        return _read_by_few(columns, itemsize, 2 if vectors <= 2 * LIMITS.most_read else 4)
+    if reads and aligned and not single and held >= LIMITS.held and vectors > LIMITS.read_vectors:
+        several = (2, 4) if itemsize == 4 else (2, 4, 8, 16)
+        warps = next((count for count in several if vectors <= count * LIMITS.most_read), None)
+        if warps is not None:
+            return _read_by_few(columns, itemsize, warps)
+    fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and aligned and itemsize == 2 else None
+    if fuller is not None:
+        return fuller
     alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.warp_vectors)
     if (config.rows > 1 or alone) and aligned and not single:
         return _apart(columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
@@ -117,7 +127,8 @@ def choose(
 
 
 def choose_for(
-    rows: Any, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False, reads: bool = False
+    rows: Any, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False, reads: bool = False,
+    bare: bool = False,
 ) -> RowConfig:
     """`choose` for a matrix: by its columns and element type, and by where its rows begin.
 
@@ -126,7 +137,8 @@ def choose_for(
     info = describe(rows)
     assert info is not None
     return choose(
-        info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16, reads=reads
+        info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16, reads=reads,
+        bare=bare,
     )
 
 
@@ -188,8 +200,19 @@ def _read_by_few(columns: int, itemsize: int, warps: int) -> RowConfig:
     """The configuration for rows that are only read, of which a few warps hold more than those do that also write."""
     width = 32 * warps * VECTOR_BYTES // itemsize
     parts = px.cdiv(columns, width)
-    threads = 1024 if parts <= LIMITS.held else 768
+    threads = 1024 if parts <= LIMITS.held or (itemsize == 2 and warps > 2) else 768
     return RowConfig(1, warps, 1, width, parts, per_sm=threads // (32 * warps))
+
+
+def _fuller(columns: int, held: int, most: int) -> RowConfig | None:
+    """The configuration whose threads hold more than `held` vectors of 16-bit elements, at most `most`, where that saves
+    CTAs; else None."""
+    width = 512 * VECTOR_BYTES // 2
+    for cluster in (1, 2, 4, 8):
+        parts = px.cdiv(columns, cluster * width)
+        if held < parts <= most:
+            return RowConfig(cluster, 16, 1, width, parts, per_sm=2, once=cluster >= LIMITS.streamed_from)
+    return None
 
 
 def _shared_by_rows(columns: int, itemsize: int, centered: bool) -> RowConfig:
@@ -371,9 +394,10 @@ class Row:
             same = (*same, x)
         return same
 
-    def start_again(self):
-        """What follows computes with `first` again; see `rematerialise`."""
-        first = rematerialise(self.X, self.first)
+    def start_again(self, FULL=False):
+        """What follows computes with `first` again; see `rematerialise`. FULL: registers have room for one tile at a time,
+        which the compiler then finds beyond the row's end or not as it comes to it: it interleaves none."""
+        first = px.keep(self.first) if FULL else rematerialise(self.X, self.first)
         self.first = first
 
     def store(self, Y, at, y):

@@ -30,6 +30,9 @@ from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX, StreamConfig, l
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
 
+FULL, FULL_OF_LOGS = LIMITS.held, LIMITS.fewer_held
+"""Vectors of a thread beyond which its registers are full; the logarithm leaves the compiler more to interleave."""
+
 
 @px.func
 def row_statistics(rows, x, also):
@@ -73,7 +76,7 @@ def softmax_row(rows, known, x, Y, LOG):
     """e^x / sum(e^x) of a row, or its logarithm, by the warps that have loaded it."""
     largest, total, _, x = row_statistics(rows, x, None)
     base, factor = softmax_terms(largest, total, LOG)
-    rows.start_again()
+    rows.start_again((FULL_OF_LOGS if LOG else FULL) < rows.PARTS)
     for part in px.static_range(rows.PARTS):
         at = rows.first + part * rows.WIDTH
         if at < rows.length:
@@ -165,7 +168,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
         launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
     else:
         if plain or config is not None:
-            given, length, config = places(rows, config, held=held)
+            given, length, config = places(rows, config, held=held, bare=plain)
         else:  # in f32: as many registers as for rows of f32
             given, length, config = rows, None, choose(columns, 4, held, aligned=info.aligned16)
         launch = softmax_rows[config.grid(count)]

@@ -31,9 +31,9 @@ WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
 SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
-READ_ONLY = "read only"
+WIDE_SOFTMAX, READ_ONLY = "wide softmax", "read only"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
-VECTORS = {SOFTMAX: 0, LOG_SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
+VECTORS = {SOFTMAX: 0, LOG_SOFTMAX: 0, WIDE_SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
 """Weights and biases beside the rows."""
 
 
@@ -103,7 +103,10 @@ def _constants(config: StreamConfig) -> dict[str, Any]:
 LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
 READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
 ODD_READ = replace(READ, step=1, group=2)
-"""For rows that begin anywhere."""
+"""For rows of f32 that begin anywhere."""
+MOST_WARPS = 16
+PIECE = MOST_WARPS * 32 * VECTOR_BYTES
+"""Bytes of a vector of each thread of the largest CTAs."""
 
 
 @chosen_by_sizes
@@ -115,18 +118,22 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
     size is written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as
     long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
-    750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16, of 1,000,003 0.77 against 0.39, of
+    750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16 (`softmax_of_16_bits` has more), of
     1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
     against 0.78, of 67,000 0.83 against 0.63, of 105,000 0.81 against 0.70, of 41,000 f32 0.92 against 0.85, of 50,257 bf16
-    0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67, of 2,403 0.69 against 0.56; log_softmax of
-    116,088 0.81 against 0.73; cross_entropy of 128,256 0.97 against 0.75, of 50,257 0.85 against 0.75. Shorter rows lose:
-    softmax of 50,257 bf16 0.83 against 0.86, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
+    0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67, of 2,403 0.69 against 0.56;
+    cross_entropy of 128,256 0.97 against 0.75, of 57,281 0.87. Shorter rows lose: softmax of 50,257 bf16 0.83 against 0.86,
+    cross_entropy of 40,328 0.82 against 0.92, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
     Anyone may call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
-    if kind == LOG_SOFTMAX and itemsize == 4:
-        kind = SOFTMAX
+    if itemsize == 2 and kind in (SOFTMAX, LOG_SOFTMAX):
+        return softmax_of_16_bits(columns, kind, aligned)
+    if itemsize == 2 and kind == READ_ONLY:
+        return None if row + (not aligned) * VECTOR_BYTES <= LIMITS.most_read * PIECE else READ
+    if kind in (SOFTMAX, LOG_SOFTMAX):
+        kind = WIDE_SOFTMAX
     if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind][itemsize > 2]):
         return None
     if kind == READ_ONLY:
@@ -134,16 +141,47 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
     return held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, VECTORS[kind]) or LONGEST
 
 
+def softmax_of_16_bits(columns: int, kind: str, aligned: bool) -> StreamConfig | None:
+    """The stream for softmax, or its logarithm, of elements of 16 bits; None where registers hold them better.
+
+    These hold rows that fill them: `LIMITS.bare_held` vectors a thread of one, two, four or eight CTAs, or not much less.
+    Rows that would leave many registers of eight CTAs empty pass `in_pieces`, and so do those of four, but for the
+    logarithm, and those beyond eight. Measured on an H200, of the device copy: 98,560 columns 0.90 in pieces against 0.86 in
+    registers, 183,346 0.88 against 0.82; 240,928 0.83 against 0.89; 595,703 0.84 against 0.81 in the registers of a stream,
+    886,424 0.86 against 0.78, 1,388,463 0.82 against 0.79 in chunks of one vector. Anyone may call it; no hardware is
+    involved.
+    Example: ``softmax_of_16_bits(183346, "softmax", True).cluster == 4``.
+    """
+    row, full = 2 * columns + (not aligned) * VECTOR_BYTES, PIECE * LIMITS.bare_held[not aligned]
+    if row <= 8 * full:
+        cluster = 4 if row > 4 * full else 2
+        if row <= 2 * full or (cluster == 2 and kind == LOG_SOFTMAX):
+            return None
+        return in_pieces(columns, cluster)
+    return in_pieces(columns, 8) or held_rows(columns, 2, kind, aligned) or in_pieces(columns, MAX_CLUSTER) or LONGEST
+
+
+def in_pieces(columns: int, cluster: int) -> StreamConfig | None:
+    """The stream whose rings keep whole rows of 16-bit elements in chunks of two vectors a thread, which halves what chunks
+    cost besides their elements; None where they are more than `LIMITS.stream_pieces`.
+
+    Anyone may call it; no hardware is involved. Example: ``in_pieces(183346, 4).kept == 6``.
+    """
+    config = StreamConfig(cluster, MOST_WARPS, 2, LIMITS.stream_ring_bytes // (2 * PIECE), 0)
+    own = config.chunks(columns, 2)
+    return replace(config, kept=own) if own <= LIMITS.stream_pieces[cluster] else None
+
+
 def held_rows(columns: int, itemsize: int, kind: str, aligned: bool) -> StreamConfig | None:
     """The stream whose threads hold whole rows of 16-bit elements, and all weights beside them; None where none pays.
 
-    The smallest cluster with as few chunks for each thread as `LIMITS.stream_held` says: for softmax of long rows; for its
-    logarithm of shorter ones; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of
-    the registers. Anyone may call it; no hardware is involved.
+    The smallest cluster with as few chunks for each thread as `LIMITS.stream_held` says: for softmax of long rows and its
+    logarithm; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of the registers.
+    Anyone may call it; no hardware is involved.
     Example: ``held_rows(750720, 2, "softmax", True).cluster == 8``.
     """
     row = columns * itemsize
-    if kind == RMS_NORM or (kind == LAYER_NORM and aligned) or (kind != LAYER_NORM and itemsize == 4):
+    if kind not in LIMITS.stream_held or (kind == LAYER_NORM and aligned):
         return None
     for upto, warps, per_sm, clusters, most in LIMITS.stream_held[kind]:
         if row > upto:
