@@ -203,6 +203,19 @@ def test_narrow_elements_one_by_one_are_fewer() -> None:
     assert choose_for(shifted) == choose_for(anywhere), "whole vectors, which do not begin where vectors do"
 
 
+def test_rows_with_moments_by_one_warp_or_two() -> None:
+    """Of 16-bit elements, which leave a CTA of four warps partly empty; those that fill it stay there."""
+    found = {columns: choose(columns, 2, centered=True) for columns in (2568, 3584, 3592, 4096, 4104, 5112, 5128)}
+    shapes = {columns: (config.warps, config.rows, config.parts, config.per_sm) for columns, config in found.items()}
+    assert shapes == {
+        2568: (4, 4, 11, 1), 3584: (4, 4, 14, 1), 3592: (2, 1, 8, 12), 4096: (4, 1, 4, 8), 4104: (2, 1, 9, 10),
+        5112: (2, 1, 10, 10), 5128: (4, 1, 6, 8),
+    }
+    assert choose(2568, 2).rows == 1 and choose(1284, 4, centered=True).rows == 1
+    for columns in (3580, 3592, 4104, 5112):
+        compiled("layer_norm", px.bf16, columns)
+
+
 def test_centered_rows_leave_room_for_the_moments() -> None:
     full, most = choose(262144, 4, centered=True), choose(200000, 4, centered=True)
     assert (full.parts, full.shared, most.parts, most.shared) == (8, 0, LIMITS.centered_parts, 7 - LIMITS.centered_parts)

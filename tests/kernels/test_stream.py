@@ -21,7 +21,7 @@ from kernels.test_rowwise import (
     verify,
     with_large_mean,
 )
-from phalanx.kernels.rowwise.rows import RowConfig, places, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, places, run_of
 from phalanx.kernels.rowwise.stream import (
     LAYER_NORM,
     LOG_SOFTMAX,
@@ -30,6 +30,7 @@ from phalanx.kernels.rowwise.stream import (
     READ_ONLY,
     RMS_NORM,
     SOFTMAX,
+    VECTORS,
     StreamConfig,
     choose_read,
     choose_stream,
@@ -106,6 +107,31 @@ def test_rows_in_registers(config: StreamConfig, dtype: Any) -> None:
     px.check(norm_stream[2 * config.cluster], flat, w, b, y, EPS, x.shape[1], 5, **constants, **more).raise_if_found()
 
 
+SAVED = {
+    "all weights on the SM": (StreamConfig(2, 2, 1, 8, 6, parts=2, saved=4), np.float32),
+    "some are loaded": (StreamConfig(2, 2, 1, 8, 6, parts=1, saved=3), np.float32),
+    "two rows at once": (StreamConfig(2, 2, 1, 5, 3, parts=1, saved=1, group=2), ml_dtypes.bfloat16),
+    "rows that are read again": (StreamConfig(2, 2, 1, 6, 4, parts=2, saved=1), np.float32),
+    "in registers alone": (StreamConfig(2, 2, 1, 5, 2, parts=1), ml_dtypes.bfloat16),
+}
+"""Weights beside some chunks of rows of 2,803 and 2,800 columns stay in shared memory, or stay beside rows that do not."""
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("columns", (2800, 2803))
+@pytest.mark.parametrize("name", SAVED)
+def test_weights_in_shared_memory(name: str, columns: int) -> None:
+    config, dtype = SAVED[name]
+    x, w, b = sample(5, columns, dtype)
+    near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w))
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
+    near(px.kernels.layer_norm(x, None, b, EPS, config=config), exact_layer_norm(x, np.ones_like(w), b))
+    constants = {**config.constants(), "CENTERED": True, "PERIOD": math.lcm(columns, 16 // x.itemsize) // columns}
+    constants["WHOLE"] = config.chunks(columns, x.itemsize) <= config.kept
+    args = x.reshape(-1), w, b, np.zeros(x.size, dtype), EPS, columns, 5
+    px.check(norm_stream[2 * config.cluster], *args, **constants).raise_if_found()
+
+
 @pytest.mark.parametrize("columns", (1025, 1031))
 def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
     """Whole vectors of some of these rows end before the last chunk but one does."""
@@ -157,7 +183,9 @@ CHOSEN = [
             (LAYER_NORM, 2_000_000, 4), (LAYER_NORM, 41_511, 4), (LAYER_NORM, 111_387, 4), (LAYER_NORM, 67_000, 2),
             (LAYER_NORM, 105_000, 2), (LAYER_NORM, 440_864, 2), (LAYER_NORM, 13_102, 2), (LAYER_NORM, 2_361, 2),
             (SOFTMAX, 98_560, 2), (SOFTMAX, 750_720, 2), (RMS_NORM, 919_168, 2), (LOG_SOFTMAX, 183_346, 2),
-            (LOG_SOFTMAX, 750_721, 2), (SOFTMAX, 2_000_000, 2),
+            (LOG_SOFTMAX, 750_721, 2), (SOFTMAX, 2_000_000, 2), (LAYER_NORM, 800_003, 2), (LAYER_NORM, 867_696, 2),
+            (LAYER_NORM, 860_003, 2), (LAYER_NORM, 7_161, 2), (LAYER_NORM, 3_581, 4), (LAYER_NORM, 1_999_999, 2),
+            (RMS_NORM, 1_370_657, 2), (RMS_NORM, 1_999_999, 2), (RMS_NORM, 150_001, 2),
         )
     ),
 ]  # fmt: skip
@@ -167,8 +195,8 @@ CHOSEN = [
 def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize: int) -> None:
     vector = 16 // itemsize
     config = choose_stream(columns, itemsize, kind, columns % vector == 0)
-    assert config is not None and config.shared_bytes() * config.per_sm <= 220 * 1024
-    assert not config.parts or config.chunks(columns, itemsize) <= config.kept
+    assert config is not None and config.shared_bytes(VECTORS.get(kind, 0)) * config.per_sm <= 220 * 1024
+    assert config.parts + config.saved <= config.kept
     dtype = px.bf16 if itemsize == 2 else px.f32
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
     constants = {**config.constants(), "PERIOD": vector // math.gcd(columns, vector)}
@@ -188,7 +216,7 @@ def test_which_rows_are_streamed() -> None:
     long = (100_000, 180_000, 400_000, 1_000_000)
     clusters = [(config.cluster, config.step) for columns in long if (config := choose_stream(columns, 2))]
     assert clusters == [(2, 2), (4, 2), (8, 2), (16, 2)]
-    assert choose_stream(262144, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
+    assert choose_stream(131_072, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
     assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
     assert choose_stream(49_152, 2, READ_ONLY) is None and choose_stream(128_256, 2, READ_ONLY) is READ
     assert choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
@@ -225,6 +253,20 @@ def test_rows_that_no_ring_keeps_are_read_again() -> None:
     for columns in range(20_000, 1_400_000, 9_973):
         config = whole_rows(columns, 2, 1)
         assert config is None or (config.kept == config.chunks(columns, 2) <= config.stages and config.parts <= config.kept)
+
+
+def test_weights_take_the_place_of_stages() -> None:
+    """Of rows whose weights registers have no room for; where they would take too much, what is read leaves L2 first."""
+    for columns, vectors, cluster, saved, streamed in (
+        (330_000, 2, 8, 3, False), (600_000, 2, 16, 2, False), (867_696, 2, 16, 5, False), (1_400_000, 2, 16, 0, True),
+        (700_000, 1, 16, 0, False), (1_200_000, 1, 16, 3, False), (1_500_000, 1, 16, 0, True),
+    ):
+        config = whole_rows(columns, 2, vectors)
+        assert config is not None and (config.cluster, config.saved, config.streamed) == (cluster, saved, streamed)
+        assert config.kept + LIMITS.stream_spare <= config.stages and config.shared_bytes(vectors) <= LIMITS.stream_ring_bytes
+        assert config.saved == 0 or config.parts == LIMITS.stream_weights // vectors
+    longest = choose_stream(2_000_000, 4, LAYER_NORM)
+    assert longest is not None and longest.parts and longest.chunks(2_000_000, 4) > longest.kept
 
 
 def test_few_rows_that_are_only_read_share_ctas() -> None:

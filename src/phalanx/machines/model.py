@@ -237,6 +237,10 @@ class RowLimits:
     """Vectors per thread that leave room for as many weights."""
     warp_vectors: Count
     """Vectors per thread of the longest rows of which each has a warp of its own."""
+    centered_warp_vectors: Count
+    """The same of rows of 16-bit elements with moments."""
+    centered_pairs: tuple[tuple[int, int], ...]
+    """(vectors, CTAs): longer ones of these, of up to so many vectors per thread of two warps, in so many CTAs on an SM."""
     read_vectors: Count
     """The same of rows that are only read."""
     most_read: Count
@@ -279,11 +283,23 @@ class RowLimits:
     """By the CTAs of a cluster: chunks of two vectors a thread that a row of 16-bit elements without weights has at most."""
     stream_weights: Count
     """Vectors of weights and biases that a thread keeps at most."""
+    stream_weights_again: Count
+    """The same beside rows of which a part is read again, or that begin anywhere and have weights which are loaded."""
+    stream_saved: Mapping[int, tuple[int, ...]]
+    """By the vectors beside a row: clusters whose CTAs keep weights in shared memory."""
+    stream_spare: Count
+    """Stages that these weights leave to the rows after the one that is kept."""
+    stream_loaded: Count
+    """Chunks whose weights are loaded for each row, at most, where others are kept in shared memory."""
+    stream_wide_bytes: Bytes
+    """The longest row with one vector for clusters of fewer than 8 CTAs."""
     stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]
     """By what is computed, (bytes, warps, CTAs, clusters, chunks): rows of up to so many bytes are held in registers by CTAs
     of so many warps, so many of them on an SM, in the first of these clusters with at most so many chunks a thread."""
     stream_pairs: tuple[int, ...]
     """Two rows with weights and biases pass at once through clusters of so many CTAs."""
+    stream_pair_bytes: Bytes
+    """And those of rows up to so many bytes, which begin anywhere."""
     stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]

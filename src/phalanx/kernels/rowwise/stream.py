@@ -46,7 +46,8 @@ class StreamConfig:
     - `hold`: rows of `kept` chunks are in registers from their one read to their store, and their stages are free by the
       exchange; else they stay in the ring, and are read there twice.
     - `group` rows pass at once, so that what a chunk costs besides its elements, weights among it, is paid once for all.
-    - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next.
+    - `parts`: the weights of so many chunks, and their biases, stay in registers from one row to the next; those of `saved`
+      chunks more in shared memory, in the place of stages.
     - `once`: no cache of the SM keeps what is stored; `streamed`: what is read for the last time leaves L2 first.
     """
 
@@ -61,6 +62,7 @@ class StreamConfig:
     streamed: bool = False
     group: int = 1
     hold: bool = False
+    saved: int = 0
 
     def span(self, itemsize: int) -> int:
         """Elements of a chunk."""
@@ -70,9 +72,9 @@ class StreamConfig:
         """Chunks of a row that one CTA has at most, wherever the row begins."""
         return px.cdiv(columns, self.cluster * self.span(itemsize))
 
-    def shared_bytes(self) -> int:
-        """What the ring takes."""
-        return self.stages * self.group * self.span(1)
+    def shared_bytes(self, vectors: int = 0) -> int:
+        """What the ring takes, and the saved ones of so many vectors of weights or biases."""
+        return (self.stages * self.group + self.saved * vectors) * self.span(1)
 
     def constants(self) -> dict[str, Any]:
         """The kernels' constants of the same names, in capitals. All callers get the same dict, and must not change it."""
@@ -96,11 +98,15 @@ class StreamConfig:
 
 @cache
 def _constants(config: StreamConfig) -> dict[str, Any]:
-    constants = {name.upper(): value for name, value in asdict(config).items()}
+    constants = {name.upper(): value for name, value in asdict(config).items() if name != "saved" or value}
     return {**constants, "PRODUCERS": config.producers, "REGS": config.regs}
 
 
 LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
+LONGEST_WEIGHTED = {
+    count: replace(LONGEST, kept=22, parts=LIMITS.stream_weights_again // count) for count in set(VECTORS.values()) if count
+}
+"""By the vectors of weights and biases, some of which stay in registers."""
 READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
 ODD_READ = replace(READ, step=1, group=2)
 """For rows of f32 that begin anywhere."""
@@ -116,7 +122,7 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
 
     `kind`: `SOFTMAX`, `LOG_SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's
     size is written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as
-    long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are their weights.
+    long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are most weights.
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
     750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16 (`softmax_of_16_bits` has more), of
     1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
@@ -138,7 +144,9 @@ def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: boo
         return None
     if kind == READ_ONLY:
         return READ if aligned else ODD_READ
-    return held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, VECTORS[kind]) or LONGEST
+    vectors = VECTORS[kind]
+    found = held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, vectors, aligned)
+    return found or (LONGEST_WEIGHTED[vectors] if vectors else LONGEST)
 
 
 def softmax_of_16_bits(columns: int, kind: str, aligned: bool) -> StreamConfig | None:
@@ -176,12 +184,14 @@ def held_rows(columns: int, itemsize: int, kind: str, aligned: bool) -> StreamCo
     """The stream whose threads hold whole rows of 16-bit elements, and all weights beside them; None where none pays.
 
     The smallest cluster with as few chunks for each thread as `LIMITS.stream_held` says: for softmax of long rows and its
-    logarithm; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of the registers.
-    Anyone may call it; no hardware is involved.
+    logarithm; and for `layer_norm` of rows that begin anywhere, of all elements, whose weights take most of the registers,
+    but for the shortest, of which two pass at once. Anyone may call it; no hardware is involved.
     Example: ``held_rows(750720, 2, "softmax", True).cluster == 8``.
     """
     row = columns * itemsize
     if kind not in LIMITS.stream_held or (kind == LAYER_NORM and aligned):
+        return None
+    if kind == LAYER_NORM and row <= LIMITS.stream_pair_bytes:
         return None
     for upto, warps, per_sm, clusters, most in LIMITS.stream_held[kind]:
         if row > upto:
@@ -195,16 +205,18 @@ def held_rows(columns: int, itemsize: int, kind: str, aligned: bool) -> StreamCo
     return None
 
 
-def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None:
+def whole_rows(columns: int, itemsize: int, vectors: int, aligned: bool = True) -> StreamConfig | None:
     """The stream whose rings keep whole rows, and its registers so many vectors beside them; None where none has room.
 
     The cluster by which most rows are done in a time. Where a thread takes 1 for a vector of a row, a chunk
     takes 0.5 besides, a vector of weights that is loaded for it 1, and the cluster's exchange `LIMITS.stream_exchange`.
     Two rows with two vectors pass at once through clusters of `LIMITS.stream_pairs`, where the ring has room for both:
     measured on an H200, layer_norm of 180,000 bf16, over 8 CTAs, is at 0.89 of the device copy, one row at a time at 0.80;
-    but of 105,000, over 4, at 0.78 and 0.81. rms_norm of 919,168 bf16 is at 0.91 with all weights in registers, at 0.64 with
-    half of them; layer_norm of 240,020 f32 at 0.83 with all, at 0.58 with three quarters of them. Anyone may call it; no
-    hardware is involved.
+    but of 105,000, over 4, at 0.78 and 0.81. Weights that registers have no room for take the place of stages in large
+    clusters: rms_norm of 1,200,000 bf16 is at 0.81 with them, at 0.72 where they are loaded for each row; layer_norm of
+    600,000 at 0.72 against 0.62, and of 330,000, of which 8 CTAs then hold all weights, at 0.77 against 0.57 in 16. Where
+    they take too much, all are loaded: what is read leaves L2 first, and they stay (layer_norm of 1,400,000 bf16 0.63
+    against 0.53). Anyone may call it; no hardware is involved.
     Example: ``whole_rows(65536, 2, 2).parts == 8``.
     """
     row = columns * itemsize
@@ -214,17 +226,41 @@ def whole_rows(columns: int, itemsize: int, vectors: int) -> StreamConfig | None
     for cluster in (1, 2, 4, 8, MAX_CLUSTER):
         config = StreamConfig(cluster, warps, 1, stages, 0, per_sm=per_sm)
         own = config.chunks(columns, itemsize)
-        parts = min(own, LIMITS.stream_weights // vectors) if vectors else 0
         share = LIMITS.stream_share if cluster < MAX_CLUSTER else LIMITS.stream_longest_share
-        if own > share * stages or (vectors == 1 and parts < own and cluster < MAX_CLUSTER):
+        if own > share * stages or (vectors == 1 and row > LIMITS.stream_wide_bytes and cluster < 8):
             continue
-        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * 1.5 + (own - parts) * vectors)
+        config = with_weights(replace(config, kept=own), vectors, aligned)
+        loaded = own - config.parts - config.saved if vectors else 0
+        if vectors == 1 and loaded and cluster < MAX_CLUSTER:
+            continue
+        rate = H200.clusters_at_once[cluster] / (LIMITS.stream_exchange + own * 1.5 + loaded * vectors)
         if rate > most:
-            best, most = replace(config, kept=own, parts=parts), rate
-    two = best is not None and vectors == 2 and best.cluster in LIMITS.stream_pairs
-    if best is not None and two and 2 * best.kept <= LIMITS.stream_share * stages:
+            best, most = config, rate
+    two = best is not None and vectors == 2 and (best.cluster in LIMITS.stream_pairs or row <= LIMITS.stream_pair_bytes)
+    if best is not None and two and best.parts == best.kept and 2 * best.kept <= LIMITS.stream_share * stages:
         best = replace(best, group=2, stages=stages // 2)
     return best
+
+
+def with_weights(config: StreamConfig, vectors: int, aligned: bool) -> StreamConfig:
+    """A stream that keeps whole rows, with so many vectors of weights and biases beside them.
+
+    They are in registers, as many as fit; behind them in shared memory, where few or none are left to load for each row.
+    Loading takes registers: where rows begin anywhere, fewer weights stay there then. Anyone may call it; no hardware is
+    involved.
+    """
+    if not vectors:
+        return config
+    own = config.kept
+    parts = min(own, LIMITS.stream_weights // vectors)
+    saved = 0
+    if config.cluster in LIMITS.stream_saved[vectors]:
+        saved = max(0, min(own - parts, (config.stages - own - LIMITS.stream_spare) // vectors))
+    loaded = own - parts - saved
+    if loaded > LIMITS.stream_loaded or (loaded and vectors == 2 and not aligned):
+        parts = min(own, (LIMITS.stream_weights if aligned else LIMITS.stream_weights_again) // vectors)
+        return replace(config, parts=parts, streamed=config.cluster == MAX_CLUSTER)
+    return replace(config, stages=config.stages - saved * vectors, parts=parts, saved=saved)
 
 
 def choose_read(rows: int, clusters: Any, first: StreamConfig = READ) -> StreamConfig:
@@ -266,8 +302,6 @@ def launch_stream(
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
     side by side."""
     itemsize = args[0].dtype.itemsize
-    if config.parts and config.chunks(columns, itemsize) > config.kept:
-        config = replace(config, parts=0)  # chunks that come again come in another order than weights in registers
     vector = VECTOR_BYTES // itemsize
     constants = {
         **config.constants(), **constants, "PERIOD": vector // gcd(columns, vector),

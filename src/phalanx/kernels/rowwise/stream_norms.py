@@ -141,11 +141,17 @@ def edges_of(rows, V, row, LANES):
 
 
 @px.func
+def first_kept(rows):
+    """The first of the chunks that the ring keeps, whose weights and biases are the first ones to be kept as well."""
+    return 0 if rows.WHOLE else rows.own - rows.held
+
+
+@px.func
 def vectors_of(rows, V, row, PARTS, PERIOD):
-    """Those beside the first PARTS chunks."""
+    """Those beside the first PARTS chunks that the ring keeps."""
     tiles: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
-        tiles = (*tiles, vector_of(rows, V, row, part, PERIOD))
+        tiles = (*tiles, vector_of(rows, V, row, first_kept(rows) + part, PERIOD))
     return tiles
 
 
@@ -216,27 +222,50 @@ def store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PER
 
 
 @px.func
-def store_kept(rows, W, B, w, b, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD):
-    """The result of rows that the ring has, or some of them; their stages are given back."""
-    for some in px.static_range(0, PARTS, rows.BATCH):
-        last = min(some + rows.BATCH, PARTS)
-        for part in px.static_range(some, last):
-            if part < rows.own:
-                mine = None if W is None else px.keep(w[part])  # in their own type: widened ones take twice the registers
-                bias = None if B is None else px.keep(b[part])
-                store_norms(rows, rows.next_again(False), mine, bias, Y, starts, part, known, ONCE)
-        rows.give_back(px.minimum(rows.own, last) - px.minimum(rows.own, some))
-    passed = rows.own - rows.held
-    if not (rows.WHOLE and ALL):
-        load_and_store(rows, W, B, Y, group, starts, px.maximum(passed, PARTS), rows.own, known, ONCE, PERIOD, False)
-    if PARTS == 0 and not rows.WHOLE:
-        load_and_store(rows, W, B, Y, group, starts, 0, passed, known, ONCE, PERIOD, True)
+def save(rows, V, kept, row, PARTS, PERIOD):
+    """Puts the weights or biases beside the chunks behind PARTS of those that the ring keeps into shared memory, as many as
+    `kept` has room for; None: none."""
+    if kept is not None:
+        for part in px.static_range(kept.shape[0]):
+            px.store(kept[part], vector_of(rows, V, row, first_kept(rows) + PARTS + part, PERIOD))
 
 
 @px.func
-def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
-    """Some rows, with the weights `w` and biases `b` beside their first PARTS chunks; those of others are loaded. ALL: there
-    are no others."""
+def beside_part(v, kept, part):
+    """The weights or biases beside a chunk whose number is a constant, which are in registers or in shared memory."""
+    if v is None:
+        tile = None
+    elif part < len(v):
+        tile = px.keep(v[part])  # in their own type: widened ones take twice the registers
+    else:
+        tile = px.load(kept[part - len(v)])
+    return tile
+
+
+@px.func
+def store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD):
+    """The result of rows that the ring has, or some of them; their stages are given back."""
+    first = first_kept(rows)
+    for some in px.static_range(0, PARTS, rows.BATCH):
+        last = min(some + rows.BATCH, PARTS)
+        for part in px.static_range(some, last):
+            if part < rows.held:
+                mine = beside_part(None if W is None else w, saved[0], part)
+                bias = beside_part(None if B is None else b, saved[1], part)
+                store_norms(rows, rows.next_again(False), mine, bias, Y, starts, first + part, known, ONCE)
+        rows.give_back(px.minimum(rows.held, last) - px.minimum(rows.held, some))
+    if not (rows.WHOLE and ALL):
+        load_and_store(rows, W, B, Y, group, starts, first + PARTS, rows.own, known, ONCE, PERIOD, False)
+    if not rows.WHOLE:
+        load_and_store(rows, W, B, Y, group, starts, 0, first, known, ONCE, PERIOD, True)
+
+
+@px.func
+def normalise_rows(
+    rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD
+):
+    """Some rows, with the weights `w` and biases `b` beside their first chunks, and those that are saved: PARTS in all; those
+    of others are loaded. ALL: there are no others."""
     if CENTERED:
         found, held = moments(rows, group, edges, STEP, WARPS)
     else:
@@ -248,7 +277,7 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
     if rows.HOLD > 0:
         store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD)
     else:
-        store_kept(rows, W, B, w, b, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD)
+        store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
@@ -256,12 +285,14 @@ def normalise_rows(rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, group, STEP,
 
 
 @px.func
-def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD):
+def normalise(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, CENTERED, ONCE, PERIOD):
     """The role that computes, row after row of one class after another."""
     LANES = 32 * WARPS
     first, last = rows.classes()
     for which in range(first, last):
         w, b = vectors_of(rows, W, which, PARTS, PERIOD), vectors_of(rows, B, which, PARTS, PERIOD)
+        save(rows, W, saved[0], which, PARTS, PERIOD)
+        save(rows, B, saved[1], which, PARTS, PERIOD)
         begin, end, step = rows.rows_of(which)
         ahead = rows.load_edges(rows.group(begin, end, step), LANES, 0.0)
         w_edge, b_edge = edges_of(rows, W, begin, LANES), edges_of(rows, B, begin, LANES)
@@ -270,31 +301,35 @@ def normalise(rows, W, B, Y, eps, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIO
             if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
                 w_edge, b_edge = edges_of(rows, W, row, LANES), edges_of(rows, B, row, LANES)
             normalise_rows(
-                rows, W, B, w, b, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS, PARTS, ALL,
-                CENTERED, ONCE, PERIOD,
+                rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS,
+                PARTS + SAVED, ALL, CENTERED, ONCE, PERIOD,
             )
 
 
 @stream_kernel
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, CENTERED=False, PERIOD=1,
+    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, SAVED=0, CENTERED=False, PERIOD=1,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
     Rows PERIOD apart begin at the same place of a vector. With PARTS, which is for rows that the ring keeps, the weights
-    and biases of so many chunks stay in registers.
+    and biases of so many chunks stay in registers, those of SAVED more in shared memory.
     """
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
     ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    saved = (
+        px.shared((SAVED, SPAN), W.dtype) if SAVED > 0 and W is not None else None,
+        px.shared((SAVED, SPAN), B.dtype) if SAVED > 0 and B is not None else None,
+    )
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        normalise(mine, W, B, Y, eps, STEP, WARPS, PARTS, PARTS >= KEPT, CENTERED, ONCE, PERIOD)
+        normalise(mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, PARTS + SAVED >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
