@@ -91,7 +91,8 @@ def least_working(bounds: Bounds, problem: Problem, device: Device, costs: TileC
     table, steps, filled = bounds.table, -(-problem.k * problem.itemsize // STAGE_ROW_BYTES), tiles / bounds.table.slots
     full = np.floor(filled)
     waves = full + np.ceil(steps / split) / steps
-    least, loads = bounds.loading(*[_least_row(along, problem, costs) for along in problem.by_k], device=device, costs=costs)
+    a_row, b_row = (_least_row(along, problem, costs) for along in problem.by_k)
+    least, loads = bounds.loading(a_row, b_row, device, costs)
     latency = (costs.latency + costs.latency_missed * _bytes(problem, costs)[2]) / table.asked_ahead
     body = np.maximum(np.maximum(least, loads * np.minimum(filled * split, 1.0)), latency)
     sums = table.results * (4 / costs.sums_stored + (split - 1) * (4 / costs.sums_added))

@@ -267,7 +267,7 @@ class MapWriter:
         self._alike = Likeness() if alike is None else alike
         self._replace = driver.untyped(_REPLACE) if _REPLACE in driver.functions else None
         there = (ctypes.c_char * TENSOR_MAP_BYTES).from_address(address)
-        self._view = memoryview(there).cast("B") if self._replace is not None else None
+        self._view: Any = memoryview(there).cast("B") if self._replace is not None else None
         self._driver, self._encode = driver, driver.untyped("cuTensorMapEncodeTiled")
         self._kept = sizes, box, every = (
             (ctypes.c_char * (16 * rank))(), (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
