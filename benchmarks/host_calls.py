@@ -441,7 +441,7 @@ def main() -> None:
     CLOCKS.append(time.thread_time)
     with fake_torch_gpu() as fake:
         cheap_allocations(fake)
-        for name in ("cuLaunchKernelEx", "cuTensorMapEncodeTiled"):
+        for name in ("cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"):
             fake.driver.functions[name] = lambda *_: 0
         run_all(fake, 0, options, lambda: None, False)
 

@@ -174,6 +174,13 @@ class FakeLibrary:
         )
         ctypes.memset(out, len(self.encoded), 128)
 
+    def _cuTensorMapReplaceAddress(self, place: int, pointer: int) -> None:
+        """The descriptor there, of which every byte is its number, becomes another one with all else the same."""
+        assert place % 64 == 0 and pointer % 16 == 0
+        number = ctypes.string_at(place, 1)[0]
+        self.encoded.append({**self.encoded[number - 1], "pointer": pointer, "replaced": number})
+        ctypes.memset(place, len(self.encoded), 128)
+
 
 class OnGpu:
     """An array of f32 that says it lies on the GPU."""

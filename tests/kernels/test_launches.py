@@ -80,7 +80,7 @@ FOR_GRADIENTS = {
     "add_rows": lambda: Case("add_rows", add_rows[1, 1], [X, INDICES, Y], {}),
     "dot_rows": lambda: Case("dot_rows", dot_rows[1], [X, X, X[:, 0].copy(), Y, np.zeros(16, np.float32)], {}),
     "activate_tiles": lambda: Case("activate_tiles", activate_tiles[1, 1], [X, X, Y], {"ACTIVATION": "gelu"}),
-    "sum_columns": lambda: Case("sum_columns", sum_columns[2, 1], [X, np.zeros((1, 128), np.float32)], {}),
+    "sum_columns": lambda: Case("sum_columns", sum_columns[2, 1], [X, np.zeros((1, 128), np.float32), None, None], {}),
     "group_sums": lambda: Case(
         "group_sums", group_sums[2, 2], [X, np.array([5, 11], np.int32), np.zeros((2, 128), np.float32)], {"GROUPS": 2}
     ),

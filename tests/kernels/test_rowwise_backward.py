@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.kernels.rowwise.column_sums import column_sums, sum_columns
+from phalanx.kernels.rowwise.column_sums import both_column_sums, column_sums, sum_columns
 from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backward, cross_entropy_backward_rows
 from phalanx.kernels.rowwise.norms_backward import (
     choose_backward,
@@ -21,6 +21,7 @@ from phalanx.kernels.rowwise.norms_backward import (
 from phalanx.kernels.rowwise.pairs import choose_pair
 from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose_for
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward, softmax_backward_rows
+from phalanx.runtime.launch.dispatch import BoundLaunch
 
 BF16 = ml_dtypes.bfloat16
 DTYPES = (np.float32, np.float16, BF16)
@@ -201,6 +202,39 @@ def test_column_sums(rows: int, columns: int) -> None:
     assert (column_sums(x[:0], "f32") == 0).all()
 
 
+@pytest.mark.parametrize("rows, columns", [(700, 300), (33, 128)])
+def test_sums_of_two_matrices_by_the_same_launches(rows: int, columns: int) -> None:
+    """Each with its own type, and bit for bit what it is alone."""
+    x, y = (np.random.default_rng(n).standard_normal((rows, columns)).astype(np.float32) for n in range(2))
+    first, second = both_column_sums((x, None), (y, "bf16"))
+    near(first, x.astype(np.float64).sum(0), np.float32)
+    near(second, y.astype(np.float64).sum(0), BF16)
+    assert (column_sums(y, "bf16") == second).all() and (column_sums(x) == first).all()
+
+
+@pytest.mark.parametrize("weighted", (False, True))
+def test_both_gradients_take_one_launch(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What clusters gave to weights and to biases is summed at once; and where there is one of them, that alone."""
+    launched = []
+    launch = BoundLaunch.launch
+
+    def noted(bound: Any, args: Any, given: Any) -> None:
+        launched.append((bound.kernel.name, bound.grid))
+        launch(bound, args, given)
+
+    monkeypatch.setattr(BoundLaunch, "launch", noted)
+    x, d, w, b = sample(9, 300, np.float32)
+    dx, dw, db = layer_norm_backward(d, x, w if weighted else None, EPS, bias=b)
+    assert launched[1:] == [("sum_columns", (3, 1, 1 + weighted))] and len(launched) == 2
+    exact = exact_layer(d.astype(np.float64), x.astype(np.float64), w if weighted else np.ones(300))
+    near(dx, exact[0], np.float32)
+    near(db, exact[2], np.float32)
+    if weighted:
+        near(dw, exact[1], np.float32)
+    else:
+        assert dw is None
+
+
 @pytest.mark.parametrize("cluster", (1, 2))
 def test_checked_clean(cluster: int) -> None:
     x, d, w, _ = sample(3, 700, np.float32)
@@ -214,7 +248,9 @@ def test_checked_clean(cluster: int) -> None:
     px.check(
         norm_backward_rows[cluster], x, w, d, np.zeros_like(x), sums, sums.copy(), EPS, **constants, CENTERED=True
     ).raise_if_found()
-    px.check(sum_columns[6, 2], x, np.zeros((2, 700), np.float32)).raise_if_found()
+    sums = [np.zeros((2, 700), np.float32) for _ in range(2)]
+    px.check(sum_columns[6, 2], x, sums[0], None, None).raise_if_found()
+    px.check(sum_columns[6, 2, 2], x, sums[0], d, sums[1]).raise_if_found()
 
 
 @pytest.mark.share(8)
@@ -247,6 +283,7 @@ def test_compiled_without_spills(columns: int, dtype: Any, made: Any) -> None:
         (lambda x: rms_norm_backward(x, x, x[0, :3]), "weight has shape (3,), the rows have 40 columns"),
         (lambda x: cross_entropy_backward(x[:3, 0], x, np.arange(6)), "d has shape (3,), the logits (6, 40)"),
         (lambda x: column_sums(x[0]), "x has shape (40,)"),
+        (lambda x: both_column_sums((x, None), (x[:3], None)), "matrices have shapes (6, 40) and (3, 40)"),
     ],
 )
 def test_errors(call: Callable[[np.ndarray], Any], message: str) -> None:

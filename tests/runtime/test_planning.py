@@ -11,6 +11,7 @@ import pytest
 import phalanx as px
 from phalanx.errors import Error
 from phalanx.kernels.matrices import empty
+from phalanx.runtime.device import torch_memory
 from phalanx.runtime.launch import replay
 from phalanx.runtime.launch.replay import recording, remembered
 from phalanx.runtime.planning.plans import PLANNED_TIMES, Plan
@@ -271,6 +272,28 @@ def test_what_passes_between_launches_has_no_tensor(gpu: Watched, monkeypatch: p
         assert not gpu.torch.taken and len(gpu.launches) == 2
         found.clear()
     gpu.torch.streams[0] = 0
+
+
+@remembered("x")
+def thrice(x: Any, *, factor: float = 2.0) -> Any:
+    """Three launches with two arrays between them, made one after the other, and a third behind the result."""
+    first, second = empty(x, (x.shape[0] + 1,), "f32"), empty(x, tuple(x.shape), "f32")
+    result, third = empty(x, tuple(x.shape), "f32"), empty(x, tuple(x.shape), "f32")
+    for source, target in ((x, first), (first, second), (second, third), (third, result)):
+        scale_rows[px.cdiv(x.shape[0], 16)](source, target, factor)
+    return result
+
+
+def test_arrays_that_follow_each_other_are_taken_together(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_memory, "PART", 512)
+    found = noted(gpu, monkeypatch)
+    for size in (64, 80):
+        thrice(vector(gpu, size))
+    for _ in range(7):  # by a plan, and in the end by a replay
+        found.clear()
+        gpu.run(lambda: thrice(vector(gpu, 128)))
+        assert found == [(1024 + 128 * 4, 0), "like", (128 * 4, 0), "given", "given"]
+        assert not gpu.torch.taken and len(gpu.launches) == 4
 
 
 def test_it_is_given_back_where_a_launch_fails(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

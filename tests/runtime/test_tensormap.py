@@ -18,6 +18,7 @@ from phalanx.runtime.device.tensormap import (
     TensorMapCache,
     encode,
     geometry,
+    map_writers,
 )
 
 
@@ -172,6 +173,47 @@ def test_a_writer_hands_the_driver_what_an_encoder_does(library: Any, driver: Dr
         encode(driver, 0x7F1234567800 + 16 * turn, fixed._replace(dims=dims, byte_strides=strides))
         assert library.encoded[-1] == library.encoded[-2]
         assert ctypes.string_at(place, 128) == bytes([len(library.encoded) - 1]) * 128
+
+
+def test_descriptors_of_arrays_that_are_alike_have_their_address_replaced(library: Any, driver: Driver) -> None:
+    """The driver makes one of the same sizes and strides, in whatever order they come; and never of what it refused."""
+    fixed = Geometry("bf16", (1,) * 2, (16,), (64, 32), 128, 256, True)
+    memory = (ctypes.c_char * 640)()
+    first = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
+    places = [first + 128 * number for number in range(4)]
+    writers = map_writers(driver, [fixed, fixed, fixed, fixed._replace(box=(64, 64))], places)
+
+    def made(number: int, pointer: int, rows: int, *, replaced: bool) -> None:
+        writers[number](pointer, (64, rows), (128,))
+        last = library.encoded[-1]
+        assert (last["pointer"], last["dims"], last["box"][1]) == (pointer, [64, rows], 64 if number == 3 else 32)
+        assert ("replaced" in last) is replaced
+        assert ctypes.string_at(places[number], 128) == bytes([len(library.encoded)]) * 128
+
+    made(0, 16, 100, replaced=False)
+    made(1, 32, 100, replaced=True)
+    made(0, 48, 100, replaced=True)  # in its own place
+    made(3, 64, 100, replaced=False)  # of another box
+    made(2, 80, 101, replaced=False)
+    made(0, 96, 101, replaced=True)
+    made(1, 112, 100, replaced=False)  # the last one made is of other sizes
+    library.failures["cuTensorMapEncodeTiled"] = [1]
+    with pytest.raises(Error, match="cuTensorMapEncodeTiled"):
+        writers[1](16, (64, 102), (128,))
+    made(2, 16, 102, replaced=False)
+    library.failures["cuTensorMapReplaceAddress"] = [1]
+    with pytest.raises(Error, match="cuTensorMapReplaceAddress"):
+        writers[0](16, (64, 102), (128,))
+    made(0, 16, 102, replaced=False)
+
+
+def test_a_driver_without_replacing(library: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(driver.functions, "cuTensorMapReplaceAddress")
+    fixed, memory = Geometry("f32", (1,), (), (32,), 128, 256, False), (ctypes.c_char * 320)()
+    first = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
+    for number, writer in enumerate(map_writers(driver, [fixed, fixed], [first, first + 128])):
+        writer(16 * number, (32,), ())
+        assert "replaced" not in library.encoded[-1] and len(library.encoded) == number + 1
 
 
 def test_a_writer_says_what_the_driver_refused(library: Any, driver: Driver) -> None:

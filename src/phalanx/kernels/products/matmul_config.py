@@ -18,14 +18,13 @@ from phalanx.kernels.products.matmul_cuts import (
     loaded_columns,
     require_fits,
 )
+from phalanx.kernels.products.quickest_parts import quickest_parted
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way, best_split
 from phalanx.kernels.products.tile_model import (
     busy_microseconds,
     cold_microseconds,
-    config_at,
     costs_of,
     predicted_all,
-    predicted_parted,
     predicted_tiles,
     streaming_readers,
     tabled,
@@ -103,12 +102,8 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     margin = costs.margin if _fits(table.configs[default], problem) else 1.0
     chosen = best if best > 1 and took[best] < margin * took[default] else default
     idle = not whole and took[chosen] > costs.split_above * busy_microseconds(problem, device)
-    parted = predicted_parted(problem, device) if idle else None
-    if parted is not None:
-        row = int(np.argmin(parted[1]))
-        if parted[1][row] < costs.split_margin * took[chosen]:
-            return config_at(parted[0], row), float(parted[1][row])
-    return table.configs[chosen], float(took[chosen])
+    parted = quickest_parted(problem, device, costs.split_margin * float(took[chosen])) if idle else None
+    return (table.configs[chosen], float(took[chosen])) if parted is None else parted
 
 
 def _fits(config: MatmulConfig, problem: Problem) -> bool:

@@ -113,6 +113,11 @@ def _fourth_power(x: Any) -> Any:
     return x2 * x2
 
 
+def _remainder(x: Any, divisor: Any) -> Any:
+    """``x % divisor`` of whole numbers, which takes NumPy three times as long."""
+    return x - np.floor(x / divisor) * divisor
+
+
 def _beside(*powers: Any) -> Any:
     """Things that go on at once, from the eighth powers of their times: as long as the longest takes, or somewhat longer."""
     total = powers[0]
@@ -145,7 +150,7 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     has it; else as the configurations themselves say, with zeros for all that is not there.
     """
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
+    down, across = np.where(table.swapped, float(n), float(m)), np.where(table.swapped, float(m), float(n))
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
     tiles, steps = rows * columns * batch, -(-k * itemsize // STAGE_ROW_BYTES)
     splits = bool(table.split.max() > 1)
@@ -171,9 +176,10 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
     no_rows, no_columns = rows * table.high - down, columns * table.wide - across
     if suits:
-        no_rows, partly = no_rows % PANEL, -across % table.columns
-        in_panels = (partly - table.columns) % PANEL
-        no_columns = np.where(by_panels, in_panels, np.where(no_columns < PANEL, no_columns, PANEL / 2))
+        no_rows, no_columns = _remainder(no_rows, PANEL), np.where(no_columns < PANEL, no_columns, PANEL / 2)
+        if not all(problem.by_k):
+            partly = _remainder(-across, table.columns)
+            no_columns = np.where(by_panels, _remainder(partly - table.columns, PANEL), no_columns)
     no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
     there = loads - (no_rows * row + no_columns * column) / rate
     last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
@@ -249,15 +255,30 @@ def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] 
     What has no such number takes forever.
     """
     costs = costs_of(problem)
-    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
-    if longest < 2 or problem.m * problem.n * problem.batch > costs.split_results:
+    longest = longest_split(problem, costs)
+    if longest < 2:
         return None
     table = parted_table_for(problem.kind(), device, costs)
     down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
-    left = np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch % table.slots
-    parts = np.minimum(np.floor(table.slots / np.maximum(left, 1)), min(longest, costs.most_parts))
+    tiles = np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch
+    parts = parts_of(table, tiles, longest)
     table = replace(table, split=np.maximum(parts, 1))
-    return table, np.where((left == 0) | (parts < 2), np.inf, predicted_tiles(table, problem, device, costs))
+    return table, np.where(parts < 2, np.inf, predicted_tiles(table, problem, device, costs))
+
+
+def longest_split(problem: Problem, costs: TileCosts) -> int:
+    """Into how many parts of K the last tiles of a product may be cut at most; fewer than 2: not at all."""
+    if problem.m * problem.n * problem.batch > costs.split_results:
+        return 0
+    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
+    return min(longest, int(costs.most_parts)) if longest >= 2 else 0
+
+
+def parts_of(table: TileTable, tiles: Any, longest: int) -> Any:
+    """As many parts as make the tiles that fill no wave fill one, for so many tiles of each configuration; 0 if none are
+    left."""
+    left = tiles % table.slots
+    return np.where(left == 0, 0.0, np.minimum(np.floor(table.slots / np.maximum(left, 1)), longest))
 
 
 def config_at(table: TileTable, row: int) -> MatmulConfig:

@@ -2,7 +2,7 @@
 
 Clusters are persistent: each goes through its share of the rows, holds a row of the argument and one of the gradient in
 registers, and adds up what its rows give to the weights' gradients there, too. The sums of all clusters are a matrix with
-a row for each, whose columns `column_sums` adds.
+a row for each, whose columns `both_column_sums` adds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import phalanx as px
 from phalanx.kernels.gather import sms_of
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_of, refused, require_config, require_vector
-from phalanx.kernels.rowwise.column_sums import column_sums
+from phalanx.kernels.rowwise.column_sums import both_column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp
 from phalanx.kernels.rowwise.pairs import gradient_of, pair_of
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES, RowConfig, by_warp, fold, piece, pin_row, row_gather, row_sum, zeros
@@ -226,11 +226,17 @@ def _backward(
     norm_backward_rows[clusters * chosen.cluster](
         rows, weight, others, y, *sums, eps, **chosen.constants(), AHEAD=chosen.ahead, CENTERED=centered
     )
-    made = [
-        None if part is None else column_sums(part, info_of("weight", vector).dtype_name)
-        for part, vector in zip(sums, wanted)
+    asked = [
+        None if part is None else (part, info_of("weight", vector).dtype_name) for part, vector in zip(sums, wanted)
     ]
-    return y.reshape(info.shape), made[0], made[1]
+    return y.reshape(info.shape), *_summed(*asked)
+
+
+def _summed(of_weights: tuple[Any, str] | None, of_biases: tuple[Any, str] | None) -> tuple[Any, Any]:
+    """The gradients of both vectors from what all clusters gave to them, with their types; None for what is not asked."""
+    if of_weights is None:
+        return None, None if of_biases is None else both_column_sums(of_biases, None)[0]
+    return both_column_sums(of_weights, of_biases)
 
 
 def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:

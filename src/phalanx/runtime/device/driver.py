@@ -47,6 +47,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_ptr, _ptr, _int, _size),
     "cuLaunchKernelEx": (_ptr, _ptr, _ptr, _ptr),
     "cuTensorMapEncodeTiled": (_ptr, _int, _uint, _ptr, _ptr, _ptr, _ptr, _ptr, _int, _int, _int, _int),
+    "cuTensorMapReplaceAddress": (_ptr, _ptr),
     "cuPointerGetAttribute": (_ptr, _int, _ptr),
     "cuMemAlloc_v2": (_ptr, _size),
     "cuMemFree_v2": (_ptr,),

@@ -224,7 +224,31 @@ class Encoder:
 
 _IN_C = {rank: (struct.Struct(f"={rank}Q"), struct.Struct(f"={rank}I")) for rank in range(1, 6)}
 """By rank: sizes and strides, and the sides of boxes, as the driver reads them."""
+_REPLACE = "cuTensorMapReplaceAddress"
 _EVERY = {rank: (1,) * rank for rank in range(1, 6)}
+
+
+class Likeness:
+    """The descriptor that a driver made last for writers whose fixed parts are the same: its sizes, strides and place.
+
+    Of an array with the same sizes and strides the descriptor is that one, but for the address: to replace it takes the
+    driver a fraction of the time. Queries, keys, values and their gradients are mostly alike.
+    """
+
+    __slots__ = ("sizes", "view")
+
+    def __init__(self) -> None:
+        self.sizes: tuple[Any, ...] | None = None
+        self.view: Any = None
+
+
+def map_writers(driver: Any, fixed: Sequence[Geometry], addresses: Sequence[int]) -> tuple[MapWriter, ...]:
+    """The writers of several descriptors, with one `Likeness` for those of which the same is fixed."""
+    likenesses: dict[Geometry, Likeness] = {}
+    return tuple(
+        MapWriter(driver, each, address, likenesses.setdefault(each, Likeness()))
+        for each, address in zip(fixed, addresses, strict=True)
+    )
 
 
 class MapWriter:
@@ -234,10 +258,16 @@ class MapWriter:
     arguments are C's already: what changes is written into them, and ctypes converts nothing. One thread at a time.
     """
 
-    __slots__ = ("_arguments", "_driver", "_encode", "_kept", "_pack", "_pointer", "_sizes")
+    __slots__ = (
+        "_alike", "_arguments", "_driver", "_encode", "_kept", "_pack", "_place", "_pointer", "_replace", "_sizes", "_view",
+    )  # fmt: skip
 
-    def __init__(self, driver: Any, fixed: Geometry, address: int) -> None:
+    def __init__(self, driver: Any, fixed: Geometry, address: int, alike: Likeness | None = None) -> None:
         rank = len(fixed.dims)
+        self._alike = Likeness() if alike is None else alike
+        self._replace = driver.untyped(_REPLACE) if _REPLACE in driver.functions else None
+        there = (ctypes.c_char * TENSOR_MAP_BYTES).from_address(address)
+        self._view: Any = memoryview(there).cast("B") if self._replace is not None else None
         self._driver, self._encode = driver, driver.untyped("cuTensorMapEncodeTiled")
         self._kept = sizes, box, every = (
             (ctypes.c_char * (16 * rank))(), (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
@@ -250,14 +280,26 @@ class MapWriter:
             ctypes.c_void_p(address), ctypes.c_int(DATA_TYPES[fixed.dtype]), ctypes.c_uint(rank), self._pointer,
             *map(ctypes.c_void_p, places), *map(ctypes.c_int, _how(fixed)),
         )
+        self._place = self._arguments[0]
 
     def __call__(self, pointer: int, dims: tuple[int, ...], byte_strides: tuple[int, ...]) -> None:
         """Writes the descriptor of an array that begins at `pointer`."""
-        self._pack(self._sizes, 0, *dims, *byte_strides)
+        alike, view, sizes = self._alike, self._view, (dims, byte_strides)
         self._pointer.value = pointer
+        if sizes == alike.sizes and self._replace is not None:
+            if alike.view is not view:
+                view[:] = alike.view
+            status = self._replace(self._place, self._pointer)
+            if status:
+                alike.sizes = None
+                raise self._driver.error(status, _REPLACE)
+            return
+        alike.sizes = None  # what is there may be gone if the driver refuses the next
+        self._pack(self._sizes, 0, *dims, *byte_strides)
         status = self._encode(*self._arguments)
         if status:
             raise self._driver.error(status, "cuTensorMapEncodeTiled")
+        alike.sizes, alike.view = sizes, view
 
 
 def _how(shape: Geometry) -> tuple[int, int, int, int]:

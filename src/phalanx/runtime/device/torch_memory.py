@@ -8,6 +8,9 @@ from typing import Any
 
 from phalanx.runtime.device.arrays import torch_current_stream
 
+PART = 512
+"""Arrays that are taken together begin at multiples of so many bytes, as torch's own do."""
+
 
 class TorchMemory:
     """What launches of one call write and read on a GPU, and nobody else sees. For any thread.
@@ -52,4 +55,4 @@ def _memory(torch: Any, device: int) -> TorchMemory:
     return TorchMemory(torch, device)
 
 
-__all__ = ["TorchMemory", "torch_memory"]
+__all__ = ["PART", "TorchMemory", "torch_memory"]

@@ -28,7 +28,7 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
-from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, MapWriter, TensorMapCache
+from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, MapWriter, TensorMapCache, map_writers
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
@@ -330,7 +330,7 @@ class Launcher:
         made = self.fresh()
         made._torch_stream = torch_current_stream()
         places = [made._base + start for _, _, _, start, _, _ in self._map_places]
-        made._writers = tuple([MapWriter(self.driver, each, place) for each, place in zip(fixed, places, strict=True)])
+        made._writers = map_writers(self.driver, fixed, places)
         return made._launch_packed
 
     def _launch_packed(self, grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:

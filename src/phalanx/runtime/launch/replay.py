@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import still_holds
+from phalanx.runtime.device import torch_memory as scratch
 from phalanx.runtime.device.arrays import (
     ArgumentKind,
     ArrayInfo,
@@ -242,7 +243,8 @@ class CallReplay:
     `make` then allocates the one tensor that the call made, the last source of pointers and its result, after the argument
     number `like` where they are alike: torch is quickest then. Otherwise `makes` say of what it made, the last sources, how
     that is allocated: by a function, after an argument if there is a number beside it, or as so many bytes where None is in
-    its place, which `memory` has and gets back. `returned` says which sources come back: one, or a tuple of them.
+    its place, which `memory` has and gets back; `behind`: so many bytes behind the source before. `returned` says which
+    sources come back: one, or a tuple of them.
     """
 
     __slots__ = ("captured", "launches", "like", "make", "makes", "memory", "returned", "sketch")
@@ -273,6 +275,9 @@ class CallReplay:
                 if make is None:
                     places.append(memory.take(like))  # type: ignore[union-attr, arg-type]
                     sources.append(None)
+                elif make is behind:
+                    places.append(places[-1] + like)  # type: ignore[operator]
+                    sources.append(None)
                 else:
                     made = make() if like is None else make(arrays[like])
                     places.append(made.data_ptr())
@@ -298,11 +303,20 @@ class CallReplay:
         self.returned, numbers = found
         kept = {self.returned} if isinstance(self.returned, int) else set(self.returned)
         makes: list[tuple[Callable[..., Any] | None, int | None]] = []
+        first = None  # of some that follow each other, and are taken together
         for number, made in enumerate(sketch.made):
             if arguments + number not in kept:
-                makes.append((None, span_of(made.info)))
+                span = span_of(made.info)
+                if first is None:
+                    first = number
+                    makes.append((None, span))
+                else:
+                    room = -(-span_of(sketch.made[number - 1].info) // scratch.PART) * scratch.PART
+                    makes.append((behind, room))
+                    makes[first] = None, sum([each[1] or 0 for each in makes[first + 1 :]]) + span
                 self.memory = torch_memory(made.info.device)
                 continue
+            first = None
             like = sketch.alike(made)
             makes.append((_maker(made) if like is None else sys.modules["torch"].empty_like, like))
         self.makes = tuple(makes)
@@ -316,6 +330,10 @@ class CallReplay:
             self.make, self.like = makes[0]
         self.sketch = None  # last: another thread may be about to do the same
         return True
+
+
+def behind() -> None:
+    """Stands for memory that was taken with what comes before it."""
 
 
 class Made(NamedTuple):

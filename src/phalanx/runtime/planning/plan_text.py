@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 from phalanx.frozen import frozen
+from phalanx.runtime.device import torch_memory as scratch
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.device.torch_memory import torch_memory
 from phalanx.runtime.exporting.choices import Choice, is_sized
@@ -314,15 +316,16 @@ class _Writer:
             if isinstance(each, Viewed):
                 results[each.memory] = each
         names = [memory.name for memory in way.memories]
-        taken = [name for name in names if name not in results]
+        runs = [list(run) for is_result, run in groupby(way.memories, lambda each: each.name in results) if not is_result]
+        taken = {run[0].name: run for run in runs}  # those that follow each other are taken together
         if taken:
             self.lines += [f"{indent}{' = '.join(taken)} = 0", f"{indent}try:"]
         within = indent + " " if taken else indent
         for memory, making in zip(way.memories, known.makings, strict=True):
             if memory.name in taken:
-                self.scope.names["take"] = torch_memory(way.launches[0].launcher.device).take
-                self.lines.append(f"{within}{memory.name} = take({_bytes(memory).text})")
-            else:
+                run, device = taken[memory.name], way.launches[0].launcher.device
+                self.lines += [f"{within}{line}" for line in self.taking(run, device)]
+            elif memory.name in results:
                 self.result(way, memory, making, results[memory.name], within)
         if names:
             self.lines.append(
@@ -341,6 +344,15 @@ class _Writer:
         given = ["None" if each is None else f"arrays[{each}]" if isinstance(each, int) else f"array_{each.memory}"
                  for each in way.results]  # fmt: skip
         self.lines.append(f"{indent}return {planned}, {tuple_text(given) if way.several else given[0]}")
+
+    def taking(self, run: list[NewMemory], device: int) -> list[str]:
+        """Lines that take memory for some arrays at once."""
+        self.scope.names["take"] = torch_memory(device).take
+        rooms = [f"-(-{_bytes(memory).text} // {scratch.PART}) * {scratch.PART}" for memory in run[:-1]]
+        starts = [f"room_{memory.name} = {room}" for memory, room in zip(run, rooms)]
+        total = " + ".join([*[f"room_{memory.name}" for memory in run[:-1]], _bytes(run[-1]).text])
+        behind = [f"{memory.name} = {before.name} + room_{before.name}" for before, memory in pairwise(run)]
+        return [*starts, f"{run[0].name} = take({total})", *behind]
 
     def like(self, way: Way, result: Viewed) -> int | None:
         """An argument of the type and the shape of a result, as far as comparisons say."""
