@@ -46,7 +46,8 @@ class TileTable:
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
     `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
     that fill no wave; `hbm_time` is what HBM takes longer or shorter. `spare` is what panels bring beyond the columns that
-    are multiplied, as a part of these.
+    are multiplied, as a part of these; `turns` the warpgroups that take tiles in turn, so that one stores beside another's
+    products.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -72,6 +73,7 @@ class TileTable:
     split: Any
     hbm_time: Any
     spare: Any
+    turns: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -98,7 +100,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
-        panels / bn - 1,
+        panels / bn - 1, np.array([c.groups if c.turns else 1 for c in found], np.float64),
     )
 
 
@@ -180,7 +182,12 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
     ending = table.ending
-    cycles = waves * steps * (table.step + body) + (np.ceil(units / table.slots) - 1) * ending
+    products, endings = steps * (table.step + body), np.ceil(units / table.slots)
+    cycles = waves * products + (endings - 1) * ending
+    # In turns another tile is multiplied beside an epilogue, but a warpgroup has both of its own tiles to do.
+    own = np.ceil(endings / table.turns)
+    in_turns = np.maximum(waves * products, own * (products + ending) - ending)
+    cycles = np.where(table.turns > 1, in_turns, cycles)
     if splits:
         held_up = held_up / table.split
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
