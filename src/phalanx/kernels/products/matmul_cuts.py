@@ -217,7 +217,7 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
     """
     bm, bn, groups = config.bm, config.bn, config.groups
-    if bm // groups * bn > MOST_SPLIT_RESULTS:
+    if config.turns or bm // groups * bn > MOST_SPLIT_RESULTS:
         return None
     beside = 3 if problem.fused or problem.vectors else 2
     for width in SPLIT_WIDTHS:
@@ -281,7 +281,9 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
 
 
 def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
-    """Those of them whose warpgroups take turns."""
+    """Those of them whose warpgroups take turns: of 16-bit operands, with nothing in the epilogue that has rows."""
+    if problem.itemsize != 2 or not problem.staged or problem.matrix or problem.vectors:
+        return
     for bm, bn, groups, swapped in tile_sizes(problem):
         seen = problem.turned() if swapped else problem
         if bm > MOST_IN_TURN or bn < LEAST_IN_TURN or bm * bn > MOST_RESULTS[2]:
