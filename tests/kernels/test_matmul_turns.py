@@ -11,9 +11,14 @@ import pytest
 
 import phalanx as px
 from phalanx.errors import Error
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, complete, require_fits
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, complete, require_fits
+from phalanx.kernels.products.matmul_cuts import with_parts
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.tuned import promising
+from phalanx.machines.h200 import H200
+from phalanx.runtime.device.devices import Device
 
+CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 FORMS = ("a @ b.T", "a @ b", "a.T @ b", "a.T @ b.T")
 IN_TURN = MatmulConfig(64, 40, stages=3, cluster=(1, 1), group=4, parts=1, groups=2, turns=True)
 
@@ -80,3 +85,27 @@ def test_the_largest_tiles_compile_without_spills(bm: int, bn: int, by_k: tuple[
 def test_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Error, match=said):
         require_fits(replace(IN_TURN, **changes), Problem(256, 256, 256))
+
+
+@pytest.mark.parametrize("problem", [Problem(9088, 6672, 512, by_k=(True, False)), Problem(336, 11264, 320, 16)])
+def test_products_with_long_epilogues_are_multiplied_in_turns(problem: Problem) -> None:
+    assert choose(problem, CARD).turns
+    assert any(isinstance(config, MatmulConfig) and config.turns for config in promising(problem, CARD, False))
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(8192, 8192, 8192), Problem(4096, 304, 64, 16), Problem(256, 1008, 128, 48), Problem(2048, 512, 512),
+        Problem(9088, 6672, 512, itemsize=1), Problem(9088, 6672, 512, matrix=2), Problem(9088, 6672, 512, staged=False),
+    ],
+    ids=["a long K", "a short K", "bytes", "few tiles", "8 bit", "a bias with rows", "unaligned rows"],
+)  # fmt: skip
+def test_others_are_not(problem: Problem) -> None:
+    assert not choose(problem, CARD).turns
+
+
+def test_what_is_multiplied_in_turns_is_not_cut_along_k() -> None:
+    problem = Problem(336, 11264, 3200)
+    found = [config for config in candidates(problem) if config.turns]
+    assert found and all(with_parts(config, problem, 2) is None for config in found)

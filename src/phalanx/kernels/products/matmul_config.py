@@ -25,6 +25,7 @@ from phalanx.kernels.products.tile_model import (
     config_at,
     costs_of,
     predicted_all,
+    predicted_in_turns,
     predicted_parted,
     predicted_tiles,
     streaming_readers,
@@ -108,6 +109,11 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
         row = int(np.argmin(parted[1]))
         if parted[1][row] < costs.split_margin * took[chosen]:
             return config_at(parted[0], row), float(parted[1][row])
+    turned = predicted_in_turns(problem, device)
+    if turned is not None:
+        row = int(np.argmin(turned[1]))
+        if turned[1][row] < H200.turns.margin * took[chosen]:
+            return turned[0].configs[row], float(turned[1][row])
     return table.configs[chosen], float(took[chosen])
 
 

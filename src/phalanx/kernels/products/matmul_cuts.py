@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -56,10 +57,11 @@ CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
-CLUSTERS_IN_TURN = ((1, 1), (1, 2), (2, 1))
-MOST_IN_TURN, LEAST_IN_TURN, MOST_PARTS_IN_TURN = 128, 96, 4
-"""Rows, columns and parts of tiles of which each warpgroup has its own. Smaller ones have not enough to multiply while another
-is stored: 64 x 152 and 128 x 104 were behind tiles that all warpgroups share."""
+IN_TURN = 128, (1, 2)
+"""Rows and clusters of tiles that warpgroups take in turn: with pairs along M eight of nine products take 3 to 29% longer
+(`sweep_turns.json`)."""
+LEAST_IN_TURN, MOST_PARTS_IN_TURN = 96, 4
+"""Their columns, and the parts in which they are stored."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
 that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
@@ -191,7 +193,7 @@ def complete(
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
-    room = SHARED_LIMIT - RESERVED_BYTES
+    room = SHARED_LIMIT - RESERVED_BYTES * (2 if turns else 1)  # vectors of the epilogue have an element for every row
     width, high = bn, bm if turns else bm // groups
     stored = high * groups  # rows that wait for their store
     fused = problem.fused or problem.vectors
@@ -277,28 +279,23 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
                 yield config
-    yield from in_turns(problem)
 
 
 def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
     """Those of them whose warpgroups take turns: of 16-bit operands, with nothing in the epilogue that has rows."""
     if problem.itemsize != 2 or not problem.staged or problem.matrix or problem.vectors:
         return
+    rows, cluster = IN_TURN
     for bm, bn, groups, swapped in tile_sizes(problem):
-        seen = problem.turned() if swapped else problem
-        if bm > MOST_IN_TURN or bn < LEAST_IN_TURN or bm * bn > MOST_RESULTS[2]:
-            continue
-        for cm, cn in CLUSTERS_IN_TURN:
-            if cuts_panels(seen, bm // cn) or bn % (8 * cm):
-                continue
-            config = complete(problem, bm, bn, 2, (cm, cn), swapped, turns=True)
-            if config.stages >= 4 and config.parts <= MOST_PARTS_IN_TURN:
+        if bm == rows and bn >= LEAST_IN_TURN and bm * bn <= MOST_RESULTS[groups]:
+            config = complete(problem, bm, bn, groups, cluster, swapped, turns=True)
+            if config.stages >= ENOUGH_STAGES and config.parts <= MOST_PARTS_IN_TURN:
                 yield config
 
 
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """Those of them that have something to do for every CTA of a cluster."""
-    for config in possible(problem):
+    for config in chain(possible(problem), in_turns(problem)):
         seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
         if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
             yield config

@@ -8,6 +8,8 @@ shared memory by TMA stores, which run while the next tile is being multiplied. 
 Where the tiles that are left fill no wave, K of these may be cut into SPLIT parts for as many clusters. Each leaves its sums
 in global memory, and whoever finds that the others have been there adds them up, in the order of the parts.
 
+Where epilogues are long beside products, warpgroups take tiles in turn: while one stores its tile, the next one multiplies.
+
 Swapped, the kernel multiplies B.T by A.T and stores the transpose of what it has: rows of the result are then columns of
 the tensor cores, of which there may be any multiple of 8, so that tiles fit heights that no multiple of 64 fits.
 """
@@ -80,6 +82,12 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 def of_group(buffers, c):
     """The buffer of warpgroup `c`; None where there are none."""
     return None if buffers is None else buffers[c]
+
+
+@px.func
+def of_turns(GROUPS, TURNS):
+    """A barrier for each warpgroup that says whose turn it is; None where all multiply at once."""
+    return px.barrier(GROUPS) if TURNS else None
 
 
 @px.func
@@ -156,7 +164,7 @@ class Tiles:
         position = px.u32(self.ring.stage + count)
         rounds = position // self.STAGES
         self.ring.stage = px.i32(position - rounds * self.STAGES)
-        self.ring.parity = self.ring.parity ^ px.i32(rounds & 1)
+        self.ring.parity = self.ring.parity ^ px.i32(rounds % 2)
 
     def part(self, number):
         """The tile of a number, which part of it that is, and the steps along K that it takes."""
@@ -471,9 +479,9 @@ def matmul_tiles(
         column_scales = px.shared((GROUPS, 1, width), px.f32)
     if BIAS_KIND == "row" and TMA_STORE:
         row_bias = px.shared((GROUPS, height, 1) if SWAPPED else (GROUPS, 1, width), px.f32)
-    full, turns = px.barrier(STAGES), None
+    full, turns = px.barrier(STAGES), of_turns(GROUPS, TURNS)
     if TURNS:  # one warpgroup of each CTA that a copy goes to releases a stage, now this one, now that
-        empty, turns = px.barrier(STAGES, count=CM + CN - 1, checked=False), px.barrier(GROUPS)
+        empty = px.barrier(STAGES, count=CM + CN - 1, checked=False)
     else:
         empty = px.barrier(STAGES)
     axis = 1 if BATCH else 0  # of C's rows

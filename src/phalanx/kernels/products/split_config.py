@@ -124,9 +124,9 @@ class SplitTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
-    fetches `weights` rows of them in a step and gets `loaded` of A, and has `ring` steps on their way. `summed` are the microseconds of a launch
-    and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its results, by the state of L2
-    (`STATES`).
+    fetches `weights` rows of them in a step, gets `loaded` of A, and has `ring` steps on their way. `summed` are the
+    microseconds of a launch and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its
+    results, by the state of L2 (`STATES`).
     """
 
     configs: tuple[SplitConfig, ...]
@@ -340,9 +340,11 @@ def best_either_way(
 
 
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
-    """What the times of a table count: 1, infinity where K is too short, more where a ring is."""
-    split, bk = table.fields[2], table.fields[4]
+    """What the times of a table count: 1, infinity where K is too short, more where a ring is or nobody shares panels."""
+    split, bk, cn = table.fields[2], table.fields[4], table.fields[5]
     factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
+    if table.configs[0].across and PANEL < m < 2 * PANEL:
+        factors[cn == 1] *= H200.split.alone_across_factor
     if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
         factors[table.ring < SHORT_RING] *= H200.split.short_ring_factor
     return factors
