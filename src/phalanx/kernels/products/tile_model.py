@@ -186,10 +186,9 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     ending = table.ending
     products, endings = steps * (table.step + body), np.ceil(units / table.slots)
     cycles = waves * products + (endings - 1) * ending
-    # In turns another tile is multiplied beside an epilogue, but a warpgroup has both of its own tiles to do.
-    own = np.ceil(endings / table.turns)
-    in_turns = np.maximum(waves * products, own * (products + ending) - ending)
-    cycles = np.where(table.turns > 1, in_turns, cycles)
+    if table.turns.max() > 1:  # another tile is multiplied beside an epilogue, but a warpgroup has both of its own to do
+        own = np.ceil(endings / table.turns) * (products + ending) - ending
+        cycles = np.where(table.turns > 1, np.maximum(waves * products, own), cycles)
     if splits:
         held_up = held_up / table.split
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
