@@ -371,10 +371,10 @@ class Machine:
     warm_split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule
-    turns: TurnRule
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits
+    turns: TurnRule
 
     def shared_bytes(self, ctas: int = 1) -> int:
         """Shared memory of each of so many CTAs that share an SM. Example: ``H200.shared_bytes() == 232448``."""
