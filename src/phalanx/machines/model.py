@@ -200,6 +200,8 @@ class SplitCosts:
     """Of products as large as this, or larger, it holds nothing; of those in between, a part."""
     short_ring_factor: Factor
     """What a short ring of weights that lie across K costs, beside many rows."""
+    alone_across_factor: Factor
+    """What it costs that a CTA fetches both panels of 65 to 127 rows that lie across K, where two could share them."""
     weights_in_flight: Bytes
     """Of the weights on an SM's way in: more of them push more out of L2, and what was written there takes HBM's time."""
     weights_in_flight_beside_rows: Bytes
@@ -331,6 +333,22 @@ class MoveLimits:
 
 
 @frozen
+class TurnRule:
+    """When warpgroups take tiles in turn (`matmul_config.choose`), so that one stores while another multiplies."""
+
+    least_steps: Count
+    """Steps along K of a tile: with fewer, there is not enough to multiply beside a store."""
+    most_steps: Count
+    """With more, epilogues are short beside products, and larger tiles that all warpgroups share ask less of L2."""
+    least_tiles: Factor
+    """Tiles for each cluster that runs at once."""
+    least_multiplying: Factor
+    """The time of the multiplications by that of the bytes from and to HBM: with less, bytes are the limit."""
+    margin: Factor
+    """In turns, if the model gives that less than so many times what it gives the others."""
+
+
+@frozen
 class GroupLimits:
     """Which way the CTAs of a cluster share a grouped product (`products.grouped`)."""
 
@@ -376,6 +394,7 @@ class Machine:
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits
+    turns: TurnRule
 
     def shared_bytes(self, ctas: int = 1) -> int:
         """Shared memory of each of so many CTAs that share an SM. Example: ``H200.shared_bytes() == 232448``."""

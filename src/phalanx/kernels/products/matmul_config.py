@@ -25,6 +25,7 @@ from phalanx.kernels.products.tile_model import (
     cold_microseconds,
     costs_of,
     predicted_all,
+    predicted_in_turns,
     predicted_tiles,
     streaming_readers,
     tabled,
@@ -103,7 +104,14 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     chosen = best if best > 1 and took[best] < margin * took[default] else default
     idle = not whole and took[chosen] > costs.split_above * busy_microseconds(problem, device)
     parted = quickest_parted(problem, device, costs.split_margin * float(took[chosen])) if idle else None
-    return (table.configs[chosen], float(took[chosen])) if parted is None else parted
+    if parted is not None:
+        return parted
+    turned = predicted_in_turns(problem, device)
+    if turned is not None:
+        row = int(np.argmin(turned[1]))
+        if turned[1][row] < H200.turns.margin * took[chosen]:
+            return turned[0].configs[row], float(turned[1][row])
+    return table.configs[chosen], float(took[chosen])
 
 
 def _fits(config: MatmulConfig, problem: Problem) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -56,6 +57,11 @@ CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
+IN_TURN = 128, (1, 2)
+"""Rows and clusters of tiles that warpgroups take in turn: with pairs along M eight of nine products take 3 to 29% longer
+(`sweep_turns.json`)."""
+LEAST_IN_TURN, MOST_PARTS_IN_TURN = 96, 4
+"""Their columns, and the parts in which they are stored."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
 that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
@@ -75,7 +81,8 @@ class MatmulConfig:
     of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
     keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
     pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles that fill no wave is cut into as
-    many parts, for different clusters.
+    many parts, for different clusters. `turns`: each warpgroup multiplies all `bm` rows of a tile of its own, one warpgroup
+    after the other, so that one multiplies while another stores; K is not cut then.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -91,6 +98,7 @@ class MatmulConfig:
     streamed: str | None = None
     trimmed: tuple[bool, bool] = (False, False)
     split: int = 1
+    turns: bool = False
 
     def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
@@ -99,6 +107,7 @@ class MatmulConfig:
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
             "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
+            **({"TURNS": True} if self.turns else {}),
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -179,28 +188,29 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 
 
 def complete(
-    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
+    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False, turns: bool = False
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
-    room = SHARED_LIMIT - RESERVED_BYTES
-    width, high = bn, bm // groups
+    room = SHARED_LIMIT - RESERVED_BYTES * (2 if turns else 1)  # vectors of the epilogue have an element for every row
+    width, high = bn, bm if turns else bm // groups
+    stored = high * groups  # rows that wait for their store
     fused = problem.fused or problem.vectors
     most = MOST_HELD[groups] - (high * bn if fused else 0)  # of a part, beside the sums that wait
     if fused and swapped:
         most = min(most, MOST_TURNED)
-    tight = room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or high * bn > most
+    tight = room - epilogue_bytes(problem, stored, bn) < ENOUGH_STAGES * stage or high * bn > most
     if tight or (not swapped and bn > max(WIDTHS)):
         fitting = [
             width for width in WIDTHS
-            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES and high * width <= most
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, stored, width) <= PART_BYTES and high * width <= most
         ] or [WIDTHS[-1] if swapped else bn]
-        enough = (width for width in fitting if room - epilogue_bytes(problem, bm, width) >= ENOUGH_STAGES * stage)
+        enough = (width for width in fitting if room - epilogue_bytes(problem, stored, width) >= ENOUGH_STAGES * stage)
         width = min(bn, next(enough, fitting[0]))
-    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
+    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, stored, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
-    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, turns=turns)
 
 
 def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConfig | None:
@@ -209,7 +219,7 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
     """
     bm, bn, groups = config.bm, config.bn, config.groups
-    if bm // groups * bn > MOST_SPLIT_RESULTS:
+    if config.turns or bm // groups * bn > MOST_SPLIT_RESULTS:
         return None
     beside = 3 if problem.fused or problem.vectors else 2
     for width in SPLIT_WIDTHS:
@@ -271,9 +281,21 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
                 yield config
 
 
+def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
+    """Those of them whose warpgroups take turns: of 16-bit operands, with nothing in the epilogue that has rows."""
+    if problem.itemsize != 2 or not problem.staged or problem.matrix or problem.vectors:
+        return
+    rows, cluster = IN_TURN
+    for bm, bn, groups, swapped in tile_sizes(problem):
+        if bm == rows and bn >= LEAST_IN_TURN and bm * bn <= MOST_RESULTS[groups]:
+            config = complete(problem, bm, bn, groups, cluster, swapped, turns=True)
+            if config.stages >= ENOUGH_STAGES and config.parts <= MOST_PARTS_IN_TURN:
+                yield config
+
+
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """Those of them that have something to do for every CTA of a cluster."""
-    for config in possible(problem):
+    for config in chain(possible(problem), in_turns(problem)):
         seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
         if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
             yield config
@@ -292,12 +314,13 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     seen = problem.turned() if config.swapped else problem
     width = part_width(bn, config.parts) if config.parts > 0 else 0
     broken = ""
-    if groups not in (1, 2, 3) or bm % (64 * groups):
+    high = bm if config.turns else bm // max(1, groups)
+    if groups not in (1, 2, 3) or high % 64 or high * groups % bm:
         broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 to 3)"
     elif not multiple <= bn <= 256 or bn % multiple:
         broken = f"bn={bn} is not a multiple of {multiple} from {multiple} to 256"
-    elif bm // groups * bn > MOST_RESULTS[groups]:
-        broken = f"{bm // groups} x {bn} results a warpgroup do not fit its registers, which hold {MOST_RESULTS[groups]:,}"
+    elif high * bn > MOST_RESULTS[groups]:
+        broken = f"{high} x {bn} results a warpgroup do not fit its registers, which hold {MOST_RESULTS[groups]:,}"
     elif config.swapped and (problem.matrix or not problem.staged):
         broken = "swapped tiles take no bias with rows, and a result whose rows begin at multiples of 16 bytes"
     elif config.bk <= 0 or config.bk % step:
@@ -312,6 +335,8 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of {LEAST_SHARED}"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
+    elif config.turns and (groups == 1 or config.split > 1):
+        broken = f"turns with groups={groups} and split={config.split}: two or three warpgroups take turns, with all of K"
     elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):
         broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
     elif config.split > 1 and width & (width - 1):
@@ -320,7 +345,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:
         stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * config.bk * problem.itemsize
-        room = SHARED_LIMIT - epilogue_bytes(problem, bm, width)
+        room = SHARED_LIMIT - epilogue_bytes(problem, high * groups, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"
     if broken:

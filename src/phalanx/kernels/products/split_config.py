@@ -13,7 +13,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
+from phalanx.kernels.products.split_ring import PANEL, ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
 from phalanx.runtime.device.devices import Device
@@ -31,7 +31,8 @@ class SplitConfig:
     The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
     that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
     when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
-    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself).
+    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself). `across`: rows of
+    A lie across K, so that the ring of A holds whole panels of them, of which only `bm` are multiplied.
     """
 
     bm: int
@@ -50,6 +51,7 @@ class SplitConfig:
     parts: int = 1
     stagger: bool = False
     hints: bool = True
+    across: bool = False
 
     @property
     def cluster(self) -> int:
@@ -62,9 +64,14 @@ class SplitConfig:
         return 2 * self.bk * self.bn * self.stages
 
     @property
+    def loaded(self) -> int:
+        """Rows of A that a stage of its ring holds, as `split_ring.loaded_rows` says."""
+        return px.cdiv(self.bm, self.cn * PANEL) * self.cn * PANEL if self.across else self.bm
+
+    @property
     def row_bytes(self) -> int:
         """Shared memory of the ring of A."""
-        return 2 * self.bk // self.parts * self.bm * (self.stages - self.ahead)
+        return 2 * self.bk // self.parts * self.loaded * (self.stages - self.ahead)
 
     @property
     def summed_rows(self) -> int:
@@ -100,14 +107,12 @@ class SplitConfig:
 
 @cache
 def _constants(config: SplitConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items()}
+    return {name.upper(): value for name, value in asdict(config).items() if name != "across"}  # the launch knows that
 
 
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
-PANEL = 64
-"""Elements of 16 bits in a row of the widest swizzle: rows of A that do not lie along K are shared in such panels."""
 SHORT_RING = 320
 """Steps along K that a ring of weights holds: with fewer, weights that lie across K come late."""
 SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
@@ -119,9 +124,9 @@ class SplitTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
-    fetches `weights` rows of them in a step, and has `ring` steps on their way. `summed` are the microseconds of a launch
-    and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its results, by the state of L2
-    (`STATES`).
+    fetches `weights` rows of them in a step, gets `loaded` of A, and has `ring` steps on their way. `summed` are the
+    microseconds of a launch and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its
+    results, by the state of L2 (`STATES`).
     """
 
     configs: tuple[SplitConfig, ...]
@@ -131,6 +136,7 @@ class SplitTable:
     high: Any
     wide: Any
     weights: Any
+    loaded: Any
     ring: Any
     summed: tuple[Any, ...]
     multiplied: tuple[Any, ...]
@@ -157,7 +163,7 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
         ending.append(bm * bn / costs.stored)
     return SplitTable(
         configs, fields, np.array([c.cluster for c in configs]), np.where(sharing, 2.0, 1.0), bm * cm, bn * cn, bn / cm,
-        bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
+        np.array([c.loaded for c in configs], np.float64), bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
     )
 
 
@@ -178,7 +184,8 @@ def predicted_all(
     doubled = np.where(tiles > waves * at_once, 2.0, 1.0)  # on some SM
     part = np.ceil(np.ceil(k / bk) / split) * bk
     # Of the last tiles: rows of A, and rows of the weights, that are not there.
-    missing = np.minimum(bm, readers * table.high - m) + np.minimum(weights, columns * table.wide - n)
+    loaded = table.loaded
+    missing = np.minimum(loaded, readers * table.high - bm + loaded - m) + np.minimum(weights, columns * table.wide - n)
     # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
     streamed, total = 2 * part * doubled, 2 * (k * (m + n) + m * n)
     times = np.empty((6, len(states), len(bm)))
@@ -194,8 +201,8 @@ def predicted_all(
             from_hbm * once + (costs.reread_factor * from_hbm) * again,
             both * (missed / costs.hbm_sm),
             held * (costs.latency + costs.latency_missed * missed),
-            shared * (weights * (weight * 2 / costs.l2) + bm * (row * 2 / costs.l2)),
-            streamed * (bn * of_weight + bm * of_row + missing * of_missing),
+            shared * (weights * (weight * 2 / costs.l2) + loaded * (row * 2 / costs.l2)),
+            streamed * (bn * of_weight + loaded * of_row + missing * of_missing),
             multiplied * table.multiplied[state],
         )
         rest[state] = waves * doubled * table.ending[state] + (waves - 1) * costs.restart + table.summed[state]
@@ -234,7 +241,7 @@ def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
 def table_for(m: int, a_rows: bool = True) -> SplitTable:
     """The table of all configurations for so many rows."""
     counts = range(px.cdiv(m, 256), px.cdiv(m, 128) + 1)
-    heights = dict.fromkeys(_height(px.cdiv(m, count), 1 if a_rows else PANEL) for count in counts)
+    heights = dict.fromkeys(_height(px.cdiv(m, count)) for count in counts)
     return _table(tuple((bm, m > bm) for bm in heights), 128 if m <= 128 else 64, a_rows)
 
 
@@ -247,12 +254,13 @@ def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> Spli
     """
     made = []
     for (bm, several), bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
-        if bn * bm > 128 * 256 or split * cn * cm > 8 or bm % (8 * cn):
+        if bn * bm > 128 * 256 or split * cn * cm > 8 or (a_rows and bm % (8 * cn)):
             continue
-        if (cm > 1 and not several) or (not a_rows and bm % (PANEL * cn)):
+        if (cm > 1 and not several) or (not a_rows and cn > 1 and bm <= PANEL):
             continue
         plain = SplitConfig(
-            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=1
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=1,
+            across=not a_rows,
         )
         for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
             found = _with_rings(replace(plain, reuse=reuse), ctas)
@@ -261,8 +269,8 @@ def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> Spli
     return tabled(tuple(sorted(made, key=lambda config: (config.cluster, config.reuse, -config.weight_bytes))))
 
 
-def _height(m: int, multiple: int) -> int:
-    return next(height for height in HEIGHTS if height >= m and height % multiple == 0)
+def _height(m: int) -> int:
+    return next(height for height in HEIGHTS if height >= m)
 
 
 def _pieces(bm: int, split: int) -> int:
@@ -332,9 +340,11 @@ def best_either_way(
 
 
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
-    """What the times of a table count: 1, infinity where K is too short, more where a ring is."""
-    split, bk = table.fields[2], table.fields[4]
+    """What the times of a table count: 1, infinity where K is too short, more where a ring is or nobody shares panels."""
+    split, bk, cn = table.fields[2], table.fields[4], table.fields[5]
     factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
+    if table.configs[0].across and PANEL < m < 2 * PANEL:
+        factors[cn == 1] *= H200.split.alone_across_factor
     if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
         factors[table.ring < SHORT_RING] *= H200.split.short_ring_factor
     return factors

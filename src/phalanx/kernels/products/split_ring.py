@@ -16,6 +16,8 @@ from phalanx.kernels.products.activations import activate
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
 elements go from one thread to another on the way."""
+PANEL = 64
+"""Elements of 16 bits in a row of the widest swizzle: rows of A that lie across K come in such panels."""
 BOX_ROWS = 16
 """Rows of weights that one copy brings where a stage has more than 64 columns: what lies side by side in HBM, and goes to
 boxes of 128 bytes each, is asked for in close succession."""
@@ -33,6 +35,12 @@ def sharers(s, y, z, SPLIT, CN, CM):
     for other in px.static_range(SPLIT):
         same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
     return same_rows, same_columns, same_tile
+
+
+@px.func
+def loaded_rows(BM, CN, A_ROWS):
+    """Rows that come of A for a tile of BM: where they lie across K, the next so many that CN CTAs share in whole panels."""
+    return BM if A_ROWS else px.cdiv(BM, CN * PANEL) * CN * PANEL
 
 
 @px.func
@@ -114,7 +122,7 @@ class Rings:
                 a_stage, k = self.a_ring.stage, part * AK
                 self.a_full[a_stage].wait(self.a_ring.parity)
                 weights = self.w[w_stage][:, k : k + AK] if self.ROWS else self.w[w_stage][k : k + AK].T
-                rows = self.a[a_stage].T if self.A_ROWS else self.a[a_stage]
+                rows = self.a[a_stage].T if self.A_ROWS else self.a[a_stage][:, : self.BM]
                 px.wgmma(weights, rows, acc, accumulate=True if part > 0 else step > self.first)
                 px.wgmma_commit()
                 px.wgmma_wait(self.LAG)
@@ -139,7 +147,8 @@ class Rings:
 
     def fetch_rows(self, A, m, y):
         """The role that fills the ring of A: this CTA's share of the tile's rows, for all CTAs of other columns."""
-        DEPTH, AK, share = self.STAGES - self.AHEAD, self.BK // self.PARTS, self.BM // self.CN
+        DEPTH, AK = self.STAGES - self.AHEAD, self.BK // self.PARTS
+        share = loaded_rows(self.BM, self.CN, self.A_ROWS) // self.CN
         first_row = m + y * share
         for step in range(self.first, self.end):
             k = self.column(step)
@@ -270,7 +279,8 @@ def split_ring(
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared((STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, BM), A.dtype)
+    loaded = loaded_rows(BM, CN, A_ROWS)
+    a = px.shared((STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, loaded), A.dtype)
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)

@@ -25,6 +25,7 @@ from phalanx.kernels.products.matmul_cuts import (
     STAGE_ROW_BYTES,
     MatmulConfig,
     Problem,
+    in_turns,
     loaded_columns,
     possible,
     whole_panels,
@@ -40,8 +41,9 @@ class TileTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
-    one; up to `alone_high` and `alone_wide` of it some CTAs have nothing to do. `row_share` and `column_share` are the rows
-    and columns that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
+    one, `turns` how many warpgroups take tiles in turn, so that one stores beside another's products; up to
+    `alone_high` and `alone_wide` of it some CTAs have nothing to do. `row_share` and `column_share` are the rows and columns
+    that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
     `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
     `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
@@ -51,6 +53,7 @@ class TileTable:
 
     configs: tuple[MatmulConfig, ...]
     swapped: Any
+    turns: Any
     high: Any
     wide: Any
     alone_high: Any
@@ -94,7 +97,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
     )
     return TileTable(
-        found, swapped, bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
+        found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
+        bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
@@ -186,7 +190,11 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
     ending = table.ending
-    cycles = waves * steps * (table.step + body) + (np.ceil(units / table.slots) - 1) * ending
+    products, endings = steps * (table.step + body), np.ceil(units / table.slots)
+    cycles = waves * products + (endings - 1) * ending
+    if table.turns.max() > 1:  # another tile is multiplied beside an epilogue, but a warpgroup has both of its own to do
+        own = np.ceil(endings / table.turns) * (products + ending) - ending
+        cycles = np.where(table.turns > 1, np.maximum(waves * products, own), cycles)
     if splits:
         held_up = held_up / table.split
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
@@ -249,6 +257,35 @@ def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
     return table, predicted_tiles(table, problem, device, costs)
 
 
+@lru_cache(maxsize=256)
+def turns_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable | None:
+    """The same of those whose warpgroups take turns; None where a kind of product has none."""
+    found = tuple(in_turns(problem))
+    return tabled(found, device, costs, problem.fused) if found else None
+
+
+def predicted_in_turns(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
+    """The configurations whose warpgroups take turns, and the microseconds that the model gives each of them.
+
+    None where they are not worth comparing, as `H200.turns` says: what they save is the time of epilogues, and they ask more
+    of L2 than larger tiles do. What has too few tiles takes forever.
+    """
+    rule, costs = H200.turns, costs_of(problem)
+    steps = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES)
+    if not rule.least_steps <= steps <= rule.most_steps:
+        return None
+    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
+    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    if _multiplying(problem, device, costs) < rule.least_multiplying * nbytes / costs.hbm:
+        return None
+    table = turns_table_for(problem.kind(), device, costs)
+    if table is None:
+        return None
+    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
+    tiles = np.ceil(down / table.high) * np.ceil(across / table.wide) * batch
+    return table, np.where(tiles < rule.least_tiles * table.slots, np.inf, predicted_tiles(table, problem, device, costs))
+
+
 def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
     """The same with parts of K, as many as make the tiles that fill no wave fill one; None where parts would be too short.
 
@@ -291,9 +328,14 @@ def busy_microseconds(problem: Problem, device: Device) -> float:
     """What a product takes at least: the time of its multiplications if no SM ever waits, or of its bytes."""
     costs = costs_of(problem)
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / itemsize * device.sms * costs.clock
     nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
-    return max(batch * m * n * k / rate, min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
+    return max(_multiplying(problem, device, costs), min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
+
+
+def _multiplying(problem: Problem, device: Device, costs: TileCosts) -> float:
+    """The time of a product's multiplications if no tensor core ever waits."""
+    rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / problem.itemsize * device.sms * costs.clock
+    return problem.batch * problem.m * problem.n * problem.k / rate
 
 
 def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:

@@ -11,15 +11,16 @@ from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
-from phalanx.kernels.products.tile_model import config_at, predicted_parted
+from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted
 from phalanx.kernels.products.tile_model import predicted_all as predicted_tiles
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.exporting.numbers import current_trace
 from phalanx.runtime.launch.replay import unrecorded
 from phalanx.runtime.tuning.search import tune
 
-TILES, PARTED, SPLITS = 12, 4, 3
-"""Configurations that are measured: of tiles, of tiles that are cut along K, and of each side that may be split."""
+TILES, PARTED, TURNS, SPLITS = 12, 4, 3, 3
+"""Configurations that are measured: of tiles, of tiles that are cut along K, of tiles that warpgroups take in turn, and of
+each side that may be split."""
 ROUNDS = 3
 
 Config = MatmulConfig | SplitConfig
@@ -28,7 +29,8 @@ Config = MatmulConfig | SplitConfig
 def promising(problem: Problem, device: Device, splittable: bool) -> list[Config]:
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
     found: dict[Any, Config] = {}
-    for most, predicted in ((TILES, predicted_tiles(problem, device)), (TILES + PARTED, predicted_parted(problem, device))):
+    kinds = predicted_tiles(problem, device), predicted_parted(problem, device), predicted_in_turns(problem, device)
+    for most, predicted in zip((TILES, TILES + PARTED, TILES + PARTED + TURNS), kinds):
         if predicted is None:
             continue
         table, took = predicted
@@ -36,7 +38,8 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
             if len(found) == most or not np.isfinite(took[index]):
                 break
             config = suited(config_at(table, int(index)), problem, device)
-            found.setdefault((config.bm, config.swapped, config.cluster, config.tiles(problem), config.split), config)
+            kind = config.bm, config.swapped, config.cluster, config.tiles(problem), config.split, config.turns
+            found.setdefault(kind, config)
     configs = list(found.values())
     few, lies = (problem.m, problem.by_k) if problem.m <= problem.n else (problem.n, problem.by_k[::-1])
     if splittable and problem.batch == 1 and problem.itemsize == 2 and few <= MOST_ROWS:
