@@ -263,7 +263,8 @@ def test_weights_take_the_place_of_stages() -> None:
     ):
         config = whole_rows(columns, 2, vectors)
         assert config is not None and (config.cluster, config.saved, config.streamed) == (cluster, saved, streamed)
-        assert config.kept + LIMITS.stream_spare <= config.stages and config.shared_bytes(vectors) <= LIMITS.stream_ring_bytes
+        assert config.kept + LIMITS.stream_spare <= config.stages
+        assert config.shared_bytes(vectors) <= LIMITS.stream_ring_bytes
         assert config.saved == 0 or config.parts == LIMITS.stream_weights // vectors
     longest = choose_stream(2_000_000, 4, LAYER_NORM)
     assert longest is not None and longest.parts and longest.chunks(2_000_000, 4) > longest.kept

@@ -264,8 +264,10 @@ def store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONC
 def normalise_rows(
     rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD
 ):
-    """Some rows, with the weights `w` and biases `b` beside their first chunks, and those that are saved: PARTS in all; those
-    of others are loaded. ALL: there are no others."""
+    """Some rows, with the weights `w` and biases `b` beside their first chunks, and those that are saved: PARTS in all.
+
+    Those of other chunks are loaded. ALL: there are no others.
+    """
     if CENTERED:
         found, held = moments(rows, group, edges, STEP, WARPS)
     else:
