@@ -305,5 +305,5 @@ def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:
     costs = costs_of(problem)
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
-    took = float((warm**8 + (nbytes / costs.hbm) ** 8) ** 0.125)
+    took = float((warm**8 + (nbytes / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
     return took + costs.cold + (costs.cold_parts if parts > 1 else 0.0)
