@@ -3,19 +3,19 @@
     python benchmarks/fit_h200.py [--rounds 3]
 
 No GPU is needed. What is read of `results/`: the files of `SWEEPS` (`sweep_products.py`: drawn products, each with some
-configurations, behind another launch like it or, with few rows, cold; `sweep_families.json` has both times) for `TILES`,
-`FEW_TILES` and `WARM_SPLIT`; sections 6, 22 and 23 of `h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four
-configurations, the rings of 15; cold), the `small_m*.json` files and the cold times of the sweeps for `SPLIT`. To refit on
-a card: run these sweeps there, with more shapes, put what they write in these places, run this, and write the constants
-that it shows into `machines/`.
+configurations, behind another launch like it or, with few rows, cold; `sweep_families.json` has both times) for `TILES`
+and `WARM_SPLIT`, of which `sweep_drawn.json` alone for `MIDDLE_TILES` and `FEW_TILES`; sections 6, 22 and 23 of
+`h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four configurations, the rings of 15; cold), the `small_m*.json`
+files and the cold times of the sweeps for `SPLIT`. To refit on a card: run these sweeps there, with more shapes, put what
+they write in these places, run this, and write the constants that it shows into `machines/`.
 
-A fit lowers the mean square of the logarithm of predicted over measured, one constant at a time, by factors, within limits:
-few shapes do not determine all constants. Of tiles every product counts the same, its fast configurations more than its
-slow ones, and what all its configurations have in common little: choices are what matters. The figures of a
-set of constants: the typical error, which is the mean factor between predicted and measured, less 1; and `regret`, how much
-longer the configuration with the best prediction takes than the fastest one that was measured, on average over the shapes:
-what choices cost. Both are also shown for a fit to half of the shapes, judged by the other half. Constants of the hardware
-(`wgmma_columns`) and those that no recorded time depends on stay as they are.
+A fit lowers the mean square of the logarithm of predicted over measured, of tiles with all constants at once, else one
+constant at a time, by factors, within limits: few shapes do not determine all constants. Of tiles every product counts the
+same, its fast configurations more than its slow ones, and what all its configurations have in common little: choices are
+what matters. The figures of a set of constants: the typical error, which is the mean factor between predicted and measured,
+less 1; and `regret`, how much longer the configuration with the best prediction takes than the fastest one that was
+measured, on average over the shapes: what choices cost. Both are also shown for a fit to half of the shapes, judged by the
+other half. Constants of the hardware (`wgmma_columns`) and those that no recorded time depends on stay as they are.
 """
 
 from __future__ import annotations
@@ -51,20 +51,24 @@ SPLIT_LIMITS = {
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
     "longest_row",
-    "spare_columns", "spare_columns_alone", "step_in_pair", "step_in_four", "shortest_part", "most_parts", "split_results",
-    "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again",
+    "spare_columns", "spare_columns_alone", "shortest_part", "most_parts", "split_results",
+    "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
 )
-SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json")
+SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json")
+WITH_RESTS = ("sweep_drawn.json",)
+"""Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
     "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
     "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
-    "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 40.0), "zero_fill_shared": (8.0, 40.0),
-    "ragged_factor": (0.6, 1.0), "step": (10.0, 80.0), "single_group_factor": (1.0, 1.3), "launch": (1.0, 4.0),
-    "read_again": (0.001, 0.3), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
+    "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 45.0), "zero_fill_shared": (8.0, 45.0),
+    "zeros_in_all": (0.001, 6.0), "hbm_unasked": (0.001, 2.0), "step_in_pair": (2.0, 60.0), "step_in_four": (2.0, 60.0),
+    "step_shared_columns": (1.0, 60.0), "clock": (1600.0, 1800.0), "ragged_factor": (0.5, 1.2), "step": (2.0, 80.0),
+    "single_group_factor": (1.0, 1.3), "launch": (1.0, 4.0),
+    "read_again": (0.001, 0.5), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
     "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.2e6, 4.5e6),
-    "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 60e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
-    "spare_again": (0.02, 1.5), "endings_after": (0.0, 1.0),
+    "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 66e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
+    "spare_again": (0.02, 1.5), "endings_after": (0.02, 1.0),
     "fused_factor": (0.8, 2.2), "epilogue": (50.0, 2500.0), "epilogue_rate": (5.0, 40.0), "extra_part": (20.0, 800.0),
 }
 """Where physics or other measurements say what is possible; other constants move by `LIMIT`."""
@@ -73,6 +77,10 @@ COMMON = 0.15
 STEEP = 4.0
 """How fast the weight of a configuration falls with the time that it takes longer than the best."""
 FACTORS = (1.3, 1.1, 1.03, 1.01)
+TOWARDS = 0.02
+"""How much it counts that a constant is another than before, by its logarithm."""
+MOVE = 1e-3
+"""Of logarithms of constants, for differences."""
 LIMIT = 2.0
 WORDS = {"st": "stages", "g": "groups", "p": "pieces"}
 SPLIT = r"\d+x\d+ s\d+ st\d+(?: (?:bk|cn|cm|ahead|parts|g|p|lag)-?\d+| reuse| HALF| stagger| nohint)*"
@@ -147,11 +155,13 @@ class Measured(NamedTuple):
     suited: bool
 
 
-def tile_samples() -> list[Measured]:
+def tile_samples(sweeps: tuple[str, ...] = SWEEPS) -> list[Measured]:
     """Times of `matmul_tiles`."""
     found = []
-    for product in [each for name in SWEEPS for each in json.loads((RESULTS / name).read_text())["products"]]:
+    for product in [each for name in sweeps for each in json.loads((RESULTS / name).read_text())["products"]]:
         rows = [row for row in product["rows"] if row["kind"] == "tiles" and "us" in row]
+        if not rows:
+            continue
         configs = tuple(config_of(row["config"]) for row in rows)
         problem = Problem(**{**product["problem"], "by_k": tuple(product["problem"]["by_k"])})
         us = np.array([row["us"] for row in rows])
@@ -184,6 +194,46 @@ def tile_error(products: list[Measured], costs: Any) -> float:
     return total / len(products)
 
 
+def tile_residuals(products: list[Measured], costs: Any) -> Any:
+    """What `tile_error` is the sum of the squares of."""
+    found = []
+    for product in products:
+        off = np.log(tile_times(product, costs) / product.us)
+        middle = float((product.weights * off).sum())
+        found += [np.sqrt(product.weights) * (off - middle), [math.sqrt(COMMON) * middle]]
+    return np.concatenate(found) / math.sqrt(len(products))
+
+
+def fitted_at_once(products: list[Measured], costs: Any, steps: int) -> Any:
+    """The costs with all constants moved at once, as Levenberg and Marquardt do, from differences; towards those before."""
+    names = [name for name in vars(costs) if name not in TILE_FIXED]
+    first = np.log([max(1e-3, float(getattr(costs, name))) for name in names])
+    limits = [TILE_LIMITS.get(name, (math.exp(at) / LIMIT, math.exp(at) * LIMIT)) for name, at in zip(names, first)]
+    low, high = (np.log([max(1e-3, each[side]) for each in limits]) for side in (0, 1))
+
+    def at(where: Any) -> Any:
+        return replace(costs, **{name: float(value) for name, value in zip(names, np.exp(where))})
+
+    def residuals(where: Any) -> Any:
+        return np.concatenate([tile_residuals(products, at(where)), TOWARDS * (where - first) / math.sqrt(len(names))])
+
+    now = np.clip(first, low, high)
+    found, damping = residuals(now), 1e-2
+    for _ in range(steps):
+        slopes = np.array([(residuals(now + move) - found) / MOVE for move in MOVE * np.eye(len(names))]).T
+        square, gradient = slopes.T @ slopes, slopes.T @ found
+        for _ in range(8):
+            step = np.linalg.solve(square + damping * np.diag(np.diag(square) + 1e-8), gradient)
+            nearer = residuals(moved := np.clip(now - step, low, high))
+            if nearer @ nearer < (1 - 1e-5) * (found @ found):
+                break
+            damping *= 4
+        else:
+            break
+        now, found, damping = moved, nearer, damping / 5
+    return at(now)
+
+
 def tile_figures(products: list[Measured], costs: Any) -> str:
     """The typical error, and the regret."""
     off, lost = [], []
@@ -198,7 +248,7 @@ def report_tiles(title: str, products: list[Measured], costs: Any, rounds: int) 
     """The same as `report`, of tiles."""
 
     def best(those: list[Measured]) -> Any:
-        return fitted(lambda these: tile_error(those, these), costs, rounds, TILE_FIXED, TILE_LIMITS)
+        return fitted_at_once(those, costs, 4 * rounds)
 
     print(f"\n{title}: {sum(len(product.us) for product in products)} times of {len(products)} products")
     print(f"  in use                           {tile_figures(products, costs)}")
@@ -300,8 +350,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    products = tile_samples()
-    for title, costs in (("TILES", H200.tiles), ("FEW_TILES", H200.few_tiles)):
+    all_of_them, with_rests = tile_samples(), tile_samples(WITH_RESTS)
+    for title, costs, products in (
+        ("TILES", H200.tiles, all_of_them), ("MIDDLE_TILES", H200.middle_tiles, with_rests),
+        ("FEW_TILES", H200.few_tiles, with_rests),
+    ):
         mine = [product for product in products if costs_of(product.problem) is costs]
         report_tiles(title, mine, costs, options.rounds)
     report("SPLIT", list(split_samples()), split_model, H200.split, options.rounds)

@@ -140,6 +140,28 @@ def test_the_largest_tiles_are_not_cut() -> None:
     assert [with_parts(config, problem, 4) is None for config in whole] == [False, True]
 
 
+def test_three_warpgroups_cut_less() -> None:
+    """Both spilled: 192 columns that are turned, and seven parts of an epilogue with a bias."""
+    plain, fused = Problem(912, 6144, 4096), Problem(912, 6144, 4096, fused=True)
+    turned = [complete(plain, 192, bn, 3, (2, 1), True) for bn in (184, 192)]
+    assert [with_parts(config, plain, 4) is None for config in turned] == [False, True]
+    straight = complete(fused, 192, 112, 3, (2, 1))
+    assert with_parts(straight, fused, 4) is None and with_parts(straight, plain, 4) is not None
+
+
+def test_a_bias_of_swapped_tiles_has_room() -> None:
+    """Five stages of 256 x 80 left none for it: the kernel asked for more shared memory than there is."""
+    problem = Problem(880, 1536, 7168, fused=True)
+    config = complete(problem, 256, 80, 2, (2, 1), True)
+    a, b, c = px.spec((1536, 7168), px.bf16), px.spec((880, 7168), px.bf16), px.spec((880, 1536), px.bf16)
+    made = px.compile(
+        matmul_tiles[2, 1], a, b, c, px.spec((1536,), px.bf16), None, None, None, None, arch="sm_90a", **config.constants(),
+        A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, BIAS_KIND="row",
+        SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+    )
+    assert made.spills == 0 and config.stages == 4
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "bm, bn, swapped, split, fused",

@@ -64,6 +64,8 @@ class TileCosts:
     """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
     zero_fill_shared: BytesPerCycle
     """The same for rows that several CTAs share."""
+    zeros_in_all: Factor
+    """How much longer such zeros take where every tile has some, not the last ones of many: so much more."""
     ragged_loads: Factor
     """What the rows that are there cost beside such zeros."""
     ragged_factor: Factor
@@ -80,6 +82,8 @@ class TileCosts:
     """Waiting for a stage and giving it back."""
     step_in_pair: Cycles
     """How much longer that takes where two CTAs share what they load."""
+    alone_factor: Factor
+    """What the time of CTAs counts that share nothing: more where it is to be preferred that operands are read once."""
     step_in_four: Cycles
     """The same for four CTAs."""
     step_shared_columns: Cycles
@@ -110,6 +114,8 @@ class TileCosts:
     """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
     """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
+    hbm_unasked: Factor
+    """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
     spare_again: Factor
     """Part of the columns that come in whole panels, and are another tile's, that HBM brings again."""
     read_again: Factor
@@ -382,9 +388,12 @@ class Machine:
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts
+    middle_tiles: TileCosts
     few_tiles: TileCosts
     few_results: Count
     """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
+    middle_products: Count
+    """Multiplications of 16 bits up to which `middle_tiles` are the costs of those with more: power does not limit them."""
     fitting: Factor
     """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts

@@ -14,7 +14,7 @@ from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.runtime.device.devices import Device
 
 RESERVED_BYTES = 1024
-"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through."""
+"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through; twice as much with a bias."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
@@ -28,6 +28,10 @@ SPLIT_WIDTHS = (64, 32, 16)
 """The same where the sums of several parts of K are added up."""
 MOST_SPLIT_RESULTS = 128 * 176
 """Results of one warpgroup that leave registers for those of other parts."""
+MOST_SPLIT_TURNED_BY_THREE = 64 * 184
+"""The same of one of three warpgroups, which have fewer registers each, and turn results on their way to the store."""
+MOST_SPLIT_PARTS = 6
+"""Parts of the epilogue in which three warpgroups add up sums beside a bias: seven of 16 columns spill."""
 MOST_COUNTED = 396
 """Warpgroups whose parts of K may be counted: of tiles that are fewer than the SMs, three each at most."""
 SCALE_BYTES = 4
@@ -187,13 +191,18 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
 
 
+def reserved_bytes(problem: Problem, turns: bool = False) -> int:
+    """Shared memory that stages and the epilogue leave: a bias of swapped tiles has an element for each of their rows."""
+    return 2 * RESERVED_BYTES if problem.fused or turns else RESERVED_BYTES
+
+
 def complete(
     problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False, turns: bool = False
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
-    room = SHARED_LIMIT - RESERVED_BYTES * (2 if turns else 1)  # vectors of the epilogue have an element for every row
+    room = SHARED_LIMIT - reserved_bytes(problem, turns)
     width, high = bn, bm if turns else bm // groups
     stored = high * groups  # rows that wait for their store
     fused = problem.fused or problem.vectors
@@ -219,7 +228,8 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
     """
     bm, bn, groups = config.bm, config.bn, config.groups
-    if config.turns or bm // groups * bn > MOST_SPLIT_RESULTS:
+    most = MOST_SPLIT_TURNED_BY_THREE if groups == 3 and config.swapped else MOST_SPLIT_RESULTS
+    if config.turns or bm // groups * bn > most:
         return None
     beside = 3 if problem.fused or problem.vectors else 2
     for width in SPLIT_WIDTHS:
@@ -227,8 +237,10 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
             break
     else:
         return None
+    if groups == 3 and problem.fused and ceil(bn / width) > MOST_SPLIT_PARTS:
+        return None
     stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
-    stages = min(MAX_STAGES, (SHARED_LIMIT - RESERVED_BYTES - epilogue_bytes(problem, bm, width)) // stage)
+    stages = min(MAX_STAGES, (SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, bm, width)) // stage)
     return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
 
 

@@ -48,7 +48,8 @@ class TileTable:
     are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
     `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
     that fill no wave; `hbm_time` is what HBM takes longer or shorter. `spare` is what panels bring beyond the columns that
-    are multiplied, as a part of these.
+    are multiplied, as a part of these; `starts` is where the second tile's panels begin, as `_begins` counts it.
+    `counted` is what the time of a configuration counts.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -75,6 +76,8 @@ class TileTable:
     split: Any
     hbm_time: Any
     spare: Any
+    starts: Any
+    counted: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -102,7 +105,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
-        panels / bn - 1,
+        panels / bn - 1, np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
+        np.where(ctas > 1, 1.0, costs.alone_factor),
     )
 
 
@@ -132,7 +136,10 @@ def _beside(*powers: Any) -> Any:
 
 def costs_of(problem: Problem) -> TileCosts:
     """What is known of the card for products of this size."""
-    return H200.few_tiles if problem.m * problem.n * problem.batch <= H200.few_results else H200.tiles
+    results = problem.m * problem.n * problem.batch
+    if results <= H200.few_results:
+        return H200.few_tiles
+    return H200.middle_tiles if problem.itemsize == 2 and results * problem.k <= H200.middle_products else H200.tiles
 
 
 def streaming_readers(problem: Problem, costs: TileCosts) -> int:
@@ -168,11 +175,16 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     larger = batch * k * max(m, n) * itemsize
     read, written = batch * k * (m + n) * itemsize, batch * m * n * problem.out_itemsize
     missed = min(1.0, (read + written) / costs.kept_bytes)
-    rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * device.sms / busy)
+    unasked = device.sms / np.minimum(device.sms, busy)
+    # SMs that do not ask leave the others more of L2, but not all of theirs.
+    rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * np.sqrt(unasked))
     a_row, b_row = (_row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     by_panels = np.where(table.swapped, not problem.by_k[0], not problem.by_k[1])
     column_share = np.where(by_panels, table.panel_share, table.column_share)
     row, column = np.where(table.swapped, b_row, a_row), np.where(table.swapped, a_row, b_row)
+    if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
+        worst = np.maximum(table.starts, np.where(table.swapped, _begins(m * itemsize), _begins(n * itemsize)))
+        column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(False, costs))[worst], column)
     loads = (table.row_share * row + column_share * column) / rate
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
@@ -186,7 +198,9 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
             no_columns = np.where(by_panels, _remainder(partly - table.columns, PANEL), no_columns)
     no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
     there = loads - (no_rows * row + no_columns * column) / rate
-    last = costs.ragged_loads * there + no_rows * table.row_zeros + no_columns * table.column_zeros
+    row_zeros = no_rows * table.row_zeros * (1 + costs.zeros_in_all / rows)
+    column_zeros = no_columns * table.column_zeros * (1 + costs.zeros_in_all / columns)
+    last = costs.ragged_loads * there + row_zeros + column_zeros
     ragged = _beside(all_there, _eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
     ending = table.ending
@@ -208,7 +222,8 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     if not all(problem.by_k) and missed:
         again = again + np.where(by_panels, table.spare, 0.0) * across * (batch * k * itemsize * missed * costs.spare_again)
     rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
-    streamed = np.maximum((again + (read * missed + written)) / rate_of_hbm * table.hbm_time, alone)
+    from_hbm = (again + (read * missed + written)) / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
+    streamed = np.maximum(from_hbm, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
     # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
     working = (cycles + (1 - costs.endings_after) * ending) / costs.clock
@@ -217,17 +232,26 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     else:
         working = np.sqrt(np.sqrt(_fourth_power(working) + _fourth_power(streamed)))
     took = costs.launch + working + costs.endings_after / costs.clock * ending
-    return np.where(idle, np.inf, took)
+    return np.where(idle, np.inf, took * table.counted)
 
 
-def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
-    """What a row of a stage counts, in bytes: `along` K or across it, of an array whose rows have `size` elements."""
-    pitch = size * itemsize
+def _begins(offset: int) -> int:
+    """Where something begins that lies so many bytes behind a line of L2: 0 at a line, 1 at a sector, 2 elsewhere."""
+    return 0 if offset % H200.line_bytes == 0 else 1 if offset % H200.sector_bytes == 0 else 2
+
+
+def _of_pieces(along: bool, costs: TileCosts) -> tuple[float, float, float]:
+    """What a row of a stage counts, in bytes, by where pieces begin: `along` K or across it."""
     if along:
         factors = 1.0, costs.unaligned_factor, costs.odd_factor
     else:
         factors = costs.across_factor, costs.across_factor * costs.unaligned_across_factor, costs.odd_across_factor
-    return STAGE_ROW_BYTES * factors[0 if pitch % H200.line_bytes == 0 else 1 if pitch % H200.sector_bytes == 0 else 2]
+    return STAGE_ROW_BYTES * factors[0], STAGE_ROW_BYTES * factors[1], STAGE_ROW_BYTES * factors[2]
+
+
+def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
+    """The same of an array whose rows have `size` elements."""
+    return _of_pieces(along, costs)[_begins(size * itemsize)]
 
 
 @lru_cache(maxsize=256)
@@ -344,5 +368,5 @@ def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:
     costs = costs_of(problem)
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
-    took = float((warm**8 + (nbytes / costs.hbm) ** 8) ** 0.125)
+    took = float((warm**8 + (nbytes / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
     return took + costs.cold + (costs.cold_parts if parts > 1 else 0.0)
