@@ -64,8 +64,9 @@ instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at
 IN_TURN = 128, (1, 2)
 """Rows and clusters of tiles that warpgroups take in turn: with pairs along M eight of nine products take 3 to 29% longer
 (`sweep_turns.json`)."""
-LEAST_IN_TURN, MOST_PARTS_IN_TURN = 96, 4
-"""Their columns, and the parts in which they are stored."""
+LEAST_IN_TURN, MOST_PARTS_IN_TURN = 120, 4
+"""Their columns, at least, and the parts in which they are stored, at most: of seven products in turns of 104 or 112 columns
+three gain 1 to 3%, the others lose up to 18%; wider tiles gain up to 12% (`sweep_turns.json`)."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
 that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
