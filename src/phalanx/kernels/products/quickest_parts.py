@@ -18,12 +18,12 @@ from phalanx.frozen import frozen
 from phalanx.kernels.products.matmul_cuts import STAGE_ROW_BYTES, MatmulConfig, Problem
 from phalanx.kernels.products.tile_model import (
     TileTable,
-    _row_bytes,
     costs_of,
     longest_split,
     parted_table_for,
     parts_of,
     predicted_tiles,
+    row_bytes,
 )
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
@@ -102,8 +102,8 @@ def least_working(bounds: Bounds, problem: Problem, device: Device, costs: TileC
 def _least_row(along: bool, problem: Problem, costs: TileCosts) -> float:
     """What a row of a stage counts at least, in bytes: across K, wherever it begins."""
     if along:
-        return _row_bytes(True, problem.k, problem.itemsize, costs)
-    return min(_row_bytes(False, size, 1, costs) for size in (H200.line_bytes, H200.sector_bytes, 1))
+        return row_bytes(True, problem.k, problem.itemsize, costs)
+    return min(row_bytes(False, size, 1, costs) for size in (H200.line_bytes, H200.sector_bytes, 1))
 
 
 def working_below(bounds: Bounds, problem: Problem, costs: TileCosts, took: float) -> float:

@@ -178,7 +178,7 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     unasked = device.sms / np.minimum(device.sms, busy)
     # SMs that do not ask leave the others more of L2, but not all of theirs.
     rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * np.sqrt(unasked))
-    a_row, b_row = (_row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
+    a_row, b_row = (row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     by_panels = np.where(table.swapped, not problem.by_k[0], not problem.by_k[1])
     column_share = np.where(by_panels, table.panel_share, table.column_share)
     row, column = np.where(table.swapped, b_row, a_row), np.where(table.swapped, a_row, b_row)
@@ -249,7 +249,7 @@ def _of_pieces(along: bool, costs: TileCosts) -> tuple[float, float, float]:
     return STAGE_ROW_BYTES * factors[0], STAGE_ROW_BYTES * factors[1], STAGE_ROW_BYTES * factors[2]
 
 
-def _row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
+def row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
     """The same of an array whose rows have `size` elements."""
     return _of_pieces(along, costs)[_begins(size * itemsize)]
 
