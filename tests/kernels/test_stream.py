@@ -57,7 +57,7 @@ HELD = (
 """Configurations that hold rows of 2,803 and 1,501 columns in registers."""
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(21)
 @pytest.mark.parametrize("columns", (1, 17, 512, 1001, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)
@@ -117,7 +117,7 @@ SAVED = {
 """Weights beside some chunks of rows of 2,803 and 2,800 columns stay in shared memory, or stay beside rows that do not."""
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("columns", (2800, 2803))
 @pytest.mark.parametrize("name", SAVED)
 def test_weights_in_shared_memory(name: str, columns: int) -> None:
