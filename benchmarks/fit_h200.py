@@ -186,12 +186,8 @@ def tile_times(product: Measured, costs: Any) -> Any:
 
 def tile_error(products: list[Measured], costs: Any) -> float:
     """What a fit of tiles lowers."""
-    total = 0.0
-    for product in products:
-        off = np.log(tile_times(product, costs) / product.us)
-        middle = float((product.weights * off).sum())
-        total += float((product.weights * (off - middle) ** 2).sum()) + COMMON * middle**2
-    return total / len(products)
+    found = tile_residuals(products, costs)
+    return float(found @ found)
 
 
 def tile_residuals(products: list[Measured], costs: Any) -> Any:

@@ -14,7 +14,8 @@ from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.runtime.device.devices import Device
 
 RESERVED_BYTES = 1024
-"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through; twice as much with a bias."""
+"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through; twice as much with a bias or
+in turns, as `reserved_bytes` says."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
@@ -65,8 +66,9 @@ IN_TURN = 128, (1, 2)
 """Rows and clusters of tiles that warpgroups take in turn: with pairs along M eight of nine products take 3 to 29% longer
 (`sweep_turns.json`)."""
 LEAST_IN_TURN, MOST_PARTS_IN_TURN = 120, 4
-"""Their columns, at least, and the parts in which they are stored, at most: of seven products in turns of 104 or 112 columns
-three gain 1 to 3%, the others lose up to 18%; wider tiles gain up to 12% (`sweep_turns.json`)."""
+"""Their columns, at least, and the parts in which they are stored, at most: of nine products in turns of 104 or 112 columns
+three are 1 to 3% faster than in the best of other tiles, six 3 to 18% slower; wider ones are up to 12% faster
+(`sweep_turns.json`)."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
 that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
@@ -193,7 +195,8 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
 
 
 def reserved_bytes(problem: Problem, turns: bool = False) -> int:
-    """Shared memory that stages and the epilogue leave: a bias of swapped tiles has an element for each of their rows."""
+    """Shared memory that stages and the epilogue leave: a bias of swapped tiles has an element for each row of
+    each warpgroup, and those that take turns have all rows of a tile."""
     return 2 * RESERVED_BYTES if problem.fused or turns else RESERVED_BYTES
 
 

@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
-from phalanx.kernels.products.matmul_cuts import STAGE_ROW_BYTES, MatmulConfig, Problem
+from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.tile_model import (
     TileTable,
     costs_of,
     longest_split,
+    moved_bytes,
     parted_table_for,
     parts_of,
     predicted_tiles,
     row_bytes,
+    steps_of,
 )
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
@@ -88,7 +90,7 @@ def least_working(bounds: Bounds, problem: Problem, device: Device, costs: TileC
     A wave takes its steps and an epilogue; a step takes at least its products, what L2 needs for what it brings to all
     that are busy, and its part of the time that a stage is on its way. Sums of parts are stored and added.
     """
-    table, steps, filled = bounds.table, -(-problem.k * problem.itemsize // STAGE_ROW_BYTES), tiles / bounds.table.slots
+    table, steps, filled = bounds.table, steps_of(problem), tiles / bounds.table.slots
     full = np.floor(filled)
     waves = full + np.ceil(steps / split) / steps
     a_row, b_row = (_least_row(along, problem, costs) for along in problem.by_k)
@@ -117,8 +119,7 @@ def working_below(bounds: Bounds, problem: Problem, costs: TileCosts, took: floa
 
 def _bytes(problem: Problem, costs: TileCosts) -> tuple[int, int, float]:
     """What a product reads and writes, and which part of it L2 has not."""
-    read = problem.batch * problem.k * (problem.m + problem.n) * problem.itemsize
-    written = problem.batch * problem.m * problem.n * problem.out_itemsize
+    read, written = moved_bytes(problem)
     return read, written, min(1.0, (read + written) / costs.kept_bytes)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.products.split_ring import PANEL, ROWS_AT_ONCE
+from phalanx.kernels.products.matmul_cuts import PANEL, whole_panels
+from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
 from phalanx.runtime.device.devices import Device
@@ -66,7 +67,7 @@ class SplitConfig:
     @property
     def loaded(self) -> int:
         """Rows of A that a stage of its ring holds, as `split_ring.loaded_rows` says."""
-        return px.cdiv(self.bm, self.cn * PANEL) * self.cn * PANEL if self.across else self.bm
+        return whole_panels(self.bm, self.cn) if self.across else self.bm
 
     @property
     def row_bytes(self) -> int:

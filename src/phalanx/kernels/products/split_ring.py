@@ -12,12 +12,11 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
+from phalanx.kernels.products.matmul_tiles import whole_panels
 
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
 elements go from one thread to another on the way."""
-PANEL = 64
-"""Elements of 16 bits in a row of the widest swizzle: rows of A that lie across K come in such panels."""
 BOX_ROWS = 16
 """Rows of weights that one copy brings where a stage has more than 64 columns: what lies side by side in HBM, and goes to
 boxes of 128 bytes each, is asked for in close succession."""
@@ -40,7 +39,7 @@ def sharers(s, y, z, SPLIT, CN, CM):
 @px.func
 def loaded_rows(BM, CN, A_ROWS):
     """Rows that come of A for a tile of BM: where they lie across K, the next so many that CN CTAs share in whole panels."""
-    return BM if A_ROWS else px.cdiv(BM, CN * PANEL) * CN * PANEL
+    return BM if A_ROWS else whole_panels(BM, CN)
 
 
 @px.func

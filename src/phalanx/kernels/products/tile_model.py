@@ -142,6 +142,17 @@ def costs_of(problem: Problem) -> TileCosts:
     return H200.middle_tiles if problem.itemsize == 2 and results * problem.k <= H200.middle_products else H200.tiles
 
 
+def moved_bytes(problem: Problem) -> tuple[int, int]:
+    """What a product reads and what it writes, each operand and the result once."""
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    return batch * k * (m + n) * problem.itemsize, batch * m * n * problem.out_itemsize
+
+
+def steps_of(problem: Problem) -> int:
+    """The steps along K of a tile."""
+    return -(-problem.k * problem.itemsize // STAGE_ROW_BYTES)
+
+
 def streaming_readers(problem: Problem, costs: TileCosts) -> int:
     """How many tiles may read the larger operand of a product if L2 need not keep it; 0: it is to be kept in any case.
 
@@ -163,7 +174,7 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     down, across = np.where(table.swapped, float(n), float(m)), np.where(table.swapped, float(m), float(n))
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
-    tiles, steps = rows * columns * batch, -(-k * itemsize // STAGE_ROW_BYTES)
+    tiles, steps = rows * columns * batch, steps_of(problem)
     splits = bool(table.split.max() > 1)
     if splits:
         full = np.floor(tiles / table.slots)
@@ -173,7 +184,7 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
         units, waves = tiles, np.ceil(tiles / table.slots)
     busy = np.minimum(units, table.slots) * table.ctas
     larger = batch * k * max(m, n) * itemsize
-    read, written = batch * k * (m + n) * itemsize, batch * m * n * problem.out_itemsize
+    read, written = moved_bytes(problem)
     missed = min(1.0, (read + written) / costs.kept_bytes)
     unasked = device.sms / np.minimum(device.sms, busy)
     # SMs that do not ask leave the others more of L2, but not all of theirs.
@@ -295,19 +306,21 @@ def predicted_in_turns(problem: Problem, device: Device) -> tuple[TileTable, Any
     of L2 than larger tiles do. What has too few tiles takes forever.
     """
     rule, costs = H200.turns, costs_of(problem)
-    steps = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES)
-    if not rule.least_steps <= steps <= rule.most_steps:
+    if not rule.least_steps <= steps_of(problem) <= rule.most_steps:
         return None
-    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
-    if _multiplying(problem, device, costs) < rule.least_multiplying * nbytes / costs.hbm:
+    if _multiplying(problem, device, costs) < rule.least_multiplying * sum(moved_bytes(problem)) / costs.hbm:
         return None
     table = turns_table_for(problem.kind(), device, costs)
     if table is None:
         return None
-    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
-    tiles = np.ceil(down / table.high) * np.ceil(across / table.wide) * batch
-    return table, np.where(tiles < rule.least_tiles * table.slots, np.inf, predicted_tiles(table, problem, device, costs))
+    few = _tiles(table, problem) < rule.least_tiles * table.slots
+    return table, np.where(few, np.inf, predicted_tiles(table, problem, device, costs))
+
+
+def _tiles(table: TileTable, problem: Problem) -> Any:
+    """How many tiles, each of a whole cluster, a product has in each configuration of a table."""
+    down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
+    return np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch
 
 
 def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
@@ -320,9 +333,7 @@ def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] 
     if longest < 2:
         return None
     table = parted_table_for(problem.kind(), device, costs)
-    down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
-    tiles = np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch
-    parts = parts_of(table, tiles, longest)
+    parts = parts_of(table, _tiles(table, problem), longest)
     table = replace(table, split=np.maximum(parts, 1))
     return table, np.where(parts < 2, np.inf, predicted_tiles(table, problem, device, costs))
 
@@ -331,7 +342,7 @@ def longest_split(problem: Problem, costs: TileCosts) -> int:
     """Into how many parts of K the last tiles of a product may be cut at most; fewer than 2: not at all."""
     if problem.m * problem.n * problem.batch > costs.split_results:
         return 0
-    longest = -(-problem.k * problem.itemsize // STAGE_ROW_BYTES) // costs.shortest_part
+    longest = steps_of(problem) // costs.shortest_part
     return min(longest, int(costs.most_parts)) if longest >= 2 else 0
 
 
@@ -350,9 +361,7 @@ def config_at(table: TileTable, row: int) -> MatmulConfig:
 
 def busy_microseconds(problem: Problem, device: Device) -> float:
     """What a product takes at least: the time of its multiplications if no SM ever waits, or of its bytes."""
-    costs = costs_of(problem)
-    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
     return max(_multiplying(problem, device, costs), min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
 
 
@@ -365,8 +374,6 @@ def _multiplying(problem: Problem, device: Device, costs: TileCosts) -> float:
 def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:
     """What a product takes with nothing in L2, of which one behind another like it takes `warm` microseconds; with so many
     parts of K."""
-    costs = costs_of(problem)
-    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    nbytes = batch * (k * (m + n) * itemsize + m * n * problem.out_itemsize)
+    costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
     took = float((warm**8 + (nbytes / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
     return took + costs.cold + (costs.cold_parts if parts > 1 else 0.0)
