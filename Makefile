@@ -10,6 +10,9 @@ KIND   ?= tiles
 COUNT  ?= 200
 SEED   ?= 0
 FUZZ   ?=
+# Python keeps what it compiled, whatever the surroundings say: the tests start some hundred processes, and each would
+# compile the whole package anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help env demo test test-long fuzz lint golden docs wheel clean
 

@@ -10,6 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,6 +81,7 @@ def imports_in(tree: ast.AST, who: str, known: Mapping[str, object], kind: Kind 
             yield from imports_in(node, who, known, kind)
 
 
+@cache
 def all_imports() -> list[Import]:
     """Every import of one file of the package by another."""
     found = [
@@ -87,9 +89,6 @@ def all_imports() -> list[Import]:
     ]
     assert len(found) > 2000, "the imports are found"
     return [part for part in found if part.who != part.whom]
-
-
-IMPORTS = all_imports()
 
 
 # --- the picture --------------------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ HOUSE = picture(PICTURE.read_text("utf-8"))
 def crossings(kinds: set[Kind]) -> dict[tuple[str, str], list[Import]]:
     """The imports between parts of the house, by (who's part, whom's part)."""
     found: dict[tuple[str, str], list[Import]] = defaultdict(list)
-    for part in IMPORTS:
+    for part in all_imports():
         pair = HOUSE.part_of(part.who), HOUSE.part_of(part.whom)
         if part.kind in kinds and pair[0] != pair[1]:
             found[pair].append(part)
@@ -144,7 +143,7 @@ RUN = {Kind.LOAD, Kind.CALL}
 
 
 def test_what_is_imported_is_there() -> None:
-    assert not [part for part in IMPORTS if part.whom not in MODULES]
+    assert not [part for part in all_imports() if part.whom not in MODULES]
 
 
 def test_every_folder_stands_in_the_picture() -> None:
@@ -215,7 +214,7 @@ def circles(edges: Mapping[str, set[str]]) -> list[set[str]]:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     edges: dict[str, set[str]] = defaultdict(set)
-    for part in IMPORTS:
+    for part in all_imports():
         if part.kind in RUN:
             edges[part.who].add(part.whom)
     assert circles(edges) == [], "only circles of imports for types are fine"

@@ -104,14 +104,13 @@ def test_registers_variants_are_clean() -> None:
 @pytest.mark.share(8)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("columns", [64, 40, 4096, 30000])
-def test_compiles(arch: str, columns: int) -> None:
+@pytest.mark.parametrize(
+    "kernel, options", [(gather.gather_ring, {}), (gather.scatter_ring, {}), (gather.scatter_ring, {"ADD": True})]
+)
+def test_compiles(kernel: px.Kernel, options: dict[str, bool], columns: int, arch: str) -> None:
     x, idx, y = px.spec((4096, columns), px.bf16), px.spec((1024,), px.i64), px.spec((1024, columns), px.bf16)
-    for choose, kernel, options in (
-        (gather.choose, gather.gather_ring, {}), (gather.choose, gather.scatter_ring, {}),
-        (gather.choose, gather.scatter_ring, {"ADD": True}),
-    ):  # fmt: skip
-        made = px.compile(kernel[132], x, idx, y, arch=arch, **choose(columns, 2).constants(columns), **options)
-        assert made.spills == 0
+    made = px.compile(kernel[132], x, idx, y, arch=arch, **gather.choose(columns, 2).constants(columns), **options)
+    assert made.spills == 0
 
 
 def test_whole_rows_travel_as_bulk_copies() -> None:

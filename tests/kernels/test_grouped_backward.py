@@ -114,7 +114,7 @@ def test_rows(sizes: list[int]) -> None:
     np.testing.assert_allclose(moe_row_gradients(d, w, sizes, names, 48), taken, rtol=1e-5, atol=1e-4)
 
 
-def test_turned_weights_checked_and_compiled() -> None:
+def test_turned_weights_are_clean() -> None:
     rng = np.random.default_rng(0)
     d, w = rng.standard_normal((180, 136)).astype(BF16), rng.standard_normal((4, 136, 72)).astype(BF16)
     table, cut = planned(np.array(SIZES, np.int32), d, 180, 4, 128), GroupedConfig()
@@ -123,11 +123,15 @@ def test_turned_weights_checked_and_compiled() -> None:
     px.check(launch, d, w, y, table, table, **cut.constants(), TURNED=True).raise_if_found()
     weight, options = np.ones(180, np.float32), {"GATHER": False, "SCATTER": True, "TURNED": True}
     px.check(expert_ring[4], d, names, w, sums, table, weight, **options).raise_if_found()
+
+
+@pytest.mark.long
+def test_turned_weights_compile_without_spills() -> None:
     d, w = px.spec((8192, 4096), px.bf16), px.spec((8, 4096, 2048), px.bf16)
     y, sums, table = px.spec((8192, 2048), px.bf16), px.spec((4096, 2048), px.f32), px.spec((4, 96), px.i32)
-    assert px.compile(launch, d, w, y, table, table, **cut.constants(), TURNED=True).spills == 0
-    names, weight = px.spec((8192,), px.i64), px.spec((8192,), px.f32)
-    assert px.compile(expert_ring[4], d, names, w, sums, table, weight, **options).spills == 0
+    assert px.compile(grouped_ring[2, 2], d, w, y, table, table, **GroupedConfig().constants(), TURNED=True).spills == 0
+    names, weight, options = px.spec((8192,), px.i64), px.spec((8192,), px.f32), {"GATHER": False, "SCATTER": True}
+    assert px.compile(expert_ring[4], d, names, w, sums, table, weight, **options, TURNED=True).spills == 0
 
 
 def test_no_rows() -> None:

@@ -212,7 +212,7 @@ def test_rows_with_moments_by_one_warp_or_two() -> None:
         5112: (2, 1, 10, 10), 5128: (4, 1, 6, 8),
     }
     assert choose(2568, 2).rows == 1 and choose(1284, 4, centered=True).rows == 1
-    for columns in (3580, 3592, 4104, 5112):
+    for columns in (3592, 5112):
         compiled("layer_norm", px.bf16, columns)
 
 

@@ -161,6 +161,7 @@ def test_weights_of_another_type(columns: int) -> None:
     assert [each.dtype for each in rms_norm_backward(d, x, w, EPS)] == [BF16, np.float32]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("weights", (px.f32, px.bf16))
 @pytest.mark.parametrize("columns", (1024, 2048, 8192))
 def test_a_row_takes_one_barrier(columns: int, weights: Any) -> None:

@@ -258,7 +258,7 @@ def test_the_choice_is_what_measured_fastest(shape: tuple[int, int, int], config
 
 
 @pytest.mark.share(9)
-@pytest.mark.parametrize("step", [83, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [331, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("flipped, n, k", [(False, 4096, 4096), (True, 4096, 4096), (False, 1001, 333), (False, 129, 8192)])
 def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int, k: int, step: int) -> None:
     """The estimate that the choice relies on is never below the plan; a bias, and a result whose rows are not whole, need

@@ -17,7 +17,7 @@ SAMPLE = 5
 """Mutants of each kernel, of its prepared form and of what was read, in `make test`."""
 FEWER = 2
 """Of kernels whose checks take the longest: those with pairs of CTAs, and attention."""
-LONG = ("attention low", "decode_ring, ", "decode_runs", "latent_ring, ", "sparse_")
+LONG = ("attention low", "decode_ring, ", "decode_runs", "latent_ring, ", "norm_stream", "sparse_")
 """Kernels that are like others here, and of which only the long tests have mutants."""
 WITHOUT_SYNCHRONISATION = {"vector_add", "softmax", "transpose"}
 

@@ -253,7 +253,8 @@ def test_named_options_are_told_apart(gpu: Any, calls: list[str]) -> None:
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("name", ["quantize", "pack_scales", "kv_compact", "gather"])
+@pytest.mark.share(2)
+@pytest.mark.parametrize("name", ["quantize", "kv_compact", "gather", "pack_scales"])
 def test_functions_of_the_library_are_repeated(gpu: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     scales = gpu.empty((128, 8), gpu.float8_e8m0fnu)
     cache, keep = gpu.empty((2, 32, 4, 16), gpu.float16), gpu.empty((2, 8), gpu.int32)
