@@ -27,6 +27,13 @@ ROOM = 1 << 28
 """Bytes between new arrays, which nobody touches."""
 
 
+def plain_argument(given: Any) -> Any:
+    """An argument of the driver that may be C's already, as a number."""
+    if hasattr(given, "_obj"):  # what `ctypes.byref` gives
+        return ctypes.cast(given, ctypes.c_void_p).value
+    return getattr(given, "value", given)
+
+
 class Watched:
     """A fake torch on a fake driver of which each launch is noted: the kernel, its grid, its stream and all its parameters.
 
@@ -58,7 +65,8 @@ class Watched:
         torch.empty, torch.empty_strided = self._empty, self._empty_strided
         torch.empty_like = lambda x: self._empty(x.shape, x.dtype, x.device)
 
-    def _launch(self, config: int, function: int, parameters: int, extra: Any) -> int:
+    def _launch(self, *given: Any) -> int:
+        config, function, parameters, _ = map(plain_argument, given)
         launcher, told = self.launchers[function], cuda.LaunchConfig.from_address(config)
         layout = launcher.signature.layout
         base = ctypes.c_void_p.from_address(parameters).value - layout.all[0]
@@ -68,8 +76,8 @@ class Watched:
         self.launches.append((launcher.name, function, tuple(told.grid), told.shared_bytes, told.stream or 0, bytes(image)))
         return 0
 
-    def _encode(self, out: int, *arguments: Any) -> int:
-        kind, rank, pointer, *arrays = (getattr(each, "value", each) for each in arguments)
+    def _encode(self, *arguments: Any) -> int:
+        out, kind, rank, pointer, *arrays = map(plain_argument, arguments)
         sizes = 8 * rank, 8 * (rank - 1), 4 * rank, 4 * rank  # of strides one less is read
         for place, size in enumerate(sizes):
             held = arrays[place]
@@ -77,9 +85,10 @@ class Watched:
         self._write(out, (kind, rank, pointer, *arrays))
         return 0
 
-    def _replace(self, place: Any, pointer: Any) -> int:
-        kind, rank, _, *rest = self.told[ctypes.string_at(getattr(place, "value", place), 64)]
-        self._write(place, (kind, rank, getattr(pointer, "value", pointer), *rest))
+    def _replace(self, *arguments: Any) -> int:
+        place, pointer = map(plain_argument, arguments)
+        kind, rank, _, *rest = self.told[ctypes.string_at(place, 64)]
+        self._write(place, (kind, rank, pointer, *rest))
         self.replaced += 1
         return 0
 

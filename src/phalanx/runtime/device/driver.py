@@ -164,6 +164,11 @@ class HostBuffer:
         self._driver.call("cuMemFreeHost", self.host_pointer)
 
 
+def pointer_argument(address: int) -> Any:
+    """An address as functions of C take it soonest, again and again: nothing is made or converted when they are called."""
+    return ctypes.byref(ctypes.c_char.from_address(address))
+
+
 class Driver:
     """The driver's calls on one loaded library. `get_driver()` gives the process's one."""
 
@@ -195,7 +200,10 @@ class Driver:
         return found
 
     def untyped(self, name: str) -> Any:
-        """The same for arguments that are C's, instances of ctypes of the very types: they are passed on as they are."""
+        """The same for arguments that are C's, instances of ctypes of the very types: they are passed on as they are.
+
+        So are what `pointer_argument` gives, and integers of 32 bits.
+        """
         found = self.function(name)
         address = ctypes.cast(found, ctypes.c_void_p).value if isinstance(found, _FUNCTION) else None
         return found if address is None else ctypes.CFUNCTYPE(_int)(address)

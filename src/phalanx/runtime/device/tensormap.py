@@ -10,13 +10,14 @@ import ctypes
 import functools
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.runtime.device.arrays import ITEM_BYTES
+from phalanx.runtime.device.driver import pointer_argument
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
 # but for copies that put room between them (16U4_ALIGN16B, 16U6_ALIGN16B).
@@ -242,64 +243,58 @@ class Likeness:
         self.view: Any = None
 
 
+MapWriter = Callable[[int, tuple[int, ...]], None]
+"""Writes a descriptor to its place: of an array at an address, with sizes and behind them strides in bytes."""
+
+
 def map_writers(driver: Any, fixed: Sequence[Geometry], addresses: Sequence[int]) -> tuple[MapWriter, ...]:
     """The writers of several descriptors, with one `Likeness` for those of which the same is fixed."""
     likenesses: dict[Geometry, Likeness] = {}
     return tuple(
-        MapWriter(driver, each, address, likenesses.setdefault(each, Likeness()))
+        map_writer(driver, each, address, likenesses.setdefault(each, Likeness()))
         for each, address in zip(fixed, addresses, strict=True)
     )
 
 
-class MapWriter:
-    """Writes descriptors to a place in memory, of arrays whose sizes and strides alone differ.
+def map_writer(driver: Any, fixed: Geometry, address: int, alike: Likeness | None = None) -> MapWriter:
+    """What writes descriptors to a place in memory, of arrays whose sizes and strides alone differ.
 
     Whoever calls it knows that the sizes, strides and the address are such as `geometry` and `Encoder` allow. The driver's
-    arguments are C's already: what changes is written into them, and ctypes converts nothing. One thread at a time.
+    arguments are C's already: what changes is written into them, and ctypes converts nothing but the address. One thread at
+    a time.
     """
+    rank = len(fixed.dims)
+    made = Likeness() if alike is None else alike
+    replace = driver.untyped(_REPLACE) if _REPLACE in driver.functions else None
+    encode = driver.untyped("cuTensorMapEncodeTiled")
+    view: Any = memoryview((ctypes.c_char * TENSOR_MAP_BYTES).from_address(address)).cast("B")
+    numbers = (ctypes.c_char * (16 * rank))()
+    box, every = (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
+    room, pack = memoryview(numbers).cast("B"), struct.Struct(f"={2 * rank - 1}Q").pack_into
+    place, begins = pointer_argument(address), ctypes.c_void_p()
+    arguments = (
+        place, DATA_TYPES[fixed.dtype], rank, begins, ctypes.byref(numbers), ctypes.byref(numbers, 8 * rank),
+        ctypes.byref(box), ctypes.byref(every), *_how(fixed),
+    )
 
-    __slots__ = (
-        "_alike", "_arguments", "_driver", "_encode", "_kept", "_pack", "_place", "_pointer", "_replace", "_sizes", "_view",
-    )  # fmt: skip
-
-    def __init__(self, driver: Any, fixed: Geometry, address: int, alike: Likeness | None = None) -> None:
-        rank = len(fixed.dims)
-        self._alike = Likeness() if alike is None else alike
-        self._replace = driver.untyped(_REPLACE) if _REPLACE in driver.functions else None
-        there = (ctypes.c_char * TENSOR_MAP_BYTES).from_address(address)
-        self._view: Any = memoryview(there).cast("B") if self._replace is not None else None
-        self._driver, self._encode = driver, driver.untyped("cuTensorMapEncodeTiled")
-        self._kept = sizes, box, every = (
-            (ctypes.c_char * (16 * rank))(), (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
-        )
-        self._sizes, self._pack = memoryview(sizes).cast("B"), struct.Struct(f"={2 * rank - 1}Q").pack_into
-        self._pointer = ctypes.c_void_p()
-        dims = ctypes.addressof(sizes)
-        places = (dims, dims + 8 * rank, ctypes.addressof(box), ctypes.addressof(every))
-        self._arguments = (
-            ctypes.c_void_p(address), ctypes.c_int(DATA_TYPES[fixed.dtype]), ctypes.c_uint(rank), self._pointer,
-            *map(ctypes.c_void_p, places), *map(ctypes.c_int, _how(fixed)),
-        )
-        self._place = self._arguments[0]
-
-    def __call__(self, pointer: int, dims: tuple[int, ...], byte_strides: tuple[int, ...]) -> None:
-        """Writes the descriptor of an array that begins at `pointer`."""
-        alike, view, sizes = self._alike, self._view, (dims, byte_strides)
-        self._pointer.value = pointer
-        if sizes == alike.sizes and self._replace is not None:
-            if alike.view is not view:
-                view[:] = alike.view
-            status = self._replace(self._place, self._pointer)
+    def write(pointer: int, sizes: tuple[int, ...]) -> None:
+        begins.value = pointer
+        if replace is not None and sizes == made.sizes:
+            if made.view is not view:
+                view[:] = made.view
+            status = replace(place, begins)
             if status:
-                alike.sizes = None
-                raise self._driver.error(status, _REPLACE)
+                made.sizes = None
+                raise driver.error(status, _REPLACE)
             return
-        alike.sizes = None  # what is there may be gone if the driver refuses the next
-        self._pack(self._sizes, 0, *dims, *byte_strides)
-        status = self._encode(*self._arguments)
+        made.sizes = None  # what is there may be gone if the driver refuses the next
+        pack(room, 0, *sizes)
+        status = encode(*arguments)
         if status:
-            raise self._driver.error(status, "cuTensorMapEncodeTiled")
-        alike.sizes, alike.view = sizes, view
+            raise driver.error(status, "cuTensorMapEncodeTiled")
+        made.sizes, made.view = sizes, view
+
+    return write
 
 
 def _how(shape: Geometry) -> tuple[int, int, int, int]:

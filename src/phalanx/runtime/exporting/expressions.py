@@ -102,6 +102,8 @@ def _shortened(sign: str, a: Expression, b: Expression) -> Expression | None:
         return a
     if (sign == "*" and 0 in (left, right)) or (sign == "-" and a.text == b.text):
         return constant(0)
+    if sign in ("//", "%", "ceil") and a.text == b.text:
+        return constant(0 if sign == "%" else 1)
     if sign == "-" and a.sign == "+" and b.text in (a.args[0].text, a.args[1].text):
         return a.args[1] if a.args[0].text == b.text else a.args[0]
     if sign == "*" and right is not None and a.sign == "*" and a.args[1].constant is not None:

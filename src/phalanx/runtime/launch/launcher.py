@@ -74,12 +74,13 @@ class Launcher:
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
         self._at_once: int | None = None
-        self._launch_kernel = self.driver.function("cuLaunchKernelEx")
+        self._launch_kernel = self.driver.untyped("cuLaunchKernelEx")
         self._enqueue: Any = self._launch_kernel
         self._prepare_config(threads, shared_bytes, overlap)
         self._prepare_layout()
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
+        self._given = self._launch_arguments()
         self._prepare_function(shared_bytes)
 
     # Preparation -------------------------------------------------------------------------------------------
@@ -103,7 +104,6 @@ class Launcher:
             attributes=ctypes.addressof(self._attributes) if attributes else None,
             attribute_count=len(attributes),
         )
-        self._config_address = ctypes.addressof(self._config)
         self._grid_words = _grid_words(self._config)
         self._grid: tuple[int, int, int] = _NO_GRID
         self._stream = 0
@@ -136,7 +136,6 @@ class Launcher:
         self._base = base = address + start
         self._bytes = memoryview(self._storage).cast("B")[start:]
         self._parameters = self._parameters_type(*[base + offset for offset in self._offsets])
-        self._parameters_address = ctypes.addressof(self._parameters)
         self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("Q")
         # Per parameter: where its descriptors are.
         self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = []
@@ -146,7 +145,8 @@ class Launcher:
         self._values: list[Any] = []
         self._torch_stream: Any = None
         self._writers: tuple[MapWriter, ...] = ()
-        self._written: tuple[Any, ...] | None = None
+        self._written: tuple[Any, ...] = ()
+        self._unwritten: tuple[None, ...] = ()
         self._debug = 0
         if self.signature.counters:
             self._prepare_counters()
@@ -158,9 +158,9 @@ class Launcher:
         word, counters = self._pointer_words[last], counters_of(self.driver, self.device)
         assert word is not None
 
-        def enqueue(config: int, function: int, parameters: int, extra: None) -> int:
+        def enqueue(*given: Any) -> int:
             self._words[word] = counters.take(self._stream)
-            status: int = self._launch_kernel(config, function, parameters, extra)
+            status: int = self._launch_kernel(*given)
             if status and status not in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):  # of which `retry` makes another try
                 counters.forget()
             return status
@@ -192,11 +192,16 @@ class Launcher:
         made.__dict__.update(self.__dict__)
         made._lock = threading.Lock()
         made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
-        made._config_address = ctypes.addressof(made._config)
         made._grid_words = _grid_words(made._config)
         made._grid = _NO_GRID
         made._prepare_parameters()
+        made._given = made._launch_arguments()
         return made
+
+    def _launch_arguments(self) -> tuple[Any, ...]:
+        """What the driver's launch takes, with nothing left to be converted: one is to cost as little as it can."""
+        places = ctypes.addressof(self._config), self.function, ctypes.addressof(self._parameters)
+        return (*map(cuda.pointer_argument, places), None)
 
     # Launching ---------------------------------------------------------------------------------------------
 
@@ -239,18 +244,18 @@ class Launcher:
             if stream is None and self._torch_stream is not None:  # the common case of _submit, without the call
                 stream = self._torch_stream(self.device)
                 if stream == self._stream and grid == self._grid and debug == self._debug:
-                    status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+                    status = self._enqueue(*self._given)
                     if status:
-                        self.retry(status, self._config_address, self._parameters_address)
+                        self.retry(status)
                     return True
             self._submit(grid, args, stream, debug)
             return True
 
     def launch_again(self) -> None:
         """The last launch once more, same grid, arguments and stream: nothing is looked at."""
-        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+        status = self._enqueue(*self._given)
         if status:
-            self.retry(status, self._config_address, self._parameters_address)
+            self.retry(status)
 
     def _submit(
         self, grid: tuple[int, int, int], args: Sequence[Any], stream: int | None, debug: int
@@ -269,9 +274,9 @@ class Launcher:
         if 0 in grid:
             self._grid = _NO_GRID
             return  # nothing to do, and the driver would call it an error
-        status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+        status = self._enqueue(*self._given)
         if status:
-            self.retry(status, self._config_address, self._parameters_address)
+            self.retry(status)
 
     def launch_anew(
         self, grid: tuple[int, int, int], args: Sequence[Any], infos: Sequence[ArrayInfo | None], *, matched: bool = True
@@ -314,33 +319,35 @@ class Launcher:
             stream = self._torch_stream(self.device)
             if stream != self._stream:
                 self._config.stream = self._stream = stream
-            status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+            status = self._enqueue(*self._given)
             if status:
-                self.retry(status, self._config_address, self._parameters_address)
+                self.retry(status)
 
     def packing(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
         """A launch of torch tensors as a function of its grid, its packed fields and its descriptors, for any sizes.
 
         The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number. A
-        descriptor is its address, sizes and strides in bytes; `fixed` has the rest of each. Nothing is looked at: who calls
-        it knows that the kernel takes arguments of these types, that the grid is one of whole clusters, and that the
-        descriptors are such as `tensormap.geometry` allows. It has a parameter buffer of its own, and runs on torch's
-        current stream of the device. Any thread may call it.
+        descriptor is its address, and a tuple of its sizes and strides in bytes; `fixed` has the rest of each. Nothing is
+        looked at: who calls it knows that the kernel takes arguments of these types, that the grid is one of whole clusters,
+        and that the descriptors are such as `tensormap.geometry` allows. It has a parameter buffer of its own, and runs on
+        torch's current stream of the device. Any thread may call it.
         """
         made = self.fresh()
         made._torch_stream = torch_current_stream()
         places = [made._base + start for _, _, _, start, _, _ in self._map_places]
         made._writers = map_writers(self.driver, fixed, places)
+        made._written = made._unwritten = (None,) * len(places)
         return made._launch_packed
 
     def _launch_packed(self, grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
         with self._lock:
             self._packer.pack_into(self._bytes, 0, *fields)
-            if maps != self._written:
-                former, self._written = self._written, None  # if one fails, the next launch writes all of them again
-                for number, given in enumerate(maps):
-                    if former is None or given != former[number]:
-                        self._writers[number](*given)
+            written = self._written
+            if maps != written:
+                self._written = self._unwritten  # if one fails, the next launch writes all of them again
+                for write, given, former in zip(self._writers, maps, written):
+                    if given != former:
+                        write(*given)
                 self._written = maps
             if grid != self._grid:
                 words = self._grid_words
@@ -349,9 +356,9 @@ class Launcher:
             stream = self._torch_stream(self.device)
             if stream != self._stream:
                 self._config.stream = self._stream = stream
-            status = self._enqueue(self._config_address, self.function, self._parameters_address, None)
+            status = self._enqueue(*self._given)
             if status:
-                self.retry(status, self._config_address, self._parameters_address)
+                self.retry(status)
 
     def _write(self, pointers: tuple[int, ...]) -> None:
         former, self._pointers = self._pointers, None  # if a descriptor fails, the next launch writes all of them again
@@ -486,11 +493,11 @@ class Launcher:
             self._words[offset // 8] = pointer
         self._debug = pointer
 
-    def retry(self, status: int, config: int, parameters: int) -> None:
+    def retry(self, status: int) -> None:
         """A launch failed. In a thread without a context, or with another device's, try with ours."""
         if status in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):
             with self.driver.context(self.device):
-                status = self._enqueue(config, self.function, parameters, None)
+                status = self._enqueue(*self._given)
         if status:
             raise self.driver.error(status, f"launch of {self.name}").at(caller_location())
 

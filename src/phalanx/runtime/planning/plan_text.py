@@ -17,11 +17,12 @@ from phalanx.runtime.device import torch_memory as scratch
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
 from phalanx.runtime.device.torch_memory import torch_memory
 from phalanx.runtime.exporting.choices import Choice, is_sized
-from phalanx.runtime.exporting.expressions import LARGEST, Expression, combined, constant
+from phalanx.runtime.exporting.expressions import ANYTHING, LARGEST, Expression, combined, constant, symbol
 from phalanx.runtime.exporting.numbers import Guard, Number
 from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.planning.conditions import condition, conditions
+from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, folded
 from phalanx.runtime.planning.shared_terms import SharedTerms, expressions_of, tuple_text
 from phalanx.runtime.planning.ways import LaunchTerms, NewMemory, NotPlanned, Way, pointer_name, size_name, stride_name
 
@@ -107,14 +108,14 @@ class Asked(dict[tuple[int, ...], Any]):
         return found
 
 
-def _unpacked(ranks: Sequence[int | None], first: int) -> list[str]:
-    """Lines that give sizes, strides and pointers their names; `first` is the first array's place in the key."""
-    lines, sizes = [], []
+def _unpacked(ranks: Sequence[int | None], first: int, alike: Sequence[int] | None = None) -> list[str]:
+    """Lines that give sizes, strides and pointers their names; `first` is the first array's place in the key.
+
+    Of arrays that are `alike` the first one's sizes and strides have names.
+    """
+    lines, sizes = [f"{tuple_text(map(pointer_name, range(len(ranks))))} = pointers"], []
     for number, rank in enumerate(ranks):
-        if rank is None:
-            continue
-        lines.append(f"{pointer_name(number)} = pointers[{number}]")
-        if rank:
+        if rank and (alike is None or alike[number] == number):
             shape = [size_name(number, axis) for axis in range(rank)]
             strides = [stride_name(number, axis) for axis in range(rank)]
             lines.append(f"_, {tuple_text(shape)}, {tuple_text(strides)}, _, _ = key[{first + number}]")
@@ -163,27 +164,39 @@ class PlanWriter:
     def __init__(self, ranks: Sequence[int | None], dtypes: Sequence[str | None], first: int, torch: Any) -> None:
         self.ranks, self.dtypes, self.first, self.torch = tuple(ranks), tuple(dtypes), first, torch
         self.launches: dict[int, list[Any]] = {}
-        self.functions: dict[tuple[int, ...], Callable[..., Any]] = {}
+        self.functions: dict[Any, Callable[..., Any]] = {}
+        self.folds: dict[tuple[int, tuple[int, ...]], FoldedWay | None] = {}
 
-    def function(self, ways: Sequence[KnownWay], depth: int = 0) -> Callable[..., Any]:
+    def fold(self, known: KnownWay, alike: tuple[int, ...]) -> FoldedWay | None:
+        """A way of calls whose arrays are `alike`; None where none of them takes it."""
+        key = id(known), alike
+        if key not in self.folds:
+            self.folds[key] = folded(known.way, alike_symbols(self.ranks, alike))
+        return self.folds[key]
+
+    def function(self, ways: Sequence[KnownWay], alike: tuple[int, ...], depth: int = 0) -> Callable[..., Any]:
         """A function of a call's key, pointers and arrays: launches, and gives the way that it took and the result.
 
-        None where the call takes none of the ways: then nothing was launched. The ways are known to be the call's up to
+        None where the call takes none of the ways: then nothing was launched. It is for calls of which each array has the
+        sizes and strides of the one whose number is in its place in `alike`. The ways are known to be the call's up to
         `depth` guards.
         """
-        key = (depth, *map(id, ways))
+        key = (depth, alike, *map(id, ways))
         found = self.functions.get(key)
         if found is None:
             scope = _Scope()
-            writer = _Writer(scope, self)
-            for asked in ways[0].way.guards[:depth]:
+            writer = _Writer(scope, self, alike)
+            taken = [known for known in ways if self.fold(known, alike) is not None]
+            for asked in writer.folded(taken[0]).guards[:depth] if taken else ():
                 if isinstance(asked, Choice) and asked.name:
                     writer.choice(asked, " ")
-            writer.tree(list(ways), depth, " ")
-            unpacked = [f" {line}" for line in _unpacked(self.ranks, self.first)]
+            if taken:
+                writer.tree(taken, depth, " ")
+            unpacked = [f" {line}" for line in _unpacked(self.ranks, self.first, alike)]
             torch = self.torch
             scope.names |= {"empty_like": torch.empty_like, "empty_strided": torch.empty_strided}
-            found = _compiled(["def plan(key, pointers, arrays):", *unpacked, *writer.lines], scope, "plan")
+            lines = ["def plan(key, pointers, arrays):", *unpacked, *writer.lines]
+            found = _compiled(lines if taken else [*lines, " return None"], scope, "plan")
             if len(self.functions) > 4 * MANY_WAYS * len(ways):
                 self.functions.clear()  # of fewer ways
             self.functions[key] = found
@@ -221,17 +234,25 @@ class Branches:
 class _Writer:
     """Writes the lines of a plan."""
 
-    def __init__(self, scope: _Scope, plan: PlanWriter | None = None) -> None:
-        self.scope, self.plan = scope, plan
+    def __init__(self, scope: _Scope, plan: PlanWriter | None = None, alike: tuple[int, ...] = ()) -> None:
+        self.scope, self.plan, self.alike = scope, plan, alike
         self.lines: list[str] = []
         self.asked = 0
+
+    def folded(self, known: KnownWay) -> FoldedWay:
+        """A way with what its comparisons say put in."""
+        assert self.plan is not None
+        found = self.plan.fold(known, self.alike)
+        assert found is not None
+        return found
 
     def tree(self, ways: list[KnownWay], depth: int, indent: str) -> None:
         """The ways, which are the same up to `depth` guards: what they ask next, and where they part."""
         together: list[Guard] = []
-        while depth < len(ways[0].way.guards):
-            first = ways[0].way.guards[depth]
-            others = [known for known in ways if _answer(first) != _answer(known.way.guards[depth])]
+        guards = self.folded(ways[0]).guards
+        while depth < len(guards):
+            first, wanted = guards[depth], _answer(ways[0].way.guards[depth])
+            others = [known for known in ways if wanted != _answer(known.way.guards[depth])]
             if isinstance(first, Choice):
                 self.conditions(together, indent)
                 together = []
@@ -248,11 +269,11 @@ class _Writer:
             elif others:
                 self.conditions(together, indent)
                 nested, rest = sorted((others, [known for known in ways if known not in others]), key=len)
-                self.lines.append(f"{indent}if {condition(nested[0].way.guards[depth])}:")
+                self.lines.append(f"{indent}if {condition(self.folded(nested[0]).guards[depth])}:")
                 self.tree(nested, depth + 1, indent + " ")
                 self.tree(rest, depth + 1, indent)
                 return
-            else:
+            elif first is not None:
                 together.append(first)
             depth += 1
         self.conditions(together, indent)
@@ -292,7 +313,7 @@ class _Writer:
             assert self.plan is not None
             mine = [known for known in left if _answer(known.way.guards[depth]) == answer]
             left = [known for known in left if known not in mine]
-            apart.append((answer, self.plan.function(mine, depth + 1)))
+            apart.append((answer, self.plan.function(mine, self.alike, depth + 1)))
         if apart:
             self.lines += [
                 f"{indent}go_on = {self.scope.name(Branches(apart))}.of({name})",
@@ -311,7 +332,7 @@ class _Writer:
 
     def end(self, known: KnownWay, indent: str) -> None:
         """Makes what a way makes, launches, and gives the way back with the result."""
-        way, planned, results = known.way, self.scope.name(known.planned), {}
+        way, planned, results = self.folded(known).end, self.scope.name(known.planned), {}
         for each in way.results:
             if isinstance(each, Viewed):
                 results[each.memory] = each
@@ -326,7 +347,7 @@ class _Writer:
                 run, device = taken[memory.name], way.launches[0].launcher.device
                 self.lines += [f"{within}{line}" for line in self.taking(run, device)]
             elif memory.name in results:
-                self.result(way, memory, making, results[memory.name], within)
+                self.result(self.folded(known).fold, memory, making, results[memory.name], within)
         if names:
             self.lines.append(
                 f"{within}if not ({' and '.join(names)}) or ({' | '.join(names)}) & {NEW_ALIGNMENT - 1}: return None"
@@ -354,18 +375,20 @@ class _Writer:
         behind = [f"{memory.name} = {before.name} + room_{before.name}" for before, memory in pairwise(run)]
         return [*starts, f"{run[0].name} = take({total})", *behind]
 
-    def like(self, way: Way, result: Viewed) -> int | None:
-        """An argument of the type and the shape of a result, as far as comparisons say."""
+    def like(self, fold: Folding, result: Viewed) -> tuple[int, list[str]] | None:
+        """An argument of the type and the shape of a result, as far as comparisons say, and what is left to compare."""
         assert self.plan is not None
-        same = _equal_sizes(way)
-        shape = [same.get(each.text, each.text) for each in result.shape]
+        shape = [each.text for each in result.shape]
         for number, (rank, dtype) in enumerate(zip(self.plan.ranks, self.plan.dtypes)):
-            sizes = [size_name(number, axis) for axis in range(rank or 0)]
-            if sizes and dtype == result.dtype and [same.get(each, each) for each in sizes] == shape:
-                return number
+            sizes = [fold(symbol(size_name(number, axis))) for axis in range(rank or 0)]
+            if sizes and dtype == result.dtype and [each.text for each in sizes] == shape:
+                strides = [fold(symbol(stride_name(number, axis), *ANYTHING)) for axis in range(len(sizes))]
+                wanted = [*[combined("*", *each) for each in zip(strides[1:], sizes[1:])], constant(1)]
+                pairs = [(step.text, dense.text) for step, dense in zip(strides, wanted, strict=True)]
+                return number, [f"{step} == {dense}" for step, dense in reversed(pairs) if step != dense]
         return None
 
-    def result(self, way: Way, memory: NewMemory, making: Making, result: Viewed, indent: str) -> None:
+    def result(self, fold: Folding, memory: NewMemory, making: Making, result: Viewed, indent: str) -> None:
         """Makes an array that is given back; torch is quickest where an argument is like it."""
         shape, strides = result.shape, result.strides
         dense = [each.text for each in strides] == [each.text for each in _dense(shape)]
@@ -376,13 +399,10 @@ class _Writer:
             self.lines.append(f"{indent}if 1 + {span} != {_count(memory.sizes).text}: return None")
         if _count(shape).text != _count(memory.sizes).text:
             self.lines.append(f"{indent}if {_count(shape).text} != {_count(memory.sizes).text}: return None")
-        like = self.like(way, result) if dense else None
+        like = self.like(fold, result) if dense else None
         if like is not None:
-            last = len(shape) - 1
-            steps = [f"{stride_name(like, last)} == 1"]
-            for axis in reversed(range(last)):
-                steps.append(f"{stride_name(like, axis)} == {stride_name(like, axis + 1)} * {size_name(like, axis + 1)}")
-            text = f"empty_like(arrays[{like}]) if {' and '.join(steps)} else {text}"
+            number, steps = like
+            text = f"empty_like(arrays[{number}])" + (f" if {' and '.join(steps)} else {text}" if steps else "")
         array = f"array_{memory.name}"
         self.lines += [f"{indent}{array} = {text}", f"{indent}{memory.name} = {array}.data_ptr()"]
 
@@ -395,17 +415,6 @@ class _Writer:
             else:
                 found.append(self.scope.text(value))
         return tuple_text(found)
-
-
-def _equal_sizes(way: Way) -> dict[str, str]:
-    """Names for sizes of which a way compares that they are equal: the same for equal ones."""
-    found: dict[str, str] = {}
-    for asked in way.guards:
-        if isinstance(asked, Guard) and asked.sign == "==" and asked.outcome:
-            left, right = (found.get(each.text, each.text) for each in (asked.left, asked.right))
-            found |= {text: right for text, name in found.items() if name == left}
-            found[asked.left.text] = found[asked.right.text] = right
-    return found
 
 
 def _bytes(memory: NewMemory) -> Expression:

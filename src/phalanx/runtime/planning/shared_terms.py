@@ -7,7 +7,7 @@ from typing import Any
 
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.tracing import Viewed
-from phalanx.runtime.planning.ways import LaunchTerms, Way
+from phalanx.runtime.planning.ways import LaunchTerms, MapTerms, Way
 
 
 def tuple_text(texts: Iterable[str]) -> str:
@@ -40,6 +40,9 @@ class SharedTerms:
             self._count(expression)
         for expression in everything:
             self._name(expression)
+        sizes = [self._sizes(each) for terms in way.launches for each in terms.maps]
+        self._tuples = {text: f"m{number}" for number, text in enumerate(dict.fromkeys(sizes)) if sizes.count(text) > 1}
+        self.lines += [f"{name} = {text}" for text, name in self._tuples.items()]
 
     def _count(self, expression: Expression) -> None:
         count = self._counts[expression.text] = self._counts.get(expression.text, 0) + 1
@@ -69,11 +72,15 @@ class SharedTerms:
         """Some of them, as a tuple."""
         return tuple_text(map(self.text, expressions))
 
+    def _sizes(self, terms: MapTerms) -> str:
+        """The sizes and strides of a descriptor, as a tuple."""
+        return self.texts((*terms.dims, *terms.byte_strides))
+
     def maps(self, terms: LaunchTerms) -> str:
-        """The descriptors of a launch: address, sizes and strides of each."""
-        return tuple_text(
-            f"({self.text(each.pointer)}, {self.texts(each.dims)}, {self.texts(each.byte_strides)})" for each in terms.maps
-        )
+        """The descriptors of a launch: address, and sizes and strides of each; those of several are one tuple."""
+        sizes = [self._sizes(each) for each in terms.maps]
+        pointers = [self.text(each.pointer) for each in terms.maps]
+        return tuple_text(f"({pointer}, {self._tuples.get(text, text)})" for pointer, text in zip(pointers, sizes))
 
 
 __all__ = ["SharedTerms", "expressions_of", "tuple_text"]
