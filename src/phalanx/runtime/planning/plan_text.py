@@ -158,14 +158,30 @@ class PlanWriter:
     """Makes the functions of a plan, and makes them anew as ways are added, but for those that stay what they were.
 
     `ranks` has the number of axes of each array, None for None, `dtypes` their types; `first` is where the first array
-    stands in keys.
+    stands in keys. `unlike` is called in the place of a function whose arrays are not as alike as it has them.
     """
 
-    def __init__(self, ranks: Sequence[int | None], dtypes: Sequence[str | None], first: int, torch: Any) -> None:
+    def __init__(
+        self, ranks: Sequence[int | None], dtypes: Sequence[str | None], first: int, torch: Any, unlike: Callable[..., Any]
+    ) -> None:
         self.ranks, self.dtypes, self.first, self.torch = tuple(ranks), tuple(dtypes), first, torch
+        self.unlike = unlike
+        kinds = list(zip(self.ranks, self.dtypes, strict=True))
+        self._pairs = [
+            (number, [other for other in range(number) if kinds[other] == kind])
+            for number, kind in enumerate(kinds) if kind[0] and kind in kinds[:number]
+        ]  # fmt: skip
         self.launches: dict[int, list[Any]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.folds: dict[tuple[int, tuple[int, ...]], FoldedWay | None] = {}
+
+    def alike(self, key: tuple[Any, ...]) -> tuple[int, ...]:
+        """For each array of a call the number of the first one with the same type, sizes and strides, or its own."""
+        found = [*range(len(self.ranks))]
+        for number, others in self._pairs:
+            geometry = key[self.first + number]
+            found[number] = next((other for other in others if key[self.first + other] == geometry), number)
+        return tuple(found)
 
     def fold(self, known: KnownWay, alike: tuple[int, ...]) -> FoldedWay | None:
         """A way of calls whose arrays are `alike`; None where none of them takes it."""
@@ -192,7 +208,8 @@ class PlanWriter:
                     writer.choice(asked, " ")
             if taken:
                 writer.tree(taken, depth, " ")
-            unpacked = [f" {line}" for line in _unpacked(self.ranks, self.first, alike)]
+            unpacked = [] if depth else [f" {line}" for line in self._likeness(scope, alike)]
+            unpacked += [f" {line}" for line in _unpacked(self.ranks, self.first, alike)]
             torch = self.torch
             scope.names |= {"empty_like": torch.empty_like, "empty_strided": torch.empty_strided}
             lines = ["def plan(key, pointers, arrays):", *unpacked, *writer.lines]
@@ -201,6 +218,15 @@ class PlanWriter:
                 self.functions.clear()  # of fewer ways
             self.functions[key] = found
         return found
+
+    def _likeness(self, scope: _Scope, alike: tuple[int, ...]) -> list[str]:
+        """The comparison of a call's arrays that are to be alike."""
+        same = [
+            " == ".join(f"key[{self.first + number}]" for number, each in enumerate(alike) if each == first)
+            for first in dict.fromkeys(alike) if alike.count(first) > 1
+        ]  # fmt: skip
+        scope.names["unlike"] = self.unlike
+        return [f"if not ({' and '.join(same)}): return unlike(key, pointers, arrays)"] if same else []
 
     def launches_of(self, known: KnownWay) -> list[Any]:
         """The launches of a way, each with a parameter buffer of its own."""

@@ -33,7 +33,7 @@ MOST_WAYS = 512
 PLANNED_TIMES = 4
 """Calls with the same sizes that take the plan, before a replay is made of the next one."""
 MOST_ALIKE = 8
-"""Manners in which arrays of calls are alike that have functions of their own."""
+"""Manners in which arrays of calls are alike that have functions of their own; what comes after them has a common one."""
 MOST_FAILURES = 16
 """Calls that could not be traced; after so many nothing more is tried."""
 
@@ -42,15 +42,17 @@ class Plan:
     """What calls of a function with the same options, types and ranks of arrays do, by their sizes. For any thread.
 
     `first` is where the first array stands in a call's key, `geometries` how many calls took the whole way so far; `fixed`
-    names sizes that the function looks up in tables: each has a way of its own.
+    names sizes that the function looks up in tables: each has a way of its own. `functions` has what is written so far, by
+    which arrays are alike; `function` is that of the calls that were learnt last, and asks for another one where need be.
     """
 
-    __slots__ = ("failures", "first", "fixed", "functions", "geometries", "terms", "ways", "why", "writer")
+    __slots__ = ("failures", "first", "fixed", "function", "functions", "geometries", "terms", "ways", "why", "writer")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.geometries = self.failures = 0
         self.ways: list[KnownWay] = []
+        self.function: Callable[..., Any] | None = None
         self.functions: dict[tuple[int, ...], Callable[..., Any]] = {}
         self.fixed: frozenset[str] = frozenset()
         self.writer: PlanWriter | None = None
@@ -59,26 +61,22 @@ class Plan:
 
     def call(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
         """What is kept of a call that takes a way of the plan, and its result; None where it is to take the whole way."""
-        if not self.ways or may_be_watched():
+        function = self.function
+        if function is None or may_be_watched():
             return None
-        alike = self.alike(key)
-        function = self.functions.get(alike)
-        if function is None:
-            function = self._function(alike)
         return function(key, pointers, arrays)
 
-    def alike(self, key: tuple[Any, ...]) -> tuple[int, ...]:
-        """For each array of a call the number of the first one with the same type, sizes and strides, or its own."""
-        geometries = key[self.first :]
-        return tuple(map(geometries.index, geometries))
-
-    def _function(self, alike: tuple[int, ...]) -> Callable[..., Any]:
-        """What the plan does for calls whose arrays are alike in one manner; others that come after many have a common one."""
+    def unlike(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
+        """The same for calls whose arrays are not as alike as `function` has them."""
         assert self.writer is not None
-        if len(self.functions) >= MOST_ALIKE:
-            alike = tuple(range(len(alike)))
-        found = self.functions[alike] = self.functions.get(alike) or self.writer.function(self.ways, alike)
-        return found
+        alike = self.writer.alike(key)
+        found = self.functions.get(alike)
+        if found is None:
+            if len(self.functions) >= MOST_ALIKE:
+                alike = tuple(range(len(alike)))
+            found = self.functions.get(alike) or self.writer.function(self.ways, alike)
+            self.functions[alike] = found
+        return found(key, pointers, arrays)
 
     def learn(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
         """Adds the way of a call that took the whole one, unless it is the first or can't be traced."""
@@ -107,7 +105,7 @@ class Plan:
                 if problem.symbols <= self.fixed:
                     raise
                 self.fixed |= problem.symbols
-                self.ways, self.functions = [], {}  # they began with other comparisons
+                self.ways, self.function, self.functions = [], None, {}  # they began with other comparisons
         planned = Planned(sketch.memory, self)
         known = KnownWay(way, tuple(Making(made.dtype, made.device) for made in sketch.made), planned)
         planned.known = known
@@ -119,11 +117,11 @@ class Plan:
         ways = [*self.ways, known]
         if self.writer is None:
             dtypes = [None if info is None else info.dtype_name for info in sketch.infos]
-            self.writer = PlanWriter(ranks, dtypes, self.first, sys.modules["torch"])
-        alike = self.alike(sketch.key)
+            self.writer = PlanWriter(ranks, dtypes, self.first, sys.modules["torch"], self.unlike)
+        alike = self.writer.alike(sketch.key)
         function = self.writer.function(ways, alike)
         self.terms[id(known)] = terms
-        self.ways, self.functions = ways, {alike: function}
+        self.ways, self.function, self.functions = ways, function, {alike: function}
 
 
 def _require_same(known: KnownWay, terms: Callable[..., Any], sketch: Sketch, pointers: tuple[int, ...]) -> None:
