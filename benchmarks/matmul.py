@@ -34,7 +34,7 @@ import torch
 
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, matmul
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, cycles, split_side
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, microseconds, split_side
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.runtime.device.timing import Mode, geometric_mean, take_turns
 from phalanx.tools.bench.device import TorchDevice
@@ -297,7 +297,7 @@ def problem_of(dtype: str, shape: Shape) -> Problem:
 def variations(problem: Problem) -> list[MatmulConfig]:
     """What the heuristic knows, best first by its model, then what else might be better: stages, groups, parts."""
     on = px.device()
-    known = sorted(candidates(problem), key=lambda config: cycles(problem, config, on))
+    known = sorted(candidates(problem), key=lambda config: microseconds(problem, config, on))
     base = next(candidates(problem))
     chosen = choose(problem)
     tuned = [
@@ -352,7 +352,7 @@ class Sweep:
     def measure(self, config: MatmulConfig) -> dict[str, Any]:
         problem = problem_of(self.dtype, self.shape)
         entry: dict[str, Any] = {"shape": list(self.shape), "dtype": self.dtype, "config": vars(config)}
-        entry["model_cycles"] = cycles(problem, config, px.device())
+        entry["model_us"] = microseconds(problem, config, px.device())
         try:
             ours = lambda: matmul(self.a, self.b.mT, out=self.c, config=config, **self.options)  # noqa: E731
             self.c.fill_(float("nan"))
@@ -401,7 +401,7 @@ def sweep(dtype: str, shapes: list[Shape], seconds: float) -> list[dict[str, Any
             rest = f"group {c['group']}, parts {c['parts']}"
             told = row["problem"][:90] if "problem" in row else f"{row['ratio']:6.3f} {row['us']:8.1f} {row['tflops']:6.0f}"
             mark = " <- chosen" if c == chosen else ""
-            print(f"{tile:42} {rest:18} {told}  model {row['model_cycles']:.0f} cycles{mark}", flush=True)
+            print(f"{tile:42} {rest:18} {told}  model {row['model_us']:.1f} us{mark}", flush=True)
     return rows
 
 

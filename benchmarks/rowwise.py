@@ -16,13 +16,13 @@ from typing import Any
 
 import machine
 import torch
-from rowwise_common import SIZES, Run, alternate, shown
+from rowwise_common import SIZES, Config, Run, alternate, shown
 
 import phalanx as px
-from phalanx.kernels.rowwise.norms import choose_centered, ring_for
-from phalanx.kernels.rowwise.rows import RowConfig, places
-from phalanx.kernels.rowwise.rows_ring import RingConfig
-from phalanx.kernels.rowwise.stream import NORM, READ_ONLY, SOFTMAX, StreamConfig, stream_for
+from phalanx.kernels.rowwise.norms import centered_places, ring_for
+from phalanx.kernels.rowwise.rows import LIMITS, places
+from phalanx.kernels.rowwise.spans import span_for
+from phalanx.kernels.rowwise.stream import LAYER_NORM, READ_ONLY, RMS_NORM, SOFTMAX, stream_for
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")
@@ -52,15 +52,18 @@ class Work:
             return kernels.layer_norm(self.x, self.w, self.b, EPS)
         return kernels.cross_entropy(self.x, self.targets, reduction="none")
 
-    def config(self) -> RowConfig | RingConfig | StreamConfig:
+    def config(self) -> Config:
         """What the library chooses for it."""
-        vectors = {"rms_norm": (self.w,), "layer_norm": (self.w, self.b)}.get(self.kind)
-        kind = NORM if vectors else READ_ONLY if self.kind == "cross_entropy" else SOFTMAX
-        found = (ring_for(self.x, *vectors) if vectors else None) or stream_for(self.x, kind)
+        if self.kind == "cross_entropy":
+            return stream_for(self.x, READ_ONLY) or places(self.x, None, reads=True)[2]
+        if self.kind == "softmax":
+            return span_for(self.x) or stream_for(self.x, SOFTMAX) or places(self.x, None, bare=True)[2]
+        vectors = (self.w, None) if self.kind == "rms_norm" else (self.w, self.b)
+        kind = RMS_NORM if self.kind == "rms_norm" else LAYER_NORM
+        found = span_for(self.x, *vectors) or ring_for(self.x, *vectors) or stream_for(self.x, kind, *vectors)
         if found is None and self.kind == "layer_norm":
-            return choose_centered(self.x)
-        options = {"weighted": self.kind == "rms_norm", "reads": self.kind == "cross_entropy"}
-        return found or places(self.x, None, **options)[2]
+            return centered_places(self.x, None)[2]
+        return found or places(self.x, None, shortest=LIMITS.weighted_run_vectors, weighted=True)[2]
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""

@@ -10,11 +10,12 @@ import machine
 
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.rows_ring import RingConfig
+from phalanx.kernels.rowwise.spans import SpanConfig
 from phalanx.kernels.rowwise.stream import StreamConfig
 from phalanx.runtime.device.timing import Mode, take_turns
 
 SIZES = ((32768, 4096), (16384, 16384), (8192, 65536), (4096, 131072), (2048, 262144))
-Config = RowConfig | RingConfig | StreamConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig
 Run = Callable[[], Any]
 
 
@@ -23,6 +24,9 @@ def shown(config: Config) -> str:
     if isinstance(config, RowConfig):
         shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
         flags = {"once": config.once, "ahead": config.ahead}
+    elif isinstance(config, SpanConfig):
+        shape = f"spans L{config.lanes} E{config.each} R{config.rows} V{config.vectors} S{config.spans} W{config.warps}"
+        flags = {}
     elif isinstance(config, StreamConfig):
         shape = f"stream C{config.cluster} W{config.warps} S{config.stages}x{config.step} K{config.kept} G{config.group}"
         shape += f" B{config.per_sm}"

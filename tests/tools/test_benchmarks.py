@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 import types
@@ -111,3 +112,17 @@ def test_gather_takes_the_same_turns(torch: FakeTorch, monkeypatch: pytest.Monke
     contenders = {f"c{number}": torch.contender(number) for number in range(2)}
     assert gather.medians(contenders, 3, 2) == {"c0": 1.0, "c1": 2.0}
     assert torch.log[2:7] == ["record", *[f"run {next(who for _, who in turns(2, 3))}"] * 2, "record", "synchronize"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_script_takes_from_the_package_is_there(path: Path) -> None:
+    """Most of them need a GPU to run: a name that moved would be noticed when one is there at last."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "phalanx":
+            module = importlib.import_module(node.module)
+            for name in node.names:
+                if not hasattr(module, name.name):
+                    try:
+                        importlib.import_module(f"{node.module}.{name.name}")
+                    except ModuleNotFoundError as problem:  # a peer that is not installed here
+                        assert not (problem.name or "").startswith("phalanx"), problem
