@@ -44,7 +44,7 @@ class Watched:
         self.torch = torch
         self.launches: list[tuple[Any, ...]] = []
         self.launchers: dict[int, Launcher] = {}
-        self.made = 0
+        self.made = self.status = 0
         handles = itertools.count(4000)
         monkeypatch.setattr(torch.driver, "load_function", lambda device, cubin, name: (1, next(handles)))
         prepare = Launcher._prepare_function
@@ -74,7 +74,7 @@ class Watched:
         if launcher.signature.counters:  # which no two launches share
             image[layout.slots[-1] : layout.slots[-1] + 8] = bytes(8)
         self.launches.append((launcher.name, function, tuple(told.grid), told.shared_bytes, told.stream or 0, bytes(image)))
-        return 0
+        return self.status
 
     def _encode(self, *arguments: Any) -> int:
         out, kind, rank, pointer, *arrays = map(plain_argument, arguments)

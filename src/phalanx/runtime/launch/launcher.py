@@ -28,7 +28,7 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
-from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, MapWriter, TensorMapCache, map_writers
+from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, TensorMapCache, map_writers
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
@@ -139,14 +139,9 @@ class Launcher:
         self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("Q")
         # Per parameter: where its descriptors are.
         self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = []
-        self._places: tuple[Place, ...] = ()
-        self._pointers: tuple[int, ...] | None = None
         self._match: Matcher = _match_nothing
         self._values: list[Any] = []
         self._torch_stream: Any = None
-        self._writers: tuple[MapWriter, ...] = ()
-        self._written: tuple[Any, ...] = ()
-        self._unwritten: tuple[None, ...] = ()
         self._debug = 0
         if self.signature.counters:
             self._prepare_counters()
@@ -304,24 +299,41 @@ class Launcher:
         made = self.fresh()
         made._bind(scalars, infos, checked=True, matched=False)
         made._set_grid(grid)
-        made._torch_stream = torch_current_stream()
-        made._places = tuple(
+        places: list[Place] = [
             (source, word, tuple(maps))
             for source, word, maps in zip(sources, made._pointer_words, made._maps_of)
             if source is not None and word is not None
-        )
-        return made._repeat
+        ]
+        # Names of this function, not attributes: a launch looks at some ten of them.
+        lock, words, image, stream_of, device = made._lock, made._words, made._bytes, torch_current_stream(), made.device
+        enqueue, given, stream = made._enqueue, made._given, made._stream
+        last: tuple[int, ...] | None = None
 
-    def _repeat(self, pointers: tuple[int, ...]) -> None:
-        with self._lock:
-            if pointers != self._pointers:
-                self._write(pointers)
-            stream = self._torch_stream(self.device)
-            if stream != self._stream:
-                self._config.stream = self._stream = stream
-            status = self._enqueue(*self._given)
-            if status:
-                self.retry(status)
+        def launch(pointers: tuple[int, ...]) -> None:
+            nonlocal last, stream
+            with lock:
+                if pointers != last:
+                    former, last = last, None  # if a descriptor fails, the next launch writes all of them again
+                    for source, word, maps in places:
+                        pointer = pointers[source]
+                        if former is None or pointer != former[source]:
+                            words[word] = pointer
+                            for start, end, by_address in maps:
+                                image[start:end] = by_address[pointer]
+                    last = pointers
+                current = stream_of(device)
+                if current != stream:
+                    stream = made._take_stream(current)
+                status = enqueue(*given)
+                if status:
+                    made.retry(status)
+
+        return launch
+
+    def _take_stream(self, stream: int) -> int:
+        """The stream of the next launches, as it is given."""
+        self._config.stream = self._stream = stream
+        return stream
 
     def packing(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
         """A launch of torch tensors as a function of its grid, its packed fields and its descriptors, for any sizes.
@@ -333,43 +345,33 @@ class Launcher:
         torch's current stream of the device. Any thread may call it.
         """
         made = self.fresh()
-        made._torch_stream = torch_current_stream()
         places = [made._base + start for _, _, _, start, _, _ in self._map_places]
-        made._writers = map_writers(self.driver, fixed, places)
-        made._written = made._unwritten = (None,) * len(places)
-        return made._launch_packed
+        writers, unwritten = map_writers(self.driver, fixed, places), (None,) * len(places)
+        # Names of this function, not attributes: a launch looks at some ten of them.
+        lock, pack, image, words = made._lock, made._packer.pack_into, made._bytes, made._grid_words
+        stream_of, device, enqueue, given = torch_current_stream(), made.device, made._enqueue, made._given
+        stream, last, written = made._stream, made._grid, unwritten
 
-    def _launch_packed(self, grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
-        with self._lock:
-            self._packer.pack_into(self._bytes, 0, *fields)
-            written = self._written
-            if maps != written:
-                self._written = self._unwritten  # if one fails, the next launch writes all of them again
-                for write, given, former in zip(self._writers, maps, written):
-                    if given != former:
-                        write(*given)
-                self._written = maps
-            if grid != self._grid:
-                words = self._grid_words
-                words[0], words[1], words[2] = grid
-                self._grid = grid  # type: ignore[assignment]
-            stream = self._torch_stream(self.device)
-            if stream != self._stream:
-                self._config.stream = self._stream = stream
-            status = self._enqueue(*self._given)
-            if status:
-                self.retry(status)
+        def launch(grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
+            nonlocal stream, last, written
+            with lock:
+                pack(image, 0, *fields)
+                if maps != written:
+                    former, written = written, unwritten  # if one fails, the next launch writes all of them again
+                    for write, now, was in zip(writers, maps, former):
+                        if now != was:
+                            write(*now)
+                    written = maps
+                if grid != last:
+                    words[0], words[1], words[2] = last = grid
+                current = stream_of(device)
+                if current != stream:
+                    stream = made._take_stream(current)
+                status = enqueue(*given)
+                if status:
+                    made.retry(status)
 
-    def _write(self, pointers: tuple[int, ...]) -> None:
-        former, self._pointers = self._pointers, None  # if a descriptor fails, the next launch writes all of them again
-        words, image = self._words, self._bytes
-        for source, word, maps in self._places:
-            pointer = pointers[source]
-            if former is None or pointer != former[source]:
-                words[word] = pointer
-                for start, end, by_address in maps:
-                    image[start:end] = by_address[pointer]
-        self._pointers = pointers
+        return launch
 
     def _bind(
         self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None, *, checked: bool = False,
