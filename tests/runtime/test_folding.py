@@ -111,7 +111,8 @@ def pair(gpu: Watched, rng: random.Random) -> tuple[Any, Any]:
     rows, columns = rng.randint(1, 9) * 16 + rng.randint(0, 7), rng.choice((64, 96, 512))
     how = rng.choice(("alike", "alike", "alike", "higher", "apart"))
     x = gpu.torch.distinct((rows, columns), gpu.torch.float32)
-    y = gpu.torch.distinct((rows + 5 if how == "higher" else rows, columns + (32 if how == "apart" else 0)), gpu.torch.float32)
+    size = rows + 5 * (how == "higher"), columns + 32 * (how == "apart")
+    y = gpu.torch.distinct(size, gpu.torch.float32)
     return x, y[:, :columns] if how == "apart" else y
 
 
