@@ -350,7 +350,8 @@ class Launcher:
         # Names of this function, not attributes: a launch looks at some ten of them.
         lock, pack, image, words = made._lock, made._packer.pack_into, made._bytes, made._grid_words
         stream_of, device, enqueue, given = torch_current_stream(), made.device, made._enqueue, made._given
-        stream, last, written = made._stream, made._grid, unwritten
+        stream, written = made._stream, unwritten
+        last: tuple[int, ...] = made._grid
 
         def launch(grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
             nonlocal stream, last, written
