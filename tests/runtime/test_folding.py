@@ -116,12 +116,14 @@ def pair(gpu: Watched, rng: random.Random) -> tuple[Any, Any]:
     return x, y[:, :columns] if how == "apart" else y
 
 
+@pytest.mark.parametrize("opaque", [False, True])
 @pytest.mark.parametrize("most", [0, 1, 8])
 def test_arrays_alike_and_unlike_get_the_descriptors_of_the_whole_way(
-    gpu: Watched, monkeypatch: pytest.MonkeyPatch, most: int
+    gpu: Watched, monkeypatch: pytest.MonkeyPatch, most: int, opaque: bool
 ) -> None:
-    """In any order, and where there are more manners of likeness than functions for them."""
+    """In any order, and where there are more manners of likeness than functions for them; packed, or by the driver."""
     monkeypatch.setattr(plans, "MOST_ALIKE", most)
+    gpu.opaque = opaque
     rng = random.Random(811)
     asked: list[tuple[int, ...]] = []
     alike = PlanWriter.alike
@@ -140,6 +142,7 @@ def test_arrays_alike_and_unlike_get_the_descriptors_of_the_whole_way(
     assert {(0, 0), (0, 1)} <= set(asked)
     (plan,) = added.memory.plans.values()
     assert len(plan.ways) >= 2 and not plan.why
+    assert (gpu.replaced > 0) is opaque
 
 
 def test_the_usual_likeness_is_compared_at_once(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

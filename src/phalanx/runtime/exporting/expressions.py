@@ -117,6 +117,8 @@ def _shortened(sign: str, a: Expression, b: Expression) -> Expression | None:
     if sign in ("//", "ceil"):
         if a.sign == "*" and a.args[1].constant is not None and a.args[1].constant % right == 0:
             return combined("*", a.args[0], constant(a.args[1].constant // right))
+        if sign == "//" and a.sign == "*" and (a.args[1].constant or 0) > 0 and right % a.args[1].constant == 0:
+            return combined("//", a.args[0], constant(right // a.args[1].constant))
         if sign == "//" and a.low >= 0 and a.high < right:
             return constant(0)
     return None

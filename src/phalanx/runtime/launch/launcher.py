@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
 from phalanx.errors import Error, caller_location
@@ -28,6 +28,7 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
+from phalanx.runtime.device.map_layout import MapLayout, map_layout
 from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, TensorMapCache, map_writers
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
@@ -38,6 +39,13 @@ _NO_GRID = (-1, -1, -1)  # no launch has this grid
 _COMPILE_AGAIN = "or compile the kernel for arrays like this one"
 Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
 """A pointer's source, the word it is in, and the descriptors of its array: first and last byte, and maps by address."""
+
+
+class Packing(NamedTuple):
+    """What `Launcher.packing` gives: the launch, and the layouts of its descriptors, None where nobody knows them."""
+
+    launch: Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]
+    layouts: tuple[MapLayout, ...] | None
 
 
 class Launcher:
@@ -335,34 +343,32 @@ class Launcher:
         self._config.stream = self._stream = stream
         return stream
 
-    def packing(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
+    def packing(self, fixed: Sequence[Geometry]) -> Packing:
         """A launch of torch tensors as a function of its grid, its packed fields and its descriptors, for any sizes.
 
-        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number. A
-        descriptor is its address, and a tuple of its sizes and strides in bytes; `fixed` has the rest of each. Nothing is
+        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number.
+        `fixed` has what is the same of each descriptor. With layouts of them, the rest is one tuple of what these pack;
+        without, it is a tuple for each: its address, and a tuple of its sizes and strides in bytes. Nothing is
         looked at: who calls it knows that the kernel takes arguments of these types, that the grid is one of whole clusters,
         and that the descriptors are such as `tensormap.geometry` allows. It has a parameter buffer of its own, and runs on
         torch's current stream of the device. Any thread may call it.
         """
         made = self.fresh()
-        places = [made._base + start for _, _, _, start, _, _ in self._map_places]
-        writers, unwritten = map_writers(self.driver, fixed, places), (None,) * len(places)
+        layouts = [map_layout(self.driver, each) for each in fixed]
+        known = tuple([each for each in layouts if each is not None])
+        write = made._descriptor_packer(fixed, known) if len(known) == len(layouts) else made._descriptor_writer(fixed)
         # Names of this function, not attributes: a launch looks at some ten of them.
         lock, pack, image, words = made._lock, made._packer.pack_into, made._bytes, made._grid_words
         stream_of, device, enqueue, given = torch_current_stream(), made.device, made._enqueue, made._given
-        stream, written = made._stream, unwritten
+        stream = made._stream
         last: tuple[int, ...] = made._grid
 
         def launch(grid: tuple[int, ...], fields: tuple[Any, ...], maps: tuple[Any, ...]) -> None:
-            nonlocal stream, last, written
+            nonlocal stream, last
             with lock:
                 pack(image, 0, *fields)
-                if maps != written:
-                    former, written = written, unwritten  # if one fails, the next launch writes all of them again
-                    for write, now, was in zip(writers, maps, former):
-                        if now != was:
-                            write(*now)
-                    written = maps
+                if maps:
+                    write(maps)
                 if grid != last:
                     words[0], words[1], words[2] = last = grid
                 current = stream_of(device)
@@ -372,7 +378,43 @@ class Launcher:
                 if status:
                     made.retry(status)
 
-        return launch
+        return Packing(launch, known if len(known) == len(layouts) else None)
+
+    def _descriptor_writer(self, fixed: Sequence[Geometry]) -> Callable[[tuple[Any, ...]], None]:
+        """Writes the descriptors that changed, each by the driver."""
+        places = [self._base + start for _, _, _, start, _, _ in self._map_places]
+        writers, unwritten = map_writers(self.driver, fixed, places), (None,) * len(places)
+        written: tuple[Any, ...] = unwritten
+
+        def write(maps: tuple[Any, ...]) -> None:
+            nonlocal written
+            if maps != written:
+                former, written = written, unwritten  # if one fails, the next launch writes all of them again
+                for writer, now, was in zip(writers, maps, former):
+                    if now != was:
+                        writer(*now)
+                written = maps
+
+        return write
+
+    def _descriptor_packer(
+        self, fixed: Sequence[Geometry], layouts: Sequence[MapLayout]
+    ) -> Callable[[tuple[Any, ...]], None]:
+        """Packs all descriptors at once, which lie behind each other."""
+        image, starts = self._bytes, [start for _, _, _, start, _, _ in self._map_places]
+        first = starts[0] if starts else 0
+        pack = struct.Struct("<" + "".join([each.format[1:] for each in layouts])).pack_into
+
+        def write(fields: tuple[Any, ...]) -> None:
+            try:
+                pack(image, first, *fields)
+            except struct.error:  # a stride of 64 GB, or more
+                left = fields
+                for layout, shape, start in zip(layouts, fixed, starts):
+                    image[start : start + TENSOR_MAP_BYTES] = layout.encoded(self.driver, shape, left)
+                    left = left[len(layout.parts) :]
+
+        return write
 
     def _bind(
         self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None, *, checked: bool = False,

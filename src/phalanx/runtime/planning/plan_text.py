@@ -21,6 +21,7 @@ from phalanx.runtime.exporting.expressions import ANYTHING, LARGEST, Expression,
 from phalanx.runtime.exporting.numbers import Guard, Number
 from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
+from phalanx.runtime.launch.launcher import Packing
 from phalanx.runtime.planning.conditions import condition, conditions
 from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, folded
 from phalanx.runtime.planning.shared_terms import SharedTerms, expressions_of, tuple_text
@@ -171,7 +172,7 @@ class PlanWriter:
             (number, [other for other in range(number) if kinds[other] == kind])
             for number, kind in enumerate(kinds) if kind[0] and kind in kinds[:number]
         ]  # fmt: skip
-        self.launches: dict[int, list[Any]] = {}
+        self.launches: dict[int, list[Packing]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.folds: dict[tuple[int, tuple[int, ...]], FoldedWay | None] = {}
 
@@ -228,7 +229,7 @@ class PlanWriter:
         scope.names["unlike"] = self.unlike
         return [f"if not ({' and '.join(same)}): return unlike(key, pointers, arrays)"] if same else []
 
-    def launches_of(self, known: KnownWay) -> list[Any]:
+    def launches_of(self, known: KnownWay) -> list[Packing]:
         """The launches of a way, each with a parameter buffer of its own."""
         found = self.launches.get(id(known))
         if found is None:
@@ -379,10 +380,11 @@ class _Writer:
                 f"{within}if not ({' and '.join(names)}) or ({' | '.join(names)}) & {NEW_ALIGNMENT - 1}: return None"
             )
         assert self.plan is not None
-        shared = SharedTerms(way)
+        packings = self.plan.launches_of(known)
+        shared = SharedTerms(way, [each.layouts for each in packings])
         self.lines += [f"{within}{line}" for line in shared.lines]
-        for terms, packed in zip(way.launches, self.plan.launches_of(known), strict=True):
-            launch = self.scope.name(packed)
+        for terms, packing in zip(way.launches, packings, strict=True):
+            launch = self.scope.name(packing.launch)
             fields, maps = self.fields(terms, shared), shared.maps(terms)
             self.lines.append(f"{within}{launch}({shared.texts(terms.grid)}, {fields}, {maps})")
         if taken:

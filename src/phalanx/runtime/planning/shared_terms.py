@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from phalanx.runtime.exporting.expressions import Expression
+from phalanx.runtime.device.map_layout import UNIT, MapLayout
+from phalanx.runtime.exporting.expressions import Expression, combined, constant
 from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.planning.ways import LaunchTerms, MapTerms, Way
 
@@ -23,26 +24,38 @@ def expressions_of(value: Any) -> tuple[Expression, ...]:
 
 
 class SharedTerms:
-    """What several numbers of a way's launches have in common is worked out once: `lines` do, and give it names."""
+    """What several numbers of a way's launches have in common is worked out once: `lines` do, and give it names.
 
-    def __init__(self, way: Way) -> None:
+    `layouts` has for each launch those of its descriptors, or None where the driver encodes them.
+    """
+
+    def __init__(self, way: Way, layouts: Sequence[Sequence[MapLayout] | None]) -> None:
         self.lines: list[str] = []
         self._counts: dict[str, int] = {}
         self._names: dict[str, str] = {}
+        self._layouts = {id(terms): each for terms, each in zip(way.launches, layouts, strict=True)}
         everything: list[Expression] = []
         for terms in way.launches:
             everything += terms.grid
             for value in terms.arguments:
                 everything += expressions_of(value)
             for each in terms.maps:
-                everything += each.pointer, *each.dims, *each.byte_strides
+                everything += each.pointer, *self._numbers(terms, each)
         for expression in everything:
             self._count(expression)
         for expression in everything:
             self._name(expression)
-        sizes = [self._sizes(each) for terms in way.launches for each in terms.maps]
+        apart = [each for terms in way.launches for each in terms.maps if self._layouts[id(terms)] is None]
+        sizes = [self.texts((*each.dims, *each.byte_strides)) for each in apart]
         self._tuples = {text: f"m{number}" for number, text in enumerate(dict.fromkeys(sizes)) if sizes.count(text) > 1}
         self.lines += [f"{name} = {text}" for text, name in self._tuples.items()]
+
+    def _numbers(self, terms: LaunchTerms, each: MapTerms) -> tuple[Expression, ...]:
+        """The sizes and strides of a descriptor, as they are passed."""
+        if self._layouts[id(terms)] is None:
+            return (*each.dims, *each.byte_strides)
+        sizes = [combined("-", size, constant(1)) for size in each.dims]
+        return (*sizes, *[combined("//", step, constant(UNIT)) for step in each.byte_strides])
 
     def _count(self, expression: Expression) -> None:
         count = self._counts[expression.text] = self._counts.get(expression.text, 0) + 1
@@ -72,15 +85,19 @@ class SharedTerms:
         """Some of them, as a tuple."""
         return tuple_text(map(self.text, expressions))
 
-    def _sizes(self, terms: MapTerms) -> str:
-        """The sizes and strides of a descriptor, as a tuple."""
-        return self.texts((*terms.dims, *terms.byte_strides))
-
     def maps(self, terms: LaunchTerms) -> str:
-        """The descriptors of a launch: address, and sizes and strides of each; those of several are one tuple."""
-        sizes = [self._sizes(each) for each in terms.maps]
-        pointers = [self.text(each.pointer) for each in terms.maps]
-        return tuple_text(f"({pointer}, {self._tuples.get(text, text)})" for pointer, text in zip(pointers, sizes))
+        """The descriptors of a launch: all fields of their layouts; or for each its address, and a tuple of sizes and
+        strides, which several may share."""
+        layouts = self._layouts[id(terms)]
+        if layouts is None:
+            sizes = [self.texts((*each.dims, *each.byte_strides)) for each in terms.maps]
+            pointers = [self.text(each.pointer) for each in terms.maps]
+            return tuple_text(f"({pointer}, {self._tuples.get(text, text)})" for pointer, text in zip(pointers, sizes))
+        found: list[str] = []
+        for each, layout in zip(terms.maps, layouts, strict=True):
+            numbers = [self.text(number) for number in (each.pointer, *self._numbers(terms, each))]
+            found += [numbers[part] if isinstance(part, int) else repr(part) for part in layout.parts]
+        return tuple_text(found)
 
 
 __all__ = ["SharedTerms", "expressions_of", "tuple_text"]
