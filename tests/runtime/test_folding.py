@@ -78,9 +78,11 @@ def test_what_is_equal_stands_for_the_other_from_there_on() -> None:
 
 
 def test_which_arrays_are_alike() -> None:
-    writer = PlanWriter([2, 2, None, 2, 1], ["bf16", "bf16", None, "f32", "bf16"], 2, None, print)
     one, other = ("bf16", (4, 8), (8, 1), 0, 0), ("bf16", (4, 8), (16, 1), 0, 0)
     rest = (None, ("f32", (4, 8), (8, 1), 0, 0), ("bf16", (4,), (1,), 0, 0))
+    writer = PlanWriter(
+        [2, 2, None, 2, 1], ["bf16", "bf16", None, "f32", "bf16"], ("option", str, one, one, *rest), None, print
+    )
     assert writer.alike(("option", str, one, one, *rest)) == (0, 0, 2, 3, 4)
     assert writer.alike(("option", str, one, other, *rest)) == (0, 1, 2, 3, 4)
 

@@ -14,7 +14,8 @@ from phalanx.kernels.matrices import empty
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.launch import replay
 from phalanx.runtime.launch.replay import recording, remembered
-from phalanx.runtime.planning.plans import PLANNED_TIMES, Plan
+from phalanx.runtime.planning.plan_text import PlanWriter
+from phalanx.runtime.planning.plans import PLANNED_TIMES
 from planned_calls import NAMES, Call, Draws, Watched, watched_gpu
 
 QUICK = ("softmax", "gather_rows", "pack_scales")
@@ -32,15 +33,20 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = self.planned = 0
-        call = Plan.call
+        written = PlanWriter.function
 
-        def counted(plan: Plan, *args: Any) -> Any:
-            found = call(plan, *args)
-            self.asked += 1
-            self.planned += found is not None
-            return found
+        def function(writer: PlanWriter, ways: Any, alike: tuple[int, ...], depth: int = 0) -> Any:
+            made = written(writer, ways, alike, depth)
 
-        monkeypatch.setattr(Plan, "call", counted)
+            def counted(*args: Any) -> Any:
+                found = made(*args)
+                self.asked += 1
+                self.planned += found is not None
+                return found
+
+            return made if depth else counted
+
+        monkeypatch.setattr(PlanWriter, "function", function)
 
 
 @pytest.fixture

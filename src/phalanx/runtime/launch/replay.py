@@ -59,10 +59,11 @@ class Memory:
     came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
     which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes`
     those that were launched, by the same and by device. `plans` has those of a library function, by its options and the
-    types and ranks of its arrays. `bound` is the kernel's own table of what `kernel[grid]` gave.
+    types and ranks of its arrays; `newest` is the function of the one that was used last, which says None to calls that are
+    not its own. `bound` is the kernel's own table of what `kernel[grid]` gave.
     """
 
-    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "plans", "routes", "specialisations")
+    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "newest", "plans", "routes", "specialisations")
 
     def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
         self.limit = limit
@@ -71,6 +72,7 @@ class Memory:
         self.specialisations: dict[Any, Specialisation] = {}
         self.routes: dict[Any, Route] = {}
         self.plans: dict[Any, Any] = {}
+        self.newest: Callable[..., Any] | None = None
         self.bound = {} if bound is None else bound
         _MEMORIES.add(self)
 
@@ -84,6 +86,7 @@ class Memory:
         """Forgets everything."""
         for table in (self.kept, self.latest, self.specialisations, self.routes, self.plans):
             table.clear()
+        self.newest = None
         for bound in self.bound.values():
             bound.last = None
         self.bound.clear()
@@ -445,7 +448,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     parameters = inspect.signature(function).parameters
     options = [name for name in parameters if name not in arrays]
     namespace: dict[str, Any] = {
-        "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept,
+        "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept, "memory_": memory,
         "learn_": functools.partial(_learn, memory, 2 * len(options)), "recordings_": RECORDINGS,
         "refuse_gradients_": refuse_gradients,
     }  # fmt: skip
@@ -496,9 +499,15 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "    if tracked:",
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
             "    if found is None:",
-            f"        places = ({', '.join(pointers.values())},)",
+            f"        places, given, newest = ({', '.join(pointers.values())},), ({everything}), memory_.newest",
+            "        planned = None if newest is None else newest(key, places, given)",
+            "        if planned is not None:",
+            f"            if len(kept_) >= {memory.limit}:",
+            "                kept_.clear()",
+            "            kept_[key] = planned[0]",
+            "            return planned[1]",
             f"        kind = (key[:{first}], {kinds})",
-            f"        return learn_(kind, key, ({everything}), places, lambda {', '.join(arrays)}: {call})",
+            f"        return learn_(kind, key, given, places, lambda {', '.join(arrays)}: {call})",
             "    if found is False:",
             f"        return {call}",
             "    if found.captured and not found.is_current():",
@@ -541,6 +550,7 @@ def _learn(
         planned = plan.call(key, pointers, arrays)
         if planned is not None:
             memory.keep(key, planned[0])
+            memory.newest = plan.function
             return planned[1]
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:

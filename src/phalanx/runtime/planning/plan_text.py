@@ -22,9 +22,10 @@ from phalanx.runtime.exporting.numbers import Guard, Number
 from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.launch.launcher import Packing
+from phalanx.runtime.launch.watchdog import may_be_watched
 from phalanx.runtime.planning.conditions import condition, conditions
 from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, folded
-from phalanx.runtime.planning.shared_terms import SharedTerms, expressions_of, tuple_text
+from phalanx.runtime.planning.shared_terms import Names, SharedTerms, expressions_of, tuple_text
 from phalanx.runtime.planning.ways import LaunchTerms, NewMemory, NotPlanned, Way, pointer_name, size_name, stride_name
 
 MANY_WAYS = 4
@@ -109,17 +110,20 @@ class Asked(dict[tuple[int, ...], Any]):
         return found
 
 
-def _unpacked(ranks: Sequence[int | None], first: int, alike: Sequence[int] | None = None) -> list[str]:
+def _unpacked(
+    ranks: Sequence[int | None], first: int, alike: Sequence[int] | None = None, *, kinds: bool = False
+) -> list[str]:
     """Lines that give sizes, strides and pointers their names; `first` is the first array's place in the key.
 
-    Of arrays that are `alike` the first one's sizes and strides have names.
+    Of arrays that are `alike` the first one's sizes and strides have names. With `kinds` types and devices have some, too.
     """
     lines, sizes = [f"{tuple_text(map(pointer_name, range(len(ranks))))} = pointers"], []
     for number, rank in enumerate(ranks):
-        if rank and (alike is None or alike[number] == number):
+        if rank is not None and (alike is None or alike[number] == number) and (rank or kinds):
             shape = [size_name(number, axis) for axis in range(rank)]
             strides = [stride_name(number, axis) for axis in range(rank)]
-            lines.append(f"_, {tuple_text(shape)}, {tuple_text(strides)}, _, _ = key[{first + number}]")
+            dtype, device = (f"d{number}", f"v{number}") if kinds else ("_", "_")
+            lines.append(f"{dtype}, {tuple_text(shape)}, {tuple_text(strides)}, _, {device} = key[{first + number}]")
             sizes += shape
     if sizes:  # none is below 0, and the largest is all ones: together they have its bits at most
         lines.append(f"if {' | '.join(sizes)} > {LARGEST}: return None")
@@ -158,15 +162,17 @@ def agree(ways: Sequence[KnownWay], new: KnownWay) -> bool:
 class PlanWriter:
     """Makes the functions of a plan, and makes them anew as ways are added, but for those that stay what they were.
 
-    `ranks` has the number of axes of each array, None for None, `dtypes` their types; `first` is where the first array
-    stands in keys. `unlike` is called in the place of a function whose arrays are not as alike as it has them.
+    `ranks` has the number of axes of each array, None for None, `dtypes` their types; `key` is that of one of the calls.
+    `unlike` is called in the place of a function whose arrays are not as alike as it has them.
     """
 
     def __init__(
-        self, ranks: Sequence[int | None], dtypes: Sequence[str | None], first: int, torch: Any, unlike: Callable[..., Any]
+        self, ranks: Sequence[int | None], dtypes: Sequence[str | None], key: tuple[Any, ...], torch: Any,
+        unlike: Callable[..., Any],
     ) -> None:
-        self.ranks, self.dtypes, self.first, self.torch = tuple(ranks), tuple(dtypes), first, torch
-        self.unlike = unlike
+        self.ranks, self.dtypes, self.torch = tuple(ranks), tuple(dtypes), torch
+        self.first = len(key) - len(self.ranks)
+        self.key, self.unlike = key, unlike
         kinds = list(zip(self.ranks, self.dtypes, strict=True))
         self._pairs = [
             (number, [other for other in range(number) if kinds[other] == kind])
@@ -194,9 +200,9 @@ class PlanWriter:
     def function(self, ways: Sequence[KnownWay], alike: tuple[int, ...], depth: int = 0) -> Callable[..., Any]:
         """A function of a call's key, pointers and arrays: launches, and gives the way that it took and the result.
 
-        None where the call takes none of the ways: then nothing was launched. It is for calls of which each array has the
-        sizes and strides of the one whose number is in its place in `alike`. The ways are known to be the call's up to
-        `depth` guards.
+        None where the call takes none of the ways, or is of another kind: then nothing was launched. It is for calls each of
+        whose arrays has the sizes and strides of the one whose number is in its place in `alike`. The ways are known to be
+        the call's up to `depth` guards.
         """
         key = (depth, alike, *map(id, ways))
         found = self.functions.get(key)
@@ -209,8 +215,8 @@ class PlanWriter:
                     writer.choice(asked, " ")
             if taken:
                 writer.tree(taken, depth, " ")
-            unpacked = [] if depth else [f" {line}" for line in self._likeness(scope, alike)]
-            unpacked += [f" {line}" for line in _unpacked(self.ranks, self.first, alike)]
+            lines = _unpacked(self.ranks, self.first, alike) if depth else self._begun(scope, alike)
+            unpacked = [f" {line}" for line in lines]
             torch = self.torch
             scope.names |= {"empty_like": torch.empty_like, "empty_strided": torch.empty_strided}
             lines = ["def plan(key, pointers, arrays):", *unpacked, *writer.lines]
@@ -220,14 +226,25 @@ class PlanWriter:
             self.functions[key] = found
         return found
 
-    def _likeness(self, scope: _Scope, alike: tuple[int, ...]) -> list[str]:
-        """The comparison of a call's arrays that are to be alike."""
+    def _begun(self, scope: _Scope, alike: tuple[int, ...]) -> list[str]:
+        """Lines that begin a function: is the call of the kind, are its arrays alike? Sizes, strides, pointers get names."""
+        first, numbers = self.first, range(len(self.ranks))
+        scope.names |= {"options": self.key[:first], "unlike": self.unlike, "watched": may_be_watched}
+        nothing = [f" or key[{first + number}] is not None" for number in numbers if self.ranks[number] is None]
         same = [
-            " == ".join(f"key[{self.first + number}]" for number, each in enumerate(alike) if each == first)
-            for first in dict.fromkeys(alike) if alike.count(first) > 1
+            " == ".join(f"key[{first + number}]" for number in numbers if alike[number] == other)
+            for other in dict.fromkeys(alike) if alike.count(other) > 1
         ]  # fmt: skip
-        scope.names["unlike"] = self.unlike
-        return [f"if not ({' and '.join(same)}): return unlike(key, pointers, arrays)"] if same else []
+        lines = [f"if key[:{first}] != options{''.join(nothing)} or watched(): return None"]
+        if same:
+            lines.append(f"if not ({' and '.join(same)}): return unlike(key, pointers, arrays)")
+        lines += ["try:", *[f" {line}" for line in _unpacked(self.ranks, first, alike, kinds=True)]]
+        lines.append("except (TypeError, ValueError): return None  # of another rank, or None")
+        kinds = [
+            f"d{number} is not {scope.name(self.key[first + number][0])} or v{number} != {self.key[first + number][4]}"
+            for number in numbers if self.ranks[number] is not None and alike[number] == number
+        ]  # fmt: skip
+        return [*lines, f"if {' or '.join(kinds)}: return None"] if kinds else lines
 
     def launches_of(self, known: KnownWay) -> list[Packing]:
         """The launches of a way, each with a parameter buffer of its own."""
@@ -265,6 +282,7 @@ class _Writer:
         self.scope, self.plan, self.alike = scope, plan, alike
         self.lines: list[str] = []
         self.asked = 0
+        self.known: dict[str, str] = {}  # what has a name by now
 
     def folded(self, known: KnownWay) -> FoldedWay:
         """A way with what its comparisons say put in."""
@@ -296,8 +314,10 @@ class _Writer:
             elif others:
                 self.conditions(together, indent)
                 nested, rest = sorted((others, [known for known in ways if known not in others]), key=len)
-                self.lines.append(f"{indent}if {condition(self.folded(nested[0]).guards[depth])}:")
-                self.tree(nested, depth + 1, indent + " ")
+                names = Names(self.known)
+                asked = self.folded(nested[0]).guards[depth]
+                self.lines.append(f"{indent}if {condition(_renamed(asked, names))}:")
+                self.inside(nested, depth + 1, indent)
                 self.tree(rest, depth + 1, indent)
                 return
             elif first is not None:
@@ -306,9 +326,19 @@ class _Writer:
         self.conditions(together, indent)
         self.end(ways[0], indent)
 
+    def inside(self, ways: list[KnownWay], depth: int, indent: str) -> None:
+        """The ways within a condition: what gets a name there has none elsewhere."""
+        outside, self.known = self.known, dict(self.known)
+        self.tree(ways, depth, indent + " ")
+        self.known = outside
+
     def conditions(self, together: list[Guard], indent: str) -> None:
         if together:
-            self.lines.append(f"{indent}if not ({' and '.join(conditions(together))}): return None")
+            names = Names(self.known)
+            names.share([side for guard in together for side in _shareable(guard)], early=True)
+            self.lines += [f"{indent}{line}" for line in names.lines]
+            texts = conditions([_renamed(guard, names) for guard in together])
+            self.lines.append(f"{indent}if not ({' and '.join(texts)}): return None")
 
     def choice(self, first: Choice, indent: str) -> str:
         """Asks for a choice; gives the name of what comes of it, and names its numbers where these have names."""
@@ -352,7 +382,7 @@ class _Writer:
             mine = [known for known in left if _answer(known.way.guards[depth]) == _answer(first)]
             left = [known for known in left if known not in mine]
             self.lines.append(f"{indent}if {self.is_answer(name, first)}:")
-            self.tree(mine, depth + 1, indent + " ")
+            self.inside(mine, depth + 1, indent)
         self.lines.append(f"{indent}return None")
 
     # Launches --------------------------------------------------------------------------------------------------
@@ -381,7 +411,7 @@ class _Writer:
             )
         assert self.plan is not None
         packings = self.plan.launches_of(known)
-        shared = SharedTerms(way, [each.layouts for each in packings])
+        shared = SharedTerms(way, [each.layouts for each in packings], dict(self.known))
         self.lines += [f"{within}{line}" for line in shared.lines]
         for terms, packing in zip(way.launches, packings, strict=True):
             launch = self.scope.name(packing.launch)
@@ -397,9 +427,10 @@ class _Writer:
     def taking(self, run: list[NewMemory], device: int) -> list[str]:
         """Lines that take memory for some arrays at once."""
         self.scope.names["take"] = torch_memory(device).take
-        rooms = [f"-(-{_bytes(memory).text} // {scratch.PART}) * {scratch.PART}" for memory in run[:-1]]
+        sizes = [Names(self.known).text(_bytes(memory)) for memory in run]
+        rooms = [f"-(-{size} // {scratch.PART}) * {scratch.PART}" for size in sizes[:-1]]
         starts = [f"room_{memory.name} = {room}" for memory, room in zip(run, rooms)]
-        total = " + ".join([*[f"room_{memory.name}" for memory in run[:-1]], _bytes(run[-1]).text])
+        total = " + ".join([*[f"room_{memory.name}" for memory in run[:-1]], sizes[-1]])
         behind = [f"{memory.name} = {before.name} + room_{before.name}" for before, memory in pairwise(run)]
         return [*starts, f"{run[0].name} = take({total})", *behind]
 
@@ -443,6 +474,22 @@ class _Writer:
             else:
                 found.append(self.scope.text(value))
         return tuple_text(found)
+
+
+def _shareable(guard: Guard) -> list[Expression]:
+    """What a guard compares, but for remainders and multiples of symbols, of which `conditions` compares many at once."""
+    found = []
+    for side in (guard.left, guard.right):
+        if side.sign == "%":
+            side = side.args[0]
+        if not (side.sign == "*" and side.args[0].sign == "symbol" and side.args[1].constant is not None):
+            found.append(side)
+    return found
+
+
+def _renamed(guard: Guard, names: Names) -> Guard:
+    """The guard with the names of what has some."""
+    return Guard(names.renamed(guard.left), guard.sign, names.renamed(guard.right), guard.outcome, guard.settled)
 
 
 def _bytes(memory: NewMemory) -> Expression:

@@ -23,7 +23,6 @@ from phalanx.runtime.launch.replay import (
     plan_calls_with,
     span_of,
 )
-from phalanx.runtime.launch.watchdog import may_be_watched
 
 if TYPE_CHECKING:
     from phalanx.runtime.planning.plan_text import KnownWay, PlanWriter
@@ -62,9 +61,7 @@ class Plan:
     def call(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
         """What is kept of a call that takes a way of the plan, and its result; None where it is to take the whole way."""
         function = self.function
-        if function is None or may_be_watched():
-            return None
-        return function(key, pointers, arrays)
+        return None if function is None else function(key, pointers, arrays)
 
     def unlike(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
         """The same for calls whose arrays are not as alike as `function` has them."""
@@ -117,7 +114,7 @@ class Plan:
         ways = [*self.ways, known]
         if self.writer is None:
             dtypes = [None if info is None else info.dtype_name for info in sketch.infos]
-            self.writer = PlanWriter(ranks, dtypes, self.first, sys.modules["torch"], self.unlike)
+            self.writer = PlanWriter(ranks, dtypes, sketch.key, sys.modules["torch"], self.unlike)
         alike = self.writer.alike(sketch.key)
         function = self.writer.function(ways, alike)
         self.terms[id(known)] = terms
