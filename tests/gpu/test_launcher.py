@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.errors import Error
 from phalanx.runtime.device.arrays import describe, to_host
 from phalanx.runtime.device.driver import HostBuffer, get_driver
+from phalanx.runtime.device.map_layout import map_layout
+from phalanx.runtime.device.tensormap import Geometry, encode
 from phalanx.runtime.launch.launcher import Launcher
 
 pytestmark = pytest.mark.gpu
@@ -310,3 +313,32 @@ def test_host_buffer_is_written_by_a_kernel() -> None:
     record.clear()
     assert not any(record.memory)
     record.free()
+
+
+KINDS = [
+    Geometry(dtype, (1,) * rank, (16,) * (rank - 1), box[:rank], swizzle, promotion, fill, wide=wide)
+    for rank in range(1, 6)
+    for dtype, box, swizzle, promotion, fill, wide in (
+        ("bf16", (64, 64, 2, 1, 1), 128, 256, False, False), ("f32", (8, 256, 1, 3, 1), 32, 128, True, False),
+        ("u8", (128, 16, 1, 1, 2), 0, 0, False, False), ("f16", (32, 128, 1, 1, 1), 64, 64, False, False),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fixed", KINDS, ids=lambda fixed: f"{fixed.dtype}-{len(fixed.dims)}")
+def test_descriptors_are_packed_as_the_driver_encodes_them(fixed: Geometry) -> None:
+    """Sizes, strides and addresses of all magnitudes, in any combination."""
+    driver, rng, rank, refused = get_driver(), random.Random(len(fixed.dims)), len(fixed.dims), 0
+    layout = map_layout(driver, fixed)
+    assert layout is not None, "the driver's descriptors are not made of fields any more"
+    for _ in range(400):
+        pointer = 16 * (1 + rng.getrandbits(rng.randint(4, 43)))
+        dims = tuple(1 + rng.getrandbits(rng.randint(0, 32)) for _ in range(rank))
+        strides = tuple(16 * rng.getrandbits(rng.randint(0, 32)) for _ in range(rank - 1))
+        try:
+            wanted = encode(driver, pointer, fixed._replace(dims=dims, byte_strides=strides))
+        except Error:
+            refused += 1
+            continue
+        assert layout.packed(pointer, dims, strides) == wanted, (pointer, dims, strides)
+    assert refused < 200
