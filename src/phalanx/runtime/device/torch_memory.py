@@ -18,31 +18,36 @@ class TorchMemory:
     A tensor takes torch several microseconds to make, most of them for what Python sees of it. What `take` gives is
     memory of the current stream: given back as soon as all is launched, it is next used by what comes later there. Torch
     allocates on the current device; on another one, and where it has no such functions, a tensor holds the memory.
+
+    `take` gives the address of so many bytes, 0 of none, which begin at a multiple of 16; `give` gives them back, once all
+    that uses them is launched. Both are functions with names of their own: they are called between launches.
     """
 
-    __slots__ = ("_allocate", "_current", "_delete", "_device", "_held", "_stream", "_torch")
+    __slots__ = ("give", "take")
 
     def __init__(self, torch: Any, device: int) -> None:
-        self._torch, self._device, self._stream, inner = torch, device, torch_current_stream(), torch._C
-        self._allocate = getattr(inner, "_cuda_cudaCachingAllocator_raw_alloc", None)
-        self._delete = getattr(inner, "_cuda_cudaCachingAllocator_raw_delete", None)
-        self._current = getattr(inner, "_cuda_getDevice", lambda: None)
-        self._held: dict[int, Any] = {}
+        stream_of, inner = torch_current_stream(), torch._C
+        allocate = getattr(inner, "_cuda_cudaCachingAllocator_raw_alloc", None)
+        delete = getattr(inner, "_cuda_cudaCachingAllocator_raw_delete", None)
+        current = getattr(inner, "_cuda_getDevice", None)
+        raw = None not in (allocate, delete, current)
+        held: dict[int, Any] = {}
 
-    def take(self, nbytes: int) -> int:
-        """The address of so many bytes, 0 of none; they begin at a multiple of 16."""
-        if self._allocate is not None and self._delete is not None and self._current() == self._device:
-            pointer: int = self._allocate(nbytes, self._stream(self._device))
+        def take(nbytes: int) -> int:
+            pointer: int
+            if raw and current() == device:  # type: ignore[misc]
+                pointer = allocate(nbytes, stream_of(device))  # type: ignore[misc]
+                return pointer
+            made = torch.empty((nbytes,), dtype=torch.uint8, device=device)
+            pointer = made.data_ptr()
+            held[pointer] = made
             return pointer
-        made = self._torch.empty((nbytes,), dtype=self._torch.uint8, device=self._device)
-        pointer = made.data_ptr()
-        self._held[pointer] = made
-        return pointer
 
-    def give(self, pointer: int) -> None:
-        """Gives back what `take` gave, once all that uses it is launched."""
-        if pointer and (not self._held or self._held.pop(pointer, None) is None):
-            self._delete(pointer)  # type: ignore[misc]
+        def give(pointer: int) -> None:
+            if pointer and (not held or held.pop(pointer, None) is None):
+                delete(pointer)  # type: ignore[misc]
+
+        self.take, self.give = take, give
 
 
 def torch_memory(device: int) -> TorchMemory:
