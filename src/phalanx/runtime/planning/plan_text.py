@@ -181,6 +181,7 @@ class PlanWriter:
         self.launches: dict[int, list[Packing]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.folds: dict[tuple[int, tuple[int, ...]], FoldedWay | None] = {}
+        self.known: dict[int, KnownWay] = {}  # those by whose ids others are kept: no other way gets them
 
     def alike(self, key: tuple[Any, ...]) -> tuple[int, ...]:
         """For each array of a call the number of the first one with the same type, sizes and strides, or its own."""
@@ -194,6 +195,7 @@ class PlanWriter:
         """A way of calls whose arrays are `alike`; None where none of them takes it."""
         key = id(known), alike
         if key not in self.folds:
+            self.known[id(known)] = known
             self.folds[key] = folded(known.way, alike_symbols(self.ranks, alike))
         return self.folds[key]
 
