@@ -17,7 +17,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
@@ -452,22 +452,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
         "learn_": functools.partial(_learn, memory, 2 * len(options)), "recordings_": RECORDINGS,
         "refuse_gradients_": refuse_gradients,
     }  # fmt: skip
-    signature, passed, starred = [], [], False
-    for name, parameter in parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            signature.append(f"**{name}")
-            passed.append(f"**{name}")
-            continue
-        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        if by_name and not starred:
-            signature.append("*")
-            starred = True
-        if parameter.default is inspect.Parameter.empty:
-            signature.append(name)
-        else:
-            namespace[f"default_{name}"] = parameter.default
-            signature.append(f"{name}=default_{name}")
-        passed.append(f"{name}={name}" if by_name else name)
+    signature, passed = _signature(parameters, namespace)
     tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
     pointers = {name: f"pointer_{name}" for name in arrays}
     others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
@@ -526,6 +511,29 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     # A file of this package, as the search for the caller's line sees it.
     exec(compile(text, os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>"), "exec"), namespace)
     return namespace[function.__name__]
+
+
+def _signature(parameters: Mapping[str, inspect.Parameter], namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Parameters as they are written, with their defaults in the namespace, and how each is passed on."""
+    signature: list[str] = []
+    passed: list[str] = []
+    starred = False
+    for name, parameter in parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            signature.append(f"**{name}")
+            passed.append(f"**{name}")
+            continue
+        by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if by_name and not starred:
+            signature.append("*")
+            starred = True
+        if parameter.default is inspect.Parameter.empty:
+            signature.append(name)
+        else:
+            namespace[f"default_{name}"] = parameter.default
+            signature.append(f"{name}=default_{name}")
+        passed.append(f"{name}={name}" if by_name else name)
+    return signature, passed
 
 
 def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
