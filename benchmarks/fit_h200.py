@@ -58,7 +58,8 @@ SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep
 WITH_RESTS = ("sweep_drawn.json",)
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 TILE_LIMITS = {
-    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "unaligned_factor": (1.2, 3.0),
+    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "read_together": (0.001, 0.5),
+    "unaligned_factor": (1.2, 3.0),
     "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
     "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
     "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 45.0), "zero_fill_shared": (8.0, 45.0),
@@ -70,6 +71,7 @@ TILE_LIMITS = {
     "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 66e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
     "spare_again": (0.02, 1.5), "endings_after": (0.02, 1.0),
     "fused_factor": (0.8, 2.2), "epilogue": (50.0, 2500.0), "epilogue_rate": (5.0, 40.0), "extra_part": (20.0, 800.0),
+    "second_part": (1.0, 1000.0),
 }
 """Where physics or other measurements say what is possible; other constants move by `LIMIT`."""
 COMMON = 0.15

@@ -44,6 +44,9 @@ class TileCosts:
     """Bytes that L2 brings to an SM while all SMs read."""
     l2_rate_alone: BytesPerCycle
     """The same while few SMs read."""
+    read_together: Factor
+    """How a byte's part of that falls with the CTAs that ask for it at about the same time, as a power of their number. What
+    CTAs share by multicast does not fall: such requests are not put together."""
     unaligned_factor: Factor
     """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
     across_factor: Factor
@@ -76,8 +79,10 @@ class TileCosts:
     """Elements of a tile that an SM's epilogue rounds and stores."""
     fused_factor: Factor
     """How much longer that takes with a bias or an activation."""
+    second_part: Cycles
+    """The second part of an epilogue: the store before it has to have read the buffer."""
     extra_part: Cycles
-    """Each part of an epilogue beyond two: the store before it has to have read the buffer."""
+    """Each part beyond two, likewise."""
     step: Cycles
     """Waiting for a stage and giving it back."""
     step_in_pair: Cycles

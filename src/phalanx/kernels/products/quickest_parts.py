@@ -17,6 +17,7 @@ import numpy as np
 from phalanx.frozen import frozen
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.tile_model import (
+    MOST_TOGETHER,
     TileTable,
     costs_of,
     longest_split,
@@ -40,7 +41,8 @@ class Bounds:
     """A table, and what bounds of its times are made of, with an element for each configuration.
 
     A cluster covers `along_m` x `along_n` of the product as it is asked for, and fetches `rows_of_a` and `rows_of_b` of its
-    operands in a step. `least_hbm` is the least of the table's `hbm_time`. `loads` has what `loading` gave.
+    operands in a step; `shares_a` and `shares_b`: it shares them with others. `least_hbm` is the least of the table's
+    `hbm_time`. `loads` has what `loading` gave.
     """
 
     table: TileTable
@@ -48,6 +50,8 @@ class Bounds:
     along_n: Any
     rows_of_a: Any
     rows_of_b: Any
+    shares_a: Any
+    shares_b: Any
     least_hbm: float
     loads: dict[tuple[float, float], tuple[Any, Any]]
 
@@ -60,7 +64,9 @@ class Bounds:
         """Cycles of a step at least, and those of what L2 brings while all SMs ask; rows of operands count so many bytes."""
         found = self.loads.get((a_row, b_row))
         if found is None:
-            table, fetched = self.table, self.rows_of_a * a_row + self.rows_of_b * b_row
+            table, least = self.table, MOST_TOGETHER**-costs.read_together
+            fetched = self.rows_of_a * np.where(self.shares_a, a_row, least * a_row)
+            fetched = fetched + self.rows_of_b * np.where(self.shares_b, b_row, least * b_row)
             alone = np.maximum(table.tensor, fetched / costs.l2_rate_alone)
             found = alone, fetched * (table.ctas * table.slots / (costs.l2_rate * device.sms))
             self.loads[a_row, b_row] = found
@@ -75,6 +81,7 @@ def bounds_of(table: TileTable, by_k: tuple[bool, bool]) -> Bounds:
     return Bounds(
         table, np.where(turned, table.wide, table.high), np.where(turned, table.high, table.wide),
         np.where(turned, column_share, table.row_share), np.where(turned, table.row_share, column_share),
+        np.where(turned, table.alone_high, table.alone_wide) > 0, np.where(turned, table.alone_wide, table.alone_high) > 0,
         float(table.hbm_time.min()), {},
     )
 

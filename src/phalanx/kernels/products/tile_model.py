@@ -35,6 +35,9 @@ from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 
+MOST_TOGETHER = 256
+"""Clusters that ask for a line at about the same time, at most: no card has more."""
+
 
 @frozen
 class TileTable:
@@ -42,14 +45,15 @@ class TileTable:
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
     one, `turns` how many warpgroups take tiles in turn, so that one stores beside another's products; up to
-    `alone_high` and `alone_wide` of it some CTAs have nothing to do. `row_share` and `column_share` are the rows and columns
-    that a CTA fetches of it in a step, `panel_share` the columns where they come in panels; `row_zeros` and
-    `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
-    are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
-    `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those
-    that fill no wave; `hbm_time` is what HBM takes longer or shorter. `spare` is what panels bring beyond the columns that
-    are multiplied, as a part of these; `starts` is where the second tile's panels begin, as `_begins` counts it.
-    `counted` is what the time of a configuration counts.
+    `alone_high` and `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2
+    puts requests of at most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns.
+    `row_share` and `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` the columns
+    where they come in panels; `row_zeros` and `column_zeros` the cycles of each that is not there. `columns` is what a CTA
+    multiplies, `asked_ahead` the stages that are on their way, `streamed` whether L2 is told not to keep an operand;
+    `tensor` are the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue. `results` are a
+    CTA's of a tile, `split` the parts of K of those that fill no wave; `hbm_time` is what HBM takes longer or shorter.
+    `spare` is what panels bring beyond the columns that are multiplied, as a part of these; `starts` is where the second
+    tile's panels begin, as `_begins` counts it. `counted` is what the time of a configuration counts.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -57,6 +61,9 @@ class TileTable:
     turns: Any
     high: Any
     wide: Any
+    band: Any
+    asking_rows: Any
+    asking_columns: Any
     alone_high: Any
     alone_wide: Any
     ctas: Any
@@ -83,8 +90,8 @@ class TileTable:
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
     """The table of some configurations, for a device with these costs; `fused`: a bias or an activation follows."""
     found = tuple(configs)
-    bm, bn, cm, cn, groups, parts, stages, turned = np.array(
-        [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.stages, c.swapped) for c in found], np.float64
+    bm, bn, cm, cn, groups, parts, stages, turned, band = np.array(
+        [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.stages, c.swapped, c.group) for c in found], np.float64
     ).T
     swapped, ctas = turned.astype(bool), cm * cn
     slots = np.array([max(1, device.clusters(int(size))) for size in ctas], np.float64)
@@ -94,20 +101,27 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
     stored = bm * bn / costs.epilogue_rate * (costs.fused_factor if fused else 1.0)
-    ending = costs.epilogue + stored + costs.extra_part * np.maximum(0, parts - 2)
+    ending = costs.epilogue + stored + costs.second_part * (parts > 1) + costs.extra_part * np.maximum(0, parts - 2)
     panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
     rows_zeros, columns_zeros = (
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
     )
     return TileTable(
         found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
-        bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
+        bm * cm, bn * cn, band, np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
+        np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
         panels / bn - 1, np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
         np.where(ctas > 1, 1.0, costs.alone_factor),
     )
+
+
+@lru_cache(maxsize=64)
+def _together(exponent: float) -> Any:
+    """What a byte counts, by how many ask for it at about the same time."""
+    return np.maximum(np.arange(MOST_TOGETHER + 1), 1.0) ** -exponent
 
 
 def _eighth_power(x: Any) -> Any:
@@ -182,7 +196,8 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
         waves = full + np.ceil((units - full * table.slots) / table.slots) * np.ceil(steps / table.split) / steps
     else:
         units, waves = tiles, np.ceil(tiles / table.slots)
-    busy = np.minimum(units, table.slots) * table.ctas
+    at_once = np.minimum(units, table.slots)
+    busy = at_once * table.ctas
     larger = batch * k * max(m, n) * itemsize
     read, written = moved_bytes(problem)
     missed = min(1.0, (read + written) / costs.kept_bytes)
@@ -196,6 +211,12 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
     if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
         worst = np.maximum(table.starts, np.where(table.swapped, _begins(m * itemsize), _begins(n * itemsize)))
         column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(False, costs))[worst], column)
+    if costs.read_together:
+        # L2 brings a line once for several CTAs that ask for it at about the same time, unless each asks for some at once.
+        beside = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
+        together = _together(costs.read_together)
+        row = row * together[np.minimum(beside, table.asking_rows).astype(np.intp)]
+        column = column * together[np.minimum(rows, table.asking_columns).astype(np.intp)]
     loads = (table.row_share * row + column_share * column) / rate
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)

@@ -1,0 +1,44 @@
+"""What the model of tiles counts: lines that several CTAs ask for, and parts of an epilogue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from phalanx.kernels.products.matmul_cuts import Problem, complete
+from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
+from phalanx.runtime.device.devices import device
+
+CARD = device()
+PROBLEM = Problem(512, 1536, 7168)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_lines_that_many_ask_for_count_less_unless_they_are_shared(swapped: bool) -> None:
+    configs = [complete(PROBLEM, 64, 64, 1, cluster, swapped) for cluster in ((1, 1), (1, 2), (2, 1), (2, 2))]
+    # L2 is the only limit.
+    costs = replace(costs_of(PROBLEM), l2_rate=1.0, l2_rate_alone=1.0, read_together=0.0)
+    table = tabled(configs, CARD, costs)
+    before = predicted_tiles(table, PROBLEM, CARD, costs)
+    alone, rows, columns, both = predicted_tiles(table, PROBLEM, CARD, replace(costs, read_together=0.2)) / before
+    assert both == 1.0
+    assert alone < min(rows, columns) < max(rows, columns) < 1.0
+
+
+def test_lines_of_one_tile_count_in_full() -> None:
+    problem = Problem(64, 64, 7168)
+    costs = replace(costs_of(problem), l2_rate=1.0, l2_rate_alone=1.0)
+    table = tabled([complete(problem, 64, 64, 1, (1, 1))], CARD, costs)
+    one, other = (
+        predicted_tiles(table, problem, CARD, replace(costs, read_together=exponent)) for exponent in (0.0, 0.5)
+    )
+    assert np.array_equal(one, other)
+
+
+def test_the_second_part_of_an_epilogue_and_those_after_it() -> None:
+    costs = replace(costs_of(PROBLEM), second_part=100, extra_part=10)
+    plain = complete(PROBLEM, 128, 128, 2, (1, 1))
+    ending = tabled([replace(plain, parts=parts) for parts in (1, 2, 3, 4)], CARD, costs).ending
+    assert np.diff(ending).tolist() == [100, 10, 10]
