@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from phalanx.kernels.products.matmul_config import suited
 from phalanx.kernels.products.matmul_cuts import Problem, complete
 from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
 from phalanx.runtime.device.devices import device
@@ -42,3 +43,12 @@ def test_the_second_part_of_an_epilogue_and_those_after_it() -> None:
     plain = complete(PROBLEM, 128, 128, 2, (1, 1))
     ending = tabled([replace(plain, parts=parts) for parts in (1, 2, 3, 4)], CARD, costs).ending
     assert np.diff(ending).tolist() == [100, 10, 10]
+
+
+def test_neighbours_ask_for_the_same_rows_where_all_run_at_once_and_share_columns() -> None:
+    few, many = Problem(904, 1216, 9744), Problem(8192, 8192, 1024)
+    for cluster, problem, group in (
+        ((4, 1), few, 1), ((2, 1), few, 1), ((1, 4), few, 8), ((2, 2), few, 8), ((4, 1), many, 8),
+    ):  # fmt: skip
+        config = replace(complete(problem, 64, 160, 1, cluster, True), group=8)
+        assert suited(config, problem, CARD).group == group
