@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.kernels.products.keeping import kept_parts
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
     MatmulConfig,
@@ -63,12 +64,13 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     streamed = side if readers <= streaming_readers(problem, costs) else None
+    kept = kept_parts(max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize) if streamed else 0
     last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
     if streamed is None and not any(trimmed):
         return config
-    return replace(config, streamed=streamed, trimmed=trimmed)
+    return replace(config, streamed=streamed, trimmed=trimmed, kept=kept)
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
@@ -167,7 +169,7 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
         if took < least:
             found, least = (side, config), took
     tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, tiles.split) else None
+    return found if least <= warm * cold_microseconds(problem, warm, tiles) else None
 
 
 @lru_cache(maxsize=CHOICES)
