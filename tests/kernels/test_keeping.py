@@ -1,4 +1,5 @@
-"""What L2 keeps of weights that are larger than L2, for the next launch: how much, in which products, and how it is told."""
+"""What L2 keeps of weights that are larger than L2, for the next launch: how much, in which products, and how it is told;
+and rings that are as deep as there is room."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from phalanx.errors import Error
 from phalanx.ir.ops.tma import HINTED_PARTS
 from phalanx.kernels.products.keeping import KEPT_PARTS, kept_parts, streaming_hint
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, suited
+from phalanx.kernels.products.matmul_cuts import DEEPEST, MAX_STAGES, deepened, possible
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, best_either_way, choose_split
 from phalanx.kernels.products.split_ring import split_ring
@@ -33,13 +35,19 @@ def operands(m: int, n: int, k: int) -> tuple[Any, Any]:
     return a, b.T
 
 
-@pytest.mark.parametrize("nbytes", [1, 1 << 20, 45 << 20, 50 << 20, 90 << 20, 141 << 20, 300 << 20, 1 << 32])
+@pytest.mark.parametrize("nbytes", [40_000_000, 45 << 20, 50 << 20, 90 << 20, 141 << 20, 300 << 20, 1 << 32])
 def test_what_is_kept_fits_beside_the_stream(nbytes: int) -> None:
-    parts = kept_parts(nbytes)
+    parts = kept_parts(nbytes, nbytes // 4)
     assert parts in (0, *KEPT_PARTS)
-    assert parts == max(KEPT_PARTS) or parts * nbytes / HINTED_PARTS <= H200.kept_of_stream
+    assert parts * nbytes / HINTED_PARTS <= H200.kept_of_stream
     following = [each for each in KEPT_PARTS if each > parts]
     assert not following or min(following) * nbytes / HINTED_PARTS > H200.kept_of_stream
+
+
+def test_nothing_is_kept_of_what_fits_l2_or_beside_a_large_result() -> None:
+    assert kept_parts(39_999_999, 0) == 0
+    assert kept_parts(50 << 20, 13 << 20) == 0
+    assert choose(Problem(14439, 256, 256, batch=3, by_k=(False, False)), CARD).kept == 0
 
 
 def test_hints() -> None:
@@ -49,7 +57,7 @@ def test_hints() -> None:
 
 def test_a_streamed_operand_leaves_a_part_of_itself() -> None:
     middle, fits, large = (Problem(112, n, 5120) for n in (5120, 2048, 65536))
-    assert choose(middle, CARD).streamed is not None and choose(middle, CARD).kept == kept_parts(2 * 5120 * 5120) > 0
+    assert choose(middle, CARD).streamed is not None and choose(middle, CARD).kept == kept_parts(2 * 5120 * 5120, 0) > 0
     assert (choose(fits, CARD).streamed, choose(fits, CARD).kept) == (None, 0)
     assert choose(large, CARD).streamed is not None and choose(large, CARD).kept == 0
     assert suited(replace(choose(middle, CARD), kept=0), middle, CARD) == choose(middle, CARD)
@@ -57,7 +65,7 @@ def test_a_streamed_operand_leaves_a_part_of_itself() -> None:
 
 def test_split_products_keep_as_much_but_for_the_fewest_rows() -> None:
     """Up to 48 rows are chosen for launches that find nothing in L2."""
-    assert best_either_way(96, 4096, 11008, True, True, CARD)[0].kept == kept_parts(2 * 4096 * 11008) > 0
+    assert best_either_way(96, 4096, 11008, True, True, CARD)[0].kept == kept_parts(2 * 4096 * 11008, 0) > 0
     assert best_either_way(96, 2048, 7168, True, True, CARD)[0].kept == 0
     assert choose_split(16, 4096, 11008).kept == 0
 
@@ -71,6 +79,20 @@ def test_the_model_counts_what_is_kept() -> None:
 
     nothing = replace(chosen, kept=0)
     assert took(chosen) == took(nothing) == took(chosen, keeps=False) < took(nothing, keeps=False)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("by_k", [(True, True), (True, False), (False, True)])
+def test_rings_grow_as_far_as_there_is_room(fused: bool, by_k: tuple[bool, bool]) -> None:
+    problem = Problem(2048, 2048, 2048, by_k=by_k, fused=fused)
+    deep = [(config, deepened(config, problem)) for config in possible(problem)]
+    assert {after.stages for _, after in deep} >= {4, 8, 9, DEEPEST}
+    for before, after in deep:
+        assert after == replace(before, stages=after.stages) and after.stages >= before.stages
+        assert after.stages == before.stages or before.stages == MAX_STAGES
+        require_fits(after, problem)
+    chosen = choose(Problem(112, 5120, 5120), CARD)
+    assert chosen == deepened(replace(chosen, stages=MAX_STAGES), Problem(112, 5120, 5120))
 
 
 @pytest.mark.parametrize("kept", [0, 6])

@@ -224,7 +224,8 @@ SPLIT = SplitCosts(
     weights_in_flight_beside_rows=96 * 1024,
 )
 
-# Behind a launch like it: fitted to the 190 products of `sweep_drawn.json` and `sweep_few.json` that were split.
+# Behind a launch like it: fitted to the 163 products of `sweep_drawn.json` that were split, and to the first 27 of
+# `sweep_few.json`.
 WARM_SPLIT = replace(
     SPLIT,
     hbm=4.9e6,
@@ -337,6 +338,7 @@ H200 = Machine(
     # What the driver answered for CTAs of 384 threads and 200 KB of shared memory.
     clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15, 16: 7},
     clustered_sms=120,
+    # `sweep_few.json`: with 10 or 14 MB launches behind one like them take 3 to 12% longer, with 27 to 34 as long.
     kept_of_stream=20_000_000,
     streamed_bytes=2 << 20,
     tiles=TILES,

@@ -9,14 +9,18 @@ from __future__ import annotations
 from phalanx.ir.ops.tma import HINTED_PARTS
 from phalanx.machines.h200 import H200
 
-KEPT_PARTS = (8, 6, 4, 3, 2, 1)
-"""Sixteenths that may stay: few numbers, since each is a kernel to compile."""
+KEPT_PARTS = (8, 6, 4, 3, 2)
+"""Sixteenths that may stay: few numbers, since each is a kernel to compile. One of 16 would save little."""
 
 
-def kept_parts(nbytes: int) -> int:
-    """Sixteenths of an operand of so many bytes that L2 keeps although it is told that the operand is read once."""
-    fit = HINTED_PARTS * H200.kept_of_stream // max(1, nbytes)
-    return next((parts for parts in KEPT_PARTS if parts <= fit), 0)
+def kept_parts(nbytes: int, written: int) -> int:
+    """Sixteenths of an operand of so many bytes that L2 keeps although it is told that the operand is read once.
+
+    None of one that L2 may hold as a whole, and none beside so large a result that this pushes out what is kept.
+    """
+    if nbytes < 2 * H200.kept_of_stream or 4 * written > nbytes:
+        return 0
+    return next((parts for parts in KEPT_PARTS if parts * nbytes <= HINTED_PARTS * H200.kept_of_stream), 0)
 
 
 def streaming_hint(kept: int) -> str:

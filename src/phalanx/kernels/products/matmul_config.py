@@ -16,6 +16,7 @@ from phalanx.kernels.products.matmul_cuts import (
     Problem,
     candidates,
     complete,
+    deepened,
     loaded_columns,
     require_fits,
 )
@@ -25,6 +26,7 @@ from phalanx.kernels.products.tile_model import (
     busy_microseconds,
     cold_microseconds,
     costs_of,
+    moved_bytes,
     predicted_all,
     predicted_in_turns,
     predicted_tiles,
@@ -58,19 +60,24 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
 
 
 def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConfig:
-    """The configuration with what the sizes of a product decide: which operand L2 need not keep, and what is trimmed."""
+    """The configuration with what the sizes of a product decide: which operand L2 need not keep, and what is trimmed.
+
+    Its ring gets stages that the model does not count.
+    """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     (cm, cn), loaded = config.cluster, loaded_columns(problem, config.bn, config.cluster, config.swapped)
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     streamed = side if readers <= streaming_readers(problem, costs) else None
-    kept = kept_parts(max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize) if streamed else 0
+    larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
+    kept = kept_parts(larger, moved_bytes(problem)[1]) if streamed else 0
     last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
+    deep = deepened(config, problem)
     if streamed is None and not any(trimmed):
-        return config
-    return replace(config, streamed=streamed, trimmed=trimmed, kept=kept)
+        return deep
+    return replace(deep, streamed=streamed, trimmed=trimmed, kept=kept)
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
@@ -169,7 +176,7 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
         if took < least:
             found, least = (side, config), took
     tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, tiles) else None
+    return found if least <= warm * cold_microseconds(problem, warm, deepened(tiles, problem)) else None
 
 
 @lru_cache(maxsize=CHOICES)

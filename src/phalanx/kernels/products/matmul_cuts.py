@@ -21,6 +21,10 @@ in turns, as `reserved_bytes` says."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
+"""Of the rings that are compared."""
+DEEPEST = 10
+"""Stages of a ring that had `MAX_STAGES`, where there is room: with nothing in L2, and where weights stream past it,
+launches take up to 7% less, others as long as before; with 13 or 16 small ones take up to 7% more (`sweep_few.json`)."""
 ENOUGH_STAGES = 4
 """So many are left where a tile is stored in one part."""
 PART_BYTES = 36 * 1024
@@ -227,6 +231,15 @@ def complete(
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, stored, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, turns=turns)
+
+
+def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
+    """The configuration with a ring of up to `DEEPEST` stages."""
+    if config.stages != MAX_STAGES or config.turns:
+        return config
+    stage = (config.bm + loaded_columns(problem, config.bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts))
+    return replace(config, stages=max(MAX_STAGES, min(DEEPEST, (SHARED_LIMIT - used) // stage)))
 
 
 def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConfig | None:

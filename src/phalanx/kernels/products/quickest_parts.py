@@ -114,9 +114,9 @@ def working_below(bounds: Bounds, problem: Problem, costs: TileCosts, took: floa
     """How many cycles tiles may work at most if a product is to take no longer than `took`: HBM works beside them."""
     read, written, missed = _bytes(problem, costs)
     larger = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize
-    read -= larger * kept_parts(larger) / HINTED_PARTS
+    asked = read - larger * kept_parts(larger, written) / HINTED_PARTS
     power = 8 if costs.sharpness == 8 else 4
-    streamed = (read * missed + written) / max(costs.hbm, costs.hbm_streamed) * bounds.least_hbm
+    streamed = (asked * missed + written) / max(costs.hbm, costs.hbm_streamed) * bounds.least_hbm
     left = ((took - costs.launch) * SLACK) ** power - streamed**power if took > costs.launch else 0.0
     return max(0.0, left) ** (1 / power) * (costs.clock * SLACK)
 

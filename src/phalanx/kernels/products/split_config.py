@@ -113,7 +113,7 @@ class SplitConfig:
 @cache
 def _constants(config: SplitConfig) -> dict[str, Any]:
     named = {name.upper(): value for name, value in asdict(config).items() if name not in ("across", "kept")}
-    return named | ({"HINT": streaming_hint(config.kept)} if config.kept else {})  # the launch knows what lies across K
+    return named | {"HINT": streaming_hint(config.kept)}  # the launch knows what lies across K
 
 
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
@@ -228,7 +228,7 @@ def predicted_all(
 
 def _kept(m: int, n: int, k: int) -> int:
     """Sixteenths of the weights that L2 is to keep for a launch like this one: none where it keeps them all."""
-    return kept_parts(2 * n * k) if 2 * (k * (m + n) + m * n) >= H200.tiles.streamed_from else 0
+    return kept_parts(2 * n * k, 2 * m * n) if 2 * (k * (m + n) + m * n) >= H200.tiles.streamed_from else 0
 
 
 def _line_factor(along: bool, size: int, costs: SplitCosts) -> float:

@@ -23,6 +23,7 @@ from phalanx.ir.ops import wgmma
 from phalanx.ir.ops.tma import HINTED_PARTS
 from phalanx.kernels.products.keeping import kept_parts
 from phalanx.kernels.products.matmul_cuts import (
+    MAX_STAGES,
     PANEL,
     STAGE_ROW_BYTES,
     MatmulConfig,
@@ -105,7 +106,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
     return TileTable(
         found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
         bm * cm, bn * cn, np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
-        panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
+        panels / cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
         panels / bn - 1, np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
@@ -233,7 +234,7 @@ def predicted_tiles(
     cycles = cycles + held_up
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    kept = larger * missed * np.where(streams, kept_parts(larger) / HINTED_PARTS if keeps else table.kept, 0.0)
+    kept = larger * missed * np.where(streams, kept_parts(larger, written) / HINTED_PARTS if keeps else table.kept, 0.0)
     alone = (larger * missed - kept) / costs.hbm_sm / np.minimum(device.sms, busy)
     again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
     again = again * np.minimum(readers - 1, costs.most_again)
