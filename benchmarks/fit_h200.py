@@ -43,19 +43,25 @@ RESULTS = Path(__file__).resolve().parent / "results"
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 FIXED = (
     "weights_in_flight", "weights_in_flight_beside_rows", "short_ring_factor", "kept_from", "kept_bytes", "latency_missed",
+    "finds_kept", "sharpness",
 )
 SPLIT_LIMITS = {
-    "hbm_sm": (34e3, 44e3), "l2_sm": (70e3, 230e3), "zero_fill": (15e3, 70e3), "unaligned_factor": (1.0, 1.5),
-    "odd_factor": (1.0, 2.2), "across_factor": (0.9, 1.5), "sharing": (0.4, 2.0), "latency": (0.1, 3.0),
+    "hbm_sm": (34e3, 48e3), "l2_sm": (70e3, 300e3), "zero_fill": (15e3, 90e3), "unaligned_factor": (1.0, 1.6),
+    "odd_factor": (1.0, 2.6), "across_factor": (0.9, 1.5), "sharing": (0.05, 2.0), "latency": (0.1, 3.0),
+    "hbm": (3.2e6, 4.9e6), "tensor": (5.5e6, 7.2e6), "single_group_factor": (0.8, 1.3),
 }
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
     "longest_row",
     "spare_columns", "spare_columns_alone", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
+    "cold_waits",
 )
-SWEEPS = ("sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json")
-WITH_RESTS = ("sweep_drawn.json",)
+SWEEPS = (
+    "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",
+    "sweep_few.json",
+)
+WITH_RESTS = ("sweep_drawn.json", "sweep_few.json")
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "read_together": (0.001, 0.5),
@@ -135,9 +141,9 @@ def split_samples() -> Iterator[Sample]:
     yield from swept_splits(cold=True)
 
 
-def swept_splits(*, cold: bool) -> Iterator[Sample]:
+def swept_splits(*, cold: bool, sweeps: tuple[str, ...] = SWEEPS) -> Iterator[Sample]:
     """Times of `split_ring` of the sweeps, with nothing in L2 or behind another launch like it."""
-    for product in [each for name in SWEEPS for each in json.loads((RESULTS / name).read_text())["products"]]:
+    for product in [each for name in sweeps for each in json.loads((RESULTS / name).read_text())["products"]]:
         problem = product["problem"]
         m, n, k, by_k = problem["m"], problem["n"], problem["k"], tuple(problem["by_k"])
         name = "us" if product["cold"] == cold else "cold_us" if cold else ""
@@ -182,7 +188,8 @@ def tile_times(product: Measured, costs: Any) -> Any:
     if product.cold:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
     return predicted_tiles(
-        tabled(product.configs, CARD, costs, product.problem.fused), product.problem, CARD, costs, suits=product.suited
+        tabled(product.configs, CARD, costs, product.problem.fused), product.problem, CARD, costs, suits=product.suited,
+        keeps=False,
     )
 
 
@@ -356,7 +363,7 @@ def main() -> None:
         mine = [product for product in products if costs_of(product.problem) is costs]
         report_tiles(title, mine, costs, options.rounds)
     report("SPLIT", list(split_samples()), split_model, H200.split, options.rounds)
-    report("WARM_SPLIT", list(swept_splits(cold=False)), split_model, H200.warm_split, options.rounds)
+    report("WARM_SPLIT", list(swept_splits(cold=False, sweeps=WITH_RESTS)), split_model, H200.warm_split, options.rounds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 import host_cuda
 import phalanx as px
 from copy_kernels import hinted
-from cuda_text import body, compiles, module_of
+from cuda_text import body, compiles, module_of, plan_of
 from front import array
 from host_cluster import run_cluster
 from phalanx.cuda.ops.tma import tensor_load, tensor_store
@@ -215,9 +215,14 @@ def test_many_boxes_in_a_row_become_a_loop() -> None:
     compiles(long, types)
 
 
-@pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_normal", "evict_last")])
+@pytest.mark.parametrize(
+    "load, store", [("evict_last", "evict_first"), ("evict_normal", "evict_last"), ("evict_first 4/16", "evict_last 15/16")]
+)
 def test_every_copy_takes_a_cache_hint(load: str, store: str) -> None:
-    policies = {"evict_normal": "0x1000", "evict_first": "0x12f0", "evict_last": "0x14f0"}
+    policies = {
+        "evict_normal": "0x1000", "evict_first": "0x12f0", "evict_last": "0x14f0", "evict_first 4/16": "0x1230",
+        "evict_last 15/16": "0x14e0",
+    }
     text = body(module_of(hinted, (array(2), array(2)), LOAD=load, STORE=store))
     calls = [line.strip() for line in text.splitlines() if "cache_hint" in line]
     wanted = [load] * 4 + [store] * 3
@@ -225,3 +230,22 @@ def test_every_copy_takes_a_cache_hint(load: str, store: str) -> None:
     for call, hint in zip(calls, wanted, strict=True):
         assert call.endswith(f"{policies[hint]}000000000000ull);"), call
     compiles(hinted, (array(2), array(2)), LOAD=load, STORE=store)
+
+
+@pytest.mark.parametrize(
+    "hint", ["evict_first 0/16", "evict_first 16/16", "evict_first 4/8", "evict_normal 4/16", "evict_first "]
+)
+def test_a_hint_is_for_one_to_fifteen_sixteenths(hint: str) -> None:
+    with pytest.raises(px.Error, match="unknown cache hint"):
+        module_of(hinted, (array(2), array(2)), LOAD=hint, STORE="evict_first")
+
+
+def test_a_part_of_a_stream_brings_what_is_asked_for_as_all_of_it_does() -> None:
+    """The descriptor of a load that L2 need not keep brings 128 bytes where one is missing, others 256."""
+
+    def brought(hint: str) -> set[int]:
+        plan = plan_of(hinted, (array(2), array(2)), LOAD=hint, STORE="evict_normal")
+        return {slot.l2_promotion for slot in plan.tensor_maps}
+
+    assert brought("evict_first 4/16") == brought("evict_first") == {128, 256}
+    assert brought("evict_last 4/16") == brought("evict_last") == {256}

@@ -242,7 +242,9 @@ def test_a_false_assumption_of_a_watched_kernel_is_reported(tmp_path: Path) -> N
     assert "CTA (1, 0, 0)" in text
 
 
-@pytest.mark.parametrize("load, store", [("evict_last", "evict_first"), ("evict_first", "evict_normal")])
+@pytest.mark.parametrize(
+    "load, store", [("evict_last", "evict_first"), ("evict_first", "evict_normal"), ("evict_first 4/16", "evict_last 8/16")]
+)
 def test_cache_hints_change_no_result(load: str, store: str) -> None:
     x, y = ramp(64, 64), torch.ones(64, 192, device="cuda")
     hinted[8](x, y, LOAD=load, STORE=store)

@@ -76,8 +76,9 @@ TILES = TileCosts(
     kept_bytes=43_500_000,
     launch=1.0,
     cold=4.4,
-    # `sweep_families.json`: eight products of up to 288 rows or columns.
-    cold_parts=3.0,
+    # `sweep_families.json` and `sweep_few.json`: 99 times of tiles of products below 40 MB, cold.
+    cold_parts=1.0,
+    cold_waits=0.75,
     endings_after=0.001,
     sharpness=8,
     # `sweep_ragged.json`, the largest product of it: 334 us in rows of four, 305 in squares of them.
@@ -219,6 +220,8 @@ SPLIT = SplitCosts(
     # Nothing of any product.
     kept_from=1,
     kept_bytes=2,
+    finds_kept=0.0,
+    sharpness=8,
     # One shape of `sweep_products.json`.
     short_ring_factor=1.7,
     # `sweep_turns.json`: three products of 72 to 88 rows or columns take 9 to 54% longer so, in seven configurations.
@@ -228,27 +231,33 @@ SPLIT = SplitCosts(
     weights_in_flight_beside_rows=96 * 1024,
 )
 
-# Behind a launch like it: fitted to 93 products of the four sweeps.
+# Behind a launch like it: fitted to the 163 products of `sweep_drawn.json` that were split, and to the first 27 of
+# `sweep_few.json`.
 WARM_SPLIT = replace(
     SPLIT,
-    hbm=4.1e6,
-    l2=14.25e6,
-    l2_sm=200e3,
-    zero_fill=65.8e3,
-    across_factor=1.17,
-    peer=35.9e3,
-    tensor=6.52e6,
-    single_group_factor=1.05,
-    reread_factor=0.65,
-    fixed=1.45,
-    latency=0.4,
-    latency_missed=0.2,
-    signal=0.62,
-    sharing=0.4,
-    restart=1.67,
-    stored=11.4e3,
-    kept_from=34_600_000,
+    hbm=4.9e6,
+    hbm_sm=46.1e3,
+    l2=16.4e6,
+    l2_sm=299e3,
+    zero_fill=90e3,
+    unaligned_factor=1.6,
+    odd_factor=2.6,
+    across_factor=1.205,
+    peer=61.9e3,
+    tensor=7.2e6,
+    single_group_factor=0.926,
+    reread_factor=0.36,
+    fixed=1.97,
+    latency=0.922,
+    latency_missed=0.157,
+    signal=0.519,
+    sharing=0.128,
+    restart=1.37,
+    stored=15e3,
+    kept_from=11_200_000,
     kept_bytes=47_000_000,
+    finds_kept=1.0,
+    sharpness=4,
 )
 
 ROWS = RowLimits(
@@ -336,6 +345,8 @@ H200 = Machine(
     # What the driver answered for CTAs of 384 threads and 200 KB of shared memory.
     clusters_at_once={1: 132, 2: 66, 3: 39, 4: 30, 6: 17, 8: 15, 16: 7},
     clustered_sms=120,
+    # `sweep_few.json`: with 10 or 14 MB launches behind one like them take 3 to 12% longer, with 27 to 34 as long.
+    kept_of_stream=20_000_000,
     streamed_bytes=2 << 20,
     tiles=TILES,
     middle_tiles=MIDDLE_TILES,
@@ -348,11 +359,12 @@ H200 = Machine(
     fitting=1.25,
     split=SPLIT,
     warm_split=WARM_SPLIT,
-    # `allowed`: for the 166 products of `sweep_drawn.json` that were also split, 0.95 chooses better than 1.0.
+    # `allowed`: for the 166 products of `sweep_drawn.json` and the 27 of `sweep_few.json` that were also split, 0.975
+    # chooses better than 0.95 and 1.0.
     # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
-    split_rows=SplitRule(few=48, most=512, allowed=0.95, stored=0.0),
+    split_rows=SplitRule(few=48, most=512, allowed=0.975, stored=0.0),
     # Sections 11 and 26; `stored` is from `sweep_products.json`, one product of 552 columns.
-    split_columns=SplitRule(few=16, most=512, allowed=0.95, stored=0.5e-6),
+    split_columns=SplitRule(few=16, most=512, allowed=0.975, stored=0.5e-6),
     rows=ROWS,
     moves=MOVES,
     groups=GROUPS,

@@ -139,6 +139,8 @@ class TileCosts:
     """What a launch costs on top that comes alone, and finds nothing in L2."""
     cold_parts: Microseconds
     """The same of tiles that are cut along K: neither sums nor counters are there."""
+    cold_waits: Factor
+    """Part of what HBM's latency takes longer, for all that L2 else holds, that shows where it holds nothing."""
     endings_after: Factor
     """Part of the last epilogues that comes on top, whatever has been the limit: nothing is left to be fetched."""
     sharpness: Count
@@ -209,6 +211,10 @@ class SplitCosts:
     """Of a product, what L2 holds altogether when the launch begins."""
     kept_bytes: Bytes
     """Of products as large as this, or larger, it holds nothing; of those in between, a part."""
+    finds_kept: Factor
+    """What it finds of `Machine.kept_of_stream`: 1 behind a launch like it, else 0."""
+    sharpness: Count
+    """4 or 8, as in `TileCosts`."""
     short_ring_factor: Factor
     """What a short ring of weights that lie across K costs, beside many rows."""
     alone_across_factor: Factor
@@ -390,6 +396,8 @@ class Machine:
     """By the CTAs of a cluster: how many clusters run at once with one large CTA on each SM."""
     clustered_sms: Count
     """SMs that clusters of any other size may count on."""
+    kept_of_stream: Bytes
+    """Of an operand that is read once, what L2 keeps all the same: the next launch may read it again."""
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts

@@ -25,6 +25,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_BOX, MAX_BOX, Arch
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.engines import COPY_ENGINE
+from phalanx.ir.ops.tma import parted_hint
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
 from phalanx.layouts import SharedLayout, boxes, choose_panel
@@ -33,7 +34,7 @@ from phalanx.layouts.tma import Misplaced as MisplacedBox
 from phalanx.layouts.tma import merge_axes
 
 WHOLE_LINES = 256  # bytes that a miss brings into L2: a neighbour is asked for soon
-PROMOTIONS: dict[str | None, int] = {"evict_first": 128}
+PROMOTIONS = {"evict_first": 128}
 """A stream brings what is asked for. Whole lines cost it bandwidth, even where the other half is asked for next: reading
 2 GB in boxes of 128 bytes a row, an H200 reaches 4,170 GB/s with them, and 4,650 with 128, 64 or 0 bytes; the hint
 itself changes nothing."""
@@ -132,7 +133,7 @@ class _Planner(CopyPlanner):
             box, pieces, swizzle = self._shared_boxes(view, copy.shared)
         if copy.expands:
             self._check_expansion(copy, view, box)
-        promotion = PROMOTIONS.get(copy.cache, WHOLE_LINES)
+        promotion = PROMOTIONS.get(parted_hint(copy.cache or "")[0], WHOLE_LINES)
         wide = copy.shared is not None and self.layouts[copy.shared.buffer].wide
         slot = TensorMapSlot(
             view.array.index, box, swizzle, l2_promotion=promotion, expands=copy.expands, merged=view.merged, wide=wide

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
-from phalanx.cuda.ops.tma import LOOP_FROM, POLICIES, _even_step, _shared_base, leaders_barrier, tensor_load, tensor_store
+from phalanx.cuda.ops.tma import LOOP_FROM, _even_step, _shared_base, leaders_barrier, policy_of, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPath, CopyPlan
 from phalanx.cuda.text.bulk import bulk_load, bulk_store
 from phalanx.cuda.text.by_rank import mask_text
@@ -175,7 +175,7 @@ class _Rows:
         self.array = w.name(self.view.array)
         self.column = self.view.offsets[1]
         self.layout = w.plan.buffers[self.shared.buffer].layout
-        self.policy = [POLICIES[op.cache]] if op.cache is not None else []
+        self.policy = policy_of(op.cache)
         w.comment(f"{self.plan.path}: {self.plan.reason}")
         if self.plan.path is not CopyPath.BULK_ROWS:
             self.base = _shared_base(w, self.shared)

@@ -18,16 +18,12 @@ from phalanx.cuda.tiles.atomics import atomic
 from phalanx.cuda.tiles.bounds import is_plain, start_text
 from phalanx.cuda.tiles.elements import store_elements
 from phalanx.cuda.tiles.index import atom
-from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
+from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait, parted_hint
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import GlobalView, SharedView
 
-# The L2 policies that `createpolicy.fractional` makes for the whole access.
-POLICIES = {
-    "evict_normal": "0x1000000000000000ull",
-    "evict_first": "0x12f0000000000000ull",
-    "evict_last": "0x14f0000000000000ull",
-}
+# The L2 policies that `createpolicy.fractional` makes: for what comes first, and how many sixteenths less one have it.
+POLICIES = {"evict_normal": 0x1000, "evict_first": 0x1200, "evict_last": 0x1400}
 STORE_AT = device_function(
     "store_at",
     "int",
@@ -90,7 +86,7 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
     """Writes boxes of a descriptor, or one bulk copy, issued by the elected thread."""
     plan = w.plan.copies[op]
     bar = w.barrier_address(op.bar)
-    policy = _policy(op.cache)
+    policy = policy_of(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path is CopyPath.BULK:
@@ -113,16 +109,20 @@ def leaders_barrier(w: Writer, bar: str) -> str:
     return f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
 
 
-def _policy(hint: str | None) -> list[str]:
+def policy_of(hint: str | None) -> list[str]:
     """The last argument of an access with a cache hint."""
-    return [] if hint is None else [POLICIES[hint]]
+    if hint is None:
+        return []
+    name, parts = parted_hint(hint)
+    share = 0 if name == "evict_normal" else parts - 1 << 4
+    return [f"0x{POLICIES[name] | share:04x}000000000000ull"]
 
 
 @emits(TmaStore)
 def emit_store(w: Writer, op: TmaStore) -> None:
     """Writes boxes of a descriptor, or one bulk copy; ordinary stores where it may begin before the array."""
     plan = w.plan.copies[op]
-    policy = _policy(op.cache)
+    policy = policy_of(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path is CopyPath.BULK:
@@ -145,7 +145,7 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
     """Writes boxes of a descriptor that are added, or otherwise combined, in global memory."""
     plan = w.plan.copies[op]
     with w.elected():
-        policy = _policy(op.cache)
+        policy = policy_of(op.cache)
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path is CopyPath.BULK:
             dtype = op.dst.dtype.name
@@ -170,7 +170,7 @@ def _store_boxes(
 def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
     """Writes boxes of a descriptor, or one run of bytes, brought into L2."""
     plan = w.plan.copies[op]
-    policy = _policy(op.cache)
+    policy = policy_of(op.cache)
     with w.elected():
         w.comment(f"{plan.path} prefetch: {plan.reason}")
         if plan.path is CopyPath.BULK:

@@ -33,6 +33,16 @@ EXPANDS = Target(
 REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 PAIRS = Target((Feature.PAIR_COPIES,), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
+HINTED_PARTS = 16
+"""Of a copy's bytes: a hint may be for some of these parts, by address, and for all who read there the same ones."""
+
+
+def parted_hint(hint: str) -> tuple[str, int]:
+    """A cache hint, and for how many of `HINTED_PARTS` it is: ``"evict_first 4/16"`` for four; ("", 0) if it is none."""
+    name, _, parts = hint.partition(" ")
+    shares = {f"{part}/{HINTED_PARTS}": part for part in range(1, HINTED_PARTS)} if name != "evict_normal" else {}
+    part = shares.get(parts, 0) if parts else HINTED_PARTS if hint == name else 0
+    return (name, part) if name in CACHE_HINTS and part else ("", 0)
 
 
 @frozen(eq=False, repr=False)

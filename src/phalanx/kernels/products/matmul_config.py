@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.kernels.products.keeping import kept_parts
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
     MatmulConfig,
     Problem,
     candidates,
     complete,
+    deepened,
     loaded_columns,
     require_fits,
 )
@@ -24,6 +26,7 @@ from phalanx.kernels.products.tile_model import (
     busy_microseconds,
     cold_microseconds,
     costs_of,
+    moved_bytes,
     predicted_all,
     predicted_in_turns,
     predicted_tiles,
@@ -60,20 +63,24 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     """The configuration with what the sizes of a product decide: which operand L2 need not keep, what is trimmed, the order.
 
     Where all tiles run at once and CTAs share columns, neighbours have the same rows, which each asks for: L2 puts such
-    requests together (`sweep_together.json`: three products take 14, 1 and 1% less).
+    requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
+    does not count.
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     (cm, cn), loaded = config.cluster, loaded_columns(problem, config.bn, config.cluster, config.swapped)
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     streamed = side if readers <= streaming_readers(problem, costs) else None
+    larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
+    kept = kept_parts(larger, moved_bytes(problem)[1]) if streamed else 0
     last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
     group = 1 if cm > cn and config.tiles(problem) <= config.clusters(device) else config.group
+    deep = deepened(config, problem)
     if streamed is None and not any(trimmed) and group == config.group:
-        return config
-    return replace(config, streamed=streamed, trimmed=trimmed, group=group)
+        return deep
+    return replace(deep, streamed=streamed, trimmed=trimmed, kept=kept, group=group)
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
@@ -172,7 +179,7 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
         if took < least:
             found, least = (side, config), took
     tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, tiles.split) else None
+    return found if least <= warm * cold_microseconds(problem, warm, deepened(tiles, problem)) else None
 
 
 @lru_cache(maxsize=CHOICES)

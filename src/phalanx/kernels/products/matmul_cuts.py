@@ -11,6 +11,8 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import SHARED_LIMIT
+from phalanx.ir.ops.tma import HINTED_PARTS
+from phalanx.kernels.products.keeping import streaming_hint
 from phalanx.runtime.device.devices import Device
 
 RESERVED_BYTES = 1024
@@ -19,6 +21,10 @@ in turns, as `reserved_bytes` says."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
+"""Of the rings that are compared."""
+DEEPEST = 10
+"""Stages of a ring that had `MAX_STAGES`, where there is room: with nothing in L2, and where weights stream past it,
+launches take up to 7% less, others as long as before; with 13 or 16 small ones take up to 7% more (`sweep_few.json`)."""
 ENOUGH_STAGES = 4
 """So many are left where a tile is stored in one part."""
 PART_BYTES = 36 * 1024
@@ -86,10 +92,10 @@ class MatmulConfig:
     `cluster` CTAs along M and N share operands; `group` rows of clusters are worked on at a time, which decides what L2
     holds; a tile is stored in `parts`. `swapped`: all this is said of the transposed product, so that `bm` counts columns
     of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
-    keep, "rows" or "columns" of the product that is multiplied. `trimmed`: whether its rows, and its columns, come in
-    pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles that fill no wave is cut into as
-    many parts, for different clusters. `turns`: each warpgroup multiplies all `bm` rows of a tile of its own, one warpgroup
-    after the other, so that one multiplies while another stores; K is not cut then.
+    keep, "rows" or "columns" of the product that is multiplied, but for `kept` sixteenths of it. `trimmed`: whether its
+    rows, and its columns, come in pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles
+    that fill no wave is cut into as many parts, for different clusters. `turns`: each warpgroup multiplies all `bm` rows of
+    a tile of its own, one warpgroup after the other, so that one multiplies while another stores; K is not cut then.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -106,6 +112,7 @@ class MatmulConfig:
     trimmed: tuple[bool, bool] = (False, False)
     split: int = 1
     turns: bool = False
+    kept: int = 0
 
     def constants(self) -> dict[str, Any]:
         """The constants of the kernel `matmul_tiles`."""
@@ -114,7 +121,7 @@ class MatmulConfig:
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
             "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
-            **({"TURNS": True} if self.turns else {}),
+            **({"TURNS": True} if self.turns else {}), **({"HINT": streaming_hint(self.kept)} if self.kept else {}),
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -224,6 +231,15 @@ def complete(
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, stored, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, turns=turns)
+
+
+def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
+    """The configuration with a ring of up to `DEEPEST` stages."""
+    if config.stages != MAX_STAGES or config.turns:
+        return config
+    stage = (config.bm + loaded_columns(problem, config.bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts))
+    return replace(config, stages=max(MAX_STAGES, min(DEEPEST, (SHARED_LIMIT - used) // stage)))
 
 
 def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConfig | None:
@@ -351,6 +367,9 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of {LEAST_SHARED}"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
+    elif not 0 <= config.kept < HINTED_PARTS or (config.kept and config.streamed is None):
+        most = HINTED_PARTS - 1
+        broken = f"kept={config.kept} with streamed={config.streamed!r}: 0 to {most} parts of what is streamed stay"
     elif config.turns and (groups == 1 or config.split > 1):
         broken = f"turns with groups={groups} and split={config.split}: two or three warpgroups take turns, with all of K"
     elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):

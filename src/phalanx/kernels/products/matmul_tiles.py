@@ -155,6 +155,7 @@ class Tiles:
     B_BATCH: bool
     BATCH: bool
     STREAMED: Any
+    HINT: str
     TRIM_ROWS: bool
     TRIM_COLUMNS: bool
     SPLIT: int
@@ -217,13 +218,13 @@ class Tiles:
             if self.A_BY_K:
                 px.tma.load(
                     block(A, z if self.A_BATCH else None, here, k, size, BK), self.a[s][there : there + size], self.full[s],
-                    multicast=self.row if self.CN > 1 else None, cache="evict_first" if self.STREAMED == "rows" else None,
+                    multicast=self.row if self.CN > 1 else None, cache=self.HINT if self.STREAMED == "rows" else None,
                 )
             else:
                 px.tma.load(
                     block(A, z if self.A_BATCH else None, k, here, BK, size), self.a[s][:, there : there + size],
                     self.full[s], multicast=self.row if self.CN > 1 else None,
-                    cache="evict_first" if self.STREAMED == "rows" else None,
+                    cache=self.HINT if self.STREAMED == "rows" else None,
                 )
 
     def fetch_columns(self, B, z, n, k, s, wide):
@@ -238,13 +239,13 @@ class Tiles:
                 px.tma.load(
                     block(B, z if self.B_BATCH else None, here, k, size, BK), self.b[s][there : there + size], self.full[s],
                     multicast=self.column if self.CM > 1 else None,
-                    cache="evict_first" if self.STREAMED == "columns" else None,
+                    cache=self.HINT if self.STREAMED == "columns" else None,
                 )
             else:
                 px.tma.load(
                     block(B, z if self.B_BATCH else None, k, here, BK, size), self.b[s][:, there : there + size],
                     self.full[s], multicast=self.column if self.CM > 1 else None,
-                    cache="evict_first" if self.STREAMED == "columns" else None,
+                    cache=self.HINT if self.STREAMED == "columns" else None,
                 )
 
     def multiply(self, epilogue, top, z, m, n, begin, end, following=None):
@@ -453,13 +454,14 @@ class Sums:
 def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, TRIM_ROWS=False,
-    TRIM_COLUMNS=False, SPLIT=1, TURNS=False,
+    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, HINT="evict_first",
+    TRIM_ROWS=False, TRIM_COLUMNS=False, SPLIT=1, TURNS=False,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
     With SWAPPED C is (N, M), and gets the transpose; a bias then has an element for each of the M rows of A. That needs
-    TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns".
+    TMA_STORE and a bias that is no matrix. STREAMED names the operand that passes L2 by, A's "rows" or B's "columns",
+    as HINT says.
     TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
     SPLIT: parts of K of the tiles that fill no wave. Their sums are left in W, BM * BN of f32 for each part and CTA of such
     a tile.
@@ -499,7 +501,7 @@ def matmul_tiles(
     work = Tiles(
         x, y, row, column, a, b, full, empty, px.ring(STAGES), steps, rows, columns, first, count, step,
         whole, rest, BM, BN, BK, STAGES, CM, CN, GROUP, A_BY_K, B_BY_K, A_BATCH, B_BATCH, BATCH, STREAMED,
-        TRIM_ROWS, TRIM_COLUMNS, SPLIT,
+        HINT, TRIM_ROWS, TRIM_COLUMNS, SPLIT,
     )  # fmt: skip
     wait_for_prior_launch()
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
+from phalanx.ir.ops.tma import HINTED_PARTS
+from phalanx.kernels.products.keeping import kept_parts
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.tile_model import (
     MOST_TOGETHER,
@@ -118,8 +120,10 @@ def _least_row(along: bool, problem: Problem, costs: TileCosts) -> float:
 def working_below(bounds: Bounds, problem: Problem, costs: TileCosts, took: float) -> float:
     """How many cycles tiles may work at most if a product is to take no longer than `took`: HBM works beside them."""
     read, written, missed = _bytes(problem, costs)
+    larger = problem.batch * problem.k * max(problem.m, problem.n) * problem.itemsize
+    asked = read - larger * kept_parts(larger, written) / HINTED_PARTS
     power = 8 if costs.sharpness == 8 else 4
-    streamed = (read * missed + written) / max(costs.hbm, costs.hbm_streamed) * bounds.least_hbm
+    streamed = (asked * missed + written) / max(costs.hbm, costs.hbm_streamed) * bounds.least_hbm
     left = ((took - costs.launch) * SLACK) ** power - streamed**power if took > costs.launch else 0.0
     return max(0.0, left) ** (1 / power) * (costs.clock * SLACK)
 

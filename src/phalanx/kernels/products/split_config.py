@@ -13,6 +13,8 @@ import numpy as np
 
 import phalanx as px
 from phalanx.frozen import frozen
+from phalanx.ir.ops.tma import HINTED_PARTS
+from phalanx.kernels.products.keeping import kept_parts, streaming_hint
 from phalanx.kernels.products.matmul_cuts import PANEL, whole_panels
 from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
@@ -33,7 +35,8 @@ class SplitConfig:
     that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
     when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
     `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself). `across`: rows of
-    A lie across K, so that the ring of A holds whole panels of them, of which only `bm` are multiplied.
+    A lie across K, so that the ring of A holds whole panels of them, of which only `bm` are multiplied. `kept`: of so many
+    sixteenths of the weights `hints` do not tell L2 that they need not stay.
     """
 
     bm: int
@@ -53,6 +56,7 @@ class SplitConfig:
     stagger: bool = False
     hints: bool = True
     across: bool = False
+    kept: int = 0
 
     @property
     def cluster(self) -> int:
@@ -108,7 +112,8 @@ class SplitConfig:
 
 @cache
 def _constants(config: SplitConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items() if name != "across"}  # the launch knows that
+    named = {name.upper(): value for name, value in asdict(config).items() if name not in ("across", "kept")}
+    return named | {"HINT": streaming_hint(config.kept)}  # the launch knows what lies across K
 
 
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
@@ -127,7 +132,7 @@ class SplitTable:
     `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
     fetches `weights` rows of them in a step, gets `loaded` of A, and has `ring` steps on their way. `summed` are the
     microseconds of a launch and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its
-    results, by the state of L2 (`STATES`).
+    results, by the state of L2 (`STATES`); `kept` the part of the weights that L2 is told to keep.
     """
 
     configs: tuple[SplitConfig, ...]
@@ -142,6 +147,7 @@ class SplitTable:
     summed: tuple[Any, ...]
     multiplied: tuple[Any, ...]
     ending: tuple[Any, ...]
+    kept: Any
 
 
 STATES = H200.split, H200.warm_split
@@ -165,18 +171,20 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
     return SplitTable(
         configs, fields, np.array([c.cluster for c in configs]), np.where(sharing, 2.0, 1.0), bm * cm, bn * cn, bn / cm,
         np.array([c.loaded for c in configs], np.float64), bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
+        np.array([c.kept / HINTED_PARTS for c in configs]),
     )
 
 
 def predicted_all(
     table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
-    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None,
+    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False,
 ) -> Any:
     """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
-    the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K.
+    the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K. `suits`: L2
+    is told to keep as much of the weights as `suited` has it; else as the configurations themselves say.
     """
     bm, bn, split, _, bk, _, _ = table.fields
     readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
@@ -188,15 +196,16 @@ def predicted_all(
     loaded = table.loaded
     missing = np.minimum(loaded, readers * table.high - bm + loaded - m) + np.minimum(weights, columns * table.wide - n)
     # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
-    streamed, total = 2 * part * doubled, 2 * (k * (m + n) + m * n)
+    streamed, nbytes = 2 * part * doubled, 2 * (k * (m + n) + m * n)
     times = np.empty((6, len(states), len(bm)))
     rest = np.empty((len(states), len(bm)))
     once, both, held, shared = 1 / waves, streamed * weights, part / table.ring, table.cluster * tiles * part / waves
     again, multiplied = (readers - 1) * once, part * doubled
+    kept = _kept(m, n, k) / HINTED_PARTS if suits else table.kept
     for state, costs in enumerate(states):
-        missed = min(1.0, max(0.0, total - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
+        missed = min(1.0, max(0.0, nbytes - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
         row, weight = (_line_factor(along, k if along else size, costs) for along, size in zip(by_k, (m, n)))
-        from_hbm = 2 * n * k * missed / costs.hbm
+        from_hbm = 2 * n * k * missed * (1 - costs.finds_kept * kept) / costs.hbm
         of_row, of_weight, of_missing = row / costs.l2_sm, weight / costs.l2_sm, 1 / costs.zero_fill - 1 / costs.l2_sm
         times[:, state] = (
             from_hbm * once + (costs.reread_factor * from_hbm) * again,
@@ -208,9 +217,18 @@ def predicted_all(
         )
         rest[state] = waves * doubled * table.ending[state] + (waves - 1) * costs.restart + table.summed[state]
     # Things that go on at once: as long as the longest takes, or somewhat longer.
-    for _ in range(3):
-        times *= times
-    return np.sqrt(np.sqrt(np.sqrt(times.sum(axis=0)))) * waves + rest
+    times *= times
+    times *= times
+    for state, costs in enumerate(states):
+        powers = times[:, state]
+        total = np.sqrt((powers * powers).sum(axis=0)) if costs.sharpness == 8 else powers.sum(axis=0)
+        rest[state] += np.sqrt(np.sqrt(total)) * waves
+    return rest
+
+
+def _kept(m: int, n: int, k: int) -> int:
+    """Sixteenths of the weights that L2 is to keep for a launch like this one: none where it keeps them all."""
+    return kept_parts(2 * n * k, 2 * m * n) if 2 * (k * (m + n) + m * n) >= H200.tiles.streamed_from else 0
 
 
 def _line_factor(along: bool, size: int, costs: SplitCosts) -> float:
@@ -335,9 +353,15 @@ def best_either_way(
     """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
     what a launch like it has left: that with the least product of both."""
     table = table_for(m, a_rows)
-    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device) * _allowed(table, m, k, b_rows)
+    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True) * _allowed(table, m, k, b_rows)
     best = int(np.argmin(cold * warm))
-    return table.configs[best], float(cold[best]), float(warm[best])
+    return suited(table.configs[best], m, n, k), float(cold[best]), float(warm[best])
+
+
+def suited(config: SplitConfig, m: int, n: int, k: int) -> SplitConfig:
+    """The configuration with what the sizes of a product decide: how much of its weights L2 keeps for a launch like it."""
+    kept = _kept(m, n, k)
+    return replace(config, kept=kept) if kept else config
 
 
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:

@@ -91,6 +91,7 @@ class Rings:
     LAG: int
     STAGGER: bool
     HINTS: bool
+    HINT: str
     ROWS: bool
     A_ROWS: bool
 
@@ -191,13 +192,13 @@ class Rings:
                         px.tma.load(
                             B[here : here + box, k : k + BK], self.w[stage][there : there + box], self.w_full[stage],
                             multicast=self.same_columns if self.CM > 1 else None,
-                            cache="evict_first" if self.HINTS else None,
+                            cache=self.HINT if self.HINTS else None,
                         )
                 else:
                     px.tma.load(
                         B[k : k + BK, first_row : first_row + share], self.w[stage][:, z * share : z * share + share],
                         self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
-                        cache="evict_first" if self.HINTS else None,
+                        cache=self.HINT if self.HINTS else None,
                     )
             self.w_ring.advance()
         if self.CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
@@ -262,8 +263,8 @@ class Sums:
 )
 def split_ring(
     A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
-    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, ROWS=True, A_ROWS=True, FLIPPED=False, WHOLE=True,
-    BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
+    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, HINT="evict_first", ROWS=True, A_ROWS=True, FLIPPED=False,
+    WHOLE=True, BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
@@ -301,7 +302,7 @@ def split_ring(
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
-        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, ROWS, A_ROWS,
+        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, HINT, ROWS, A_ROWS,
     )  # fmt: skip
     wait_for_prior_launch()
 

@@ -20,7 +20,10 @@ import numpy as np
 
 from phalanx.frozen import frozen
 from phalanx.ir.ops import wgmma
+from phalanx.ir.ops.tma import HINTED_PARTS
+from phalanx.kernels.products.keeping import kept_parts
 from phalanx.kernels.products.matmul_cuts import (
+    MAX_STAGES,
     PANEL,
     STAGE_ROW_BYTES,
     MatmulConfig,
@@ -53,7 +56,8 @@ class TileTable:
     `tensor` are the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue. `results` are a
     CTA's of a tile, `split` the parts of K of those that fill no wave; `hbm_time` is what HBM takes longer or shorter.
     `spare` is what panels bring beyond the columns that are multiplied, as a part of these; `starts` is where the second
-    tile's panels begin, as `_begins` counts it. `counted` is what the time of a configuration counts.
+    tile's panels begin, as `_begins` counts it. `counted` is what the time of a configuration counts, `kept` the part of a
+    streamed operand that L2 keeps all the same.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -85,6 +89,7 @@ class TileTable:
     spare: Any
     starts: Any
     counted: Any
+    kept: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -110,11 +115,11 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
         bm * cm, bn * cn, band, np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
         np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
-        panels / cm, rows_zeros, columns_zeros, bn, stages - costs.held_stages,
+        panels / cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
         panels / bn - 1, np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
-        np.where(ctas > 1, 1.0, costs.alone_factor),
+        np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
     )
 
 
@@ -179,11 +184,14 @@ def streaming_readers(problem: Problem, costs: TileCosts) -> int:
     return costs.streamed_readers if problem.batch == 1 else 1
 
 
-def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True) -> Any:
+def predicted_tiles(
+    table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True, keeps: bool = True
+) -> Any:
     """Microseconds that the model thinks a product takes in each configuration of a table, behind another like it.
 
     `suits`: L2 is told what it need not keep, and what lies all outside an array is not asked for, as `matmul_config.suited`
-    has it; else as the configurations themselves say, with zeros for all that is not there.
+    has it; else as the configurations themselves say, with zeros for all that is not there. `keeps`: so is what L2 keeps of
+    an operand that it need not keep; else that is as the configurations say.
     """
     m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
     down, across = np.where(table.swapped, float(n), float(m)), np.where(table.swapped, float(m), float(n))
@@ -246,15 +254,17 @@ def predicted_tiles(table: TileTable, problem: Problem, device: Device, costs: T
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
         ending = ending + np.where(table.split > 1, costs.split + sums, 0.0)
     cycles = cycles + held_up
-    alone = larger * missed / costs.hbm_sm / np.minimum(device.sms, busy)
     readers = np.where(table.swapped == (n >= m), columns, rows)
     streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
+    kept = larger * missed * np.where(streams, kept_parts(larger, written) / HINTED_PARTS if keeps else table.kept, 0.0)
+    alone = (larger * missed - kept) / costs.hbm_sm / np.minimum(device.sms, busy)
     again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
     again = again * np.minimum(readers - 1, costs.most_again)
     if not all(problem.by_k) and missed:
         again = again + np.where(by_panels, table.spare, 0.0) * across * (batch * k * itemsize * missed * costs.spare_again)
     rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
-    from_hbm = (again + (read * missed + written)) / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
+    asked = again + (read * missed + written - kept)
+    from_hbm = asked / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
     streamed = np.maximum(from_hbm, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
     # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
@@ -392,9 +402,13 @@ def _multiplying(problem: Problem, device: Device, costs: TileCosts) -> float:
     return problem.batch * problem.m * problem.n * problem.k / rate
 
 
-def cold_microseconds(problem: Problem, warm: float, parts: int = 1) -> float:
-    """What a product takes with nothing in L2, of which one behind another like it takes `warm` microseconds; with so many
-    parts of K."""
+def cold_microseconds(problem: Problem, warm: float, config: MatmulConfig) -> float:
+    """What a product takes with nothing in L2, of which one behind another like it takes `warm` microseconds.
+
+    Stages that L2 had now come from HBM, later: where a ring is short, tiles wait for them.
+    """
     costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
     took = float((warm**8 + (nbytes / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
-    return took + costs.cold + (costs.cold_parts if parts > 1 else 0.0)
+    later = costs.latency_missed * (1 - min(1.0, nbytes / costs.kept_bytes)) / (config.stages - costs.held_stages)
+    waits = costs.cold_waits * steps_of(problem) / config.split * later / costs.clock
+    return took + waits + costs.cold + (costs.cold_parts if config.split > 1 else 0.0)

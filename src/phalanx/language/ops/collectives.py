@@ -13,7 +13,6 @@ from phalanx.ir.ops.cluster import (
     ClusterReduce,
     ClusterStore,
 )
-from phalanx.ir.ops.tma import CACHE_HINTS
 from phalanx.ir.types import TileType, bool_
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, SharedView, View, in_global, in_shared
@@ -24,7 +23,7 @@ from phalanx.language.operators import binary, dtype_of, is_scalar, is_tile
 from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
 from phalanx.language.ops.tma import check_match, global_side, shared_side
-from phalanx.language.ops.tma_operands import refuse_rows_by_index
+from phalanx.language.ops.tma_operands import cache_hint, refuse_rows_by_index
 from phalanx.language.values import RunTimeRegion, check_ordinary, refuse_padded, require_index
 
 REDUCTIONS = ("sum", "max", "min")
@@ -224,12 +223,10 @@ def _collective(
     source = global_side(ctx, f"the source of {what}", src)
     target = shared_side(ctx, f"the destination of {what}", dst)
     check_match(ctx, what, source, target)
-    barrier = barrier_operand(ctx, what, bar)
-    if cache is not None and cache not in CACHE_HINTS:
-        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
+    barrier, hint = barrier_operand(ctx, what, bar), cache_hint(ctx, cache)
     ctas = mask_operand(ctx, f"the mask of {what}", mask)
     assert ctas is not None
-    ctx.emit(kind(source, target, barrier, ctas, cache, loc=ctx.loc))
+    ctx.emit(kind(source, target, barrier, ctas, hint, loc=ctx.loc))
 
 
 @builtin("cluster.reduce")

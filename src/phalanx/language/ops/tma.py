@@ -29,9 +29,10 @@ def load(
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.tensor`` (or ``cp.async.bulk`` for a contiguous 1-D
     region), ``.multicast::cluster`` with `multicast` (bit i: rank i; the tile and the bytes land at the same place in
-    each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal". Elements outside the array arrive as
-    zeros and are counted. ``two_cta=True`` (sm_100a and its kin, ``.cta_group::2``): the bytes complete on the barrier of
-    the even CTA of the destination's pair, which expects those of both.
+    each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal"; "evict_first 4/16" is for a quarter of
+    the bytes, by address. Elements outside the array arrive as zeros and are counted. ``two_cta=True`` (sm_100a and its
+    kin, ``.cta_group::2``): the bytes complete on the barrier of the even CTA of the destination's pair, which expects
+    those of both.
     Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s], full[s])``.
     """
     source = global_side(ctx, "the source of px.tma.load", src)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.ir.ops.tma import CACHE_HINTS
+from phalanx.ir.ops.tma import CACHE_HINTS, HINTED_PARTS, parted_hint
 from phalanx.ir.values import Param
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView, in_global, in_shared
 from phalanx.language.builder import Builder
@@ -105,8 +105,13 @@ def require_pairs(ctx: Builder, what: str, two_cta: object) -> bool:
 
 def cache_hint(ctx: Builder, cache: object) -> str | None:
     """How long L2 is to keep what a copy reads."""
-    if cache is not None and cache not in CACHE_HINTS:
-        ctx.fail(f"unknown cache hint {describe(cache)}", f"use one of {', '.join(CACHE_HINTS)}")
+    if cache is None:
+        return None
+    if not isinstance(cache, str) or not parted_hint(cache)[1]:
+        ctx.fail(
+            f"unknown cache hint {describe(cache)}",
+            f'use one of {", ".join(CACHE_HINTS)}, or "evict_first 4/{HINTED_PARTS}", which is for a quarter of the bytes',
+        )
     return cache
 
 
