@@ -316,7 +316,27 @@ MOVES = MoveLimits(
 
 # `benchmarks/grouped.py --sweep`; section 10 of `h200_tuning.txt`: pairs along N are the faster ones for weights of
 # 4,096 x 4,096, pairs along M for 14,336 x 4,096.
-GROUPS = GroupLimits(kept_bytes=48 << 20, middle_rows=384)
+GROUPS = GroupLimits(
+    kept_bytes=48 << 20,
+    middle_rows=384,
+    # Set by hand, beside `sweep_groups.json`.
+    few_rows=1024,
+    least_bytes=8 << 20,
+    most_waves=2.0,
+    margin=0.95,
+    tile_share=0.375,
+    overfull=1.15,
+    # Fitted to `sweep_groups.json`: 43 configurations of six products with 3 to 200 rows a group, to 13%; `ring_factor` by
+    # hand to the tiles of the same products.
+    clock=1700,
+    hbm=3.9e6,
+    l2_rate=65,
+    step=9,
+    few_factor=1.44,
+    ring_factor=1.1,
+    split=2.4,
+    fixed=5.0,
+)
 
 H200 = Machine(
     name="H200",
