@@ -114,6 +114,12 @@ class TileCosts:
     """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
     """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
+    batch_panels_in_squares: Factor
+    """What four CTAs of two rows and two columns take longer in a batch whose columns come in panels, along a short K."""
+    squares_steps: Count
+    """Steps along K up to which they do."""
+    stored_steps: Count
+    """Steps along K up to which a product takes the time of its results, which then are stored row after row."""
     hbm_unasked: Factor
     """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
     spare_again: Factor
