@@ -286,6 +286,11 @@ class Draws:
         x, w, sizes = self._groups()
         return lambda: self.k.grouped_matmul(x, w, sizes)
 
+    def draw_grouped_matmul_few_rows(self) -> Call:
+        x, w = self.new(self.rng.randint(1, 400), 4096), self.new(4, 2048, 4096)
+        sizes = self.new(4, dtype="int32")
+        return lambda: self.k.grouped_matmul(x, w, sizes)
+
     def draw_moe_matmul(self) -> Call:
         x, w, sizes = self._groups()
         return lambda: self.k.moe_matmul(x, w, sizes)
@@ -293,6 +298,11 @@ class Draws:
     def draw_moe_gather_matmul(self) -> Call:
         x, w, sizes = self._groups()
         i = self.new(self.rng.randint(100, 900), dtype="int32")
+        return lambda: self.k.moe_gather_matmul(x, i, w, sizes)
+
+    def draw_moe_gather_matmul_few_rows(self) -> Call:
+        x, i, w = self.new(500, 4096), self.new(self.rng.randint(1, 400), dtype="int32"), self.new(4, 2048, 4096)
+        sizes = self.new(4, dtype="int32")
         return lambda: self.k.moe_gather_matmul(x, i, w, sizes)
 
     def draw_moe_matmul_scatter(self) -> Call:

@@ -22,7 +22,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
-from phalanx.kernels.products import group_tiles, grouped, matmul_config, moe, split_k
+from phalanx.kernels.products import group_tiles, grouped, grouped_split, matmul_config, moe, split_k
 from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring, stream
 from phalanx.runtime.device.devices import Device
 
@@ -106,7 +106,7 @@ class Recorder:
 
 KERNELS = (
     (matmul, "matmul_tiles"), (split_k, "split_ring"), (grouped, "grouped_ring"), (moe, "expert_ring"),
-    (group_tiles, "plan_groups"), (softmax, "softmax_rows"), (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
+    (grouped_split, "grouped_split_ring"), (group_tiles, "plan_groups"), (softmax, "softmax_rows"), (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
     (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
     (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),

@@ -84,7 +84,7 @@ def test_choosing() -> None:
     assert choose_grouped(2048, 32, 14336, 4096) == GroupedConfig()  # few rows: the end of a group weighs more
     assert choose_grouped(16384, 32, 4096, 4096) == GroupedConfig()  # L2 keeps a group's weights
     assert choose_grouped(16384, 32, 14336, 4096) == GroupedConfig(cm=2, cn=1)
-    assert choose_grouped(100, 8, 256, 4096).cm == 2
+    assert choose_grouped(100, 8, 256, 512) == GroupedConfig(cm=2, cn=1)
 
 
 def test_nothing_to_do() -> None:

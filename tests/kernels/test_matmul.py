@@ -454,6 +454,20 @@ def test_more_ctas_share_what_takes_two_lines_of_l2() -> None:
     assert (config.bm, config.bn, config.cluster) == (192, 192, (2, 2))
 
 
+def test_results_of_a_short_k_are_stored_row_after_row() -> None:
+    """8 x 3584 x 7080 x 64 takes 233 us in squares of tiles, and 214 in rows of them."""
+    plain, swapped = choose(Problem(3584, 7080, 64, batch=8)), choose(Problem(848, 5440, 128, batch=16))
+    assert (plain.swapped, plain.group) == (False, 1)
+    assert swapped.swapped and swapped.group * swapped.bm >= 5440
+    assert choose(Problem(3584, 7080, 256, batch=8)).group > 1
+
+
+def test_batches_of_a_short_k_are_not_cut_in_squares() -> None:
+    """64 x 2984 x 200 x 256 takes 70 us in squares of 192 x 112, and 63 so; 8 x 3752 x 584 x 1832 129, and 143."""
+    short, long = (Problem(m, n, k, b, by_k=(True, False)) for b, m, n, k in ((64, 2984, 200, 256), (8, 3752, 584, 1832)))
+    assert choose(short).cluster != (2, 2) and choose(long).cluster == (2, 2)
+
+
 def test_tiles_of_160_columns_are_clean() -> None:
     config = MatmulConfig(64, 160, stages=2, cluster=(2, 1), group=1, parts=5, groups=1)
     a, b, c = numbers(128, 136), numbers(320, 136), np.zeros((128, 320), BF16)

@@ -13,6 +13,7 @@ from phalanx.kernels.products import grouped, moe, split_k
 from phalanx.kernels.products.group_tiles import planned
 from phalanx.kernels.products.grouped_backward import group_gradients
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
+from phalanx.kernels.products.grouped_split import grouped_split_ring
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
 from phalanx.kernels.products.matmul_config import MatmulConfig
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
@@ -122,6 +123,16 @@ def groups(cm: int, cn: int) -> Callable[[], Case]:
     return make
 
 
+def groups_of_few_rows() -> Case:
+    """Three groups, one of them empty, of one and two pieces; two CTAs split K, two share the rows."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((50, 448), (3, 128, 448)))
+    config = split_k.SplitConfig(32, 64, 2, 2, cn=2, groups=1, pieces=2, lag=1)
+    table = planned(np.array([30, 0, 16], np.int32), x, 50, 3, config.bm)
+    args = [x, w, np.zeros((50, 128), x.dtype), table[:, :4].copy(), table]
+    return Case("grouped_split_ring", grouped_split_ring[2, 2, 3], args, config.constants())
+
+
 def turned_groups() -> Case:
     """As `groups`, with weights that lie along the columns of the result."""
     rng = np.random.default_rng(0)
@@ -159,5 +170,6 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "grouped_ring, columns": groups(1, 2),
     "grouped_ring, rows": groups(2, 1),
     "grouped_ring, turned": turned_groups,
+    "grouped_split_ring": groups_of_few_rows,
     "group_gradients": gradients_of_groups,
 }

@@ -119,6 +119,12 @@ class TileCosts:
     """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
     """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
+    batch_panels_in_squares: Factor
+    """What four CTAs of two rows and two columns take longer in a batch whose columns come in panels, along a short K."""
+    squares_steps: Count
+    """Steps along K up to which they do."""
+    stored_steps: Count
+    """Steps along K up to which a product takes the time of its results, which then are stored row after row."""
     hbm_unasked: Factor
     """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
     spare_again: Factor
@@ -367,12 +373,42 @@ class TurnRule:
 
 @frozen
 class GroupLimits:
-    """Which way the CTAs of a cluster share a grouped product (`products.grouped`)."""
+    """Which way the CTAs of a cluster share a grouped product (`products.grouped`), and the estimates of `group_model` for
+    few rows."""
 
     kept_bytes: Bytes
     """Weights of a group that stay in L2 from one row of tiles to the next."""
     middle_rows: Count
     """Rows of a group, on average, from which two CTAs may take rows of a tile: the unused half of its last one is small."""
+    few_rows: Count
+    """Rows of all groups up to which kernels are compared by the estimates."""
+    least_bytes: Bytes
+    """Weights of all groups from which they are: fewer take a few microseconds in any way."""
+    most_waves: Factor
+    """Waves of pairs of the usual tiles up to which they are: with more, all SMs have enough to do."""
+    margin: Factor
+    """Another way than the usual one is taken if it is estimated to take less than that part of its time."""
+    tile_share: Factor
+    """Rows of a group, on average, that suit a tile, as a part of its height."""
+    overfull: Factor
+    """CTAs, as a part of those that run at once, up to which K is split further: some tiles that are counted on are not
+    there."""
+    clock: CyclesPerMicrosecond
+    """Of the tensor cores."""
+    hbm: BytesPerMicrosecond
+    """Weights from memory to all SMs."""
+    l2_rate: BytesPerCycle
+    """Bytes that L2 brings to an SM."""
+    step: Cycles
+    """Of a step along K, on top of its products or loads."""
+    few_factor: Factor
+    """What a product of few rows takes longer than the tensor cores would."""
+    ring_factor: Factor
+    """The same of whole tiles."""
+    split: Microseconds
+    """Partial sums from SM to SM."""
+    fixed: Microseconds
+    """Of a launch, and the one before it that makes the table of tiles."""
 
 
 @frozen

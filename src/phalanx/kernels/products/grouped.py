@@ -15,13 +15,23 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, has_work, info_of, is_among, refused, require_config
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
+from phalanx.kernels.products.group_model import (
+    expected_tiles,
+    few_rows_config,
+    few_rows_microseconds,
+    ring_microseconds,
+)
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
+from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
+from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
+from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.exporting.numbers import is_exported
 from phalanx.runtime.launch.replay import remembered
 
 WEIGHT_BYTES = 2
@@ -149,24 +159,62 @@ def _constants(config: GroupedConfig) -> dict[str, int]:
     return {name.upper(): value for name, value in asdict(config).items()}
 
 
-def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig:
+NARROW = GroupedConfig(bn=128, stages=5, parts=1)
+"""Twice as many tiles, for twice as many SMs."""
+
+
+@chosen_at_example
+def choose_grouped(rows: int, groups: int, n: int, k: int) -> GroupedConfig | SplitConfig:
     """The configuration for `rows` rows in `groups` groups, `n` columns and products along `k`.
 
     Tiles follow each other along the columns. Two CTAs of a cluster take two column tiles of the same rows, which wastes
     least at the end of a group, as long as L2 keeps a group's weights (for 4,096 x 4,096 1.07 times as fast as the other
     way). Larger weights are shared: the two take two row tiles of the same columns (for 14,336 x 4,096 1.19 times as
-    fast). Anyone may call it; no hardware is involved. Example: ``choose_grouped(2048, 32, 4096, 4096).cn == 2``.
+    fast). Few groups of few rows have too few such tiles: narrower ones, or those of `grouped_split_ring`, which has a
+    `SplitConfig`, are taken where `group_model` gives them less time; not in exports, whose K may be too short to be split.
+    Anyone may call it; no hardware is involved. Example: ``choose_grouped(2048, 32, 4096, 4096).cn == 2``.
     """
     card = H200.groups
+    if not is_exported() and are_few(rows, groups, n, k):
+        found = _choose_few(-(-rows // ROWS_APART) * ROWS_APART, groups, n, k)
+        if found is not None:
+            return found
     if n <= 256 or (rows >= card.middle_rows * groups and WEIGHT_BYTES * n * k > card.kept_bytes):
         return SHARED_WEIGHTS
     return SHARED_ROWS
 
 
+def are_few(rows: int, groups: int, n: int, k: int) -> bool:
+    """Whether a product has so few rows, for so many weights, that the time in which these come is what counts."""
+    card = H200.groups
+    return 0 < rows <= card.few_rows and WEIGHT_BYTES * groups * n * k >= card.least_bytes
+
+
+ROWS_APART = 16
+"""Rows in all that differ by less have one choice."""
+
+
+@chosen_by_sizes
+@cache
+def _choose_few(rows: int, groups: int, n: int, k: int) -> GroupedConfig | SplitConfig | None:
+    """The configuration for few rows, if it is not the usual one."""
+    card = H200.groups
+    waves = expected_tiles(rows, groups, SHARED_ROWS.bm) * px.cdiv(n, 2 * SHARED_ROWS.bn) / H200.clusters_at_once[2]
+    if waves > card.most_waves:
+        return None
+    usual = ring_microseconds(rows, groups, n, k, SHARED_ROWS.bn)
+    narrow = ring_microseconds(rows, groups, n, k, NARROW.bn)
+    few = few_rows_config(rows, groups, n, k)
+    took = few_rows_microseconds(rows, groups, n, k, few)
+    if min(narrow, took) > card.margin * usual:
+        return None
+    return NARROW if narrow <= took else few
+
+
 @remembered("x", "w", "group_sizes", "bias", "out")
 def grouped_matmul(
     x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
-    config: GroupedConfig | BlackwellConfig | None = None, arch: str | None = None,
+    config: GroupedConfig | SplitConfig | BlackwellConfig | None = None, arch: str | None = None,
 ) -> Any:
     """Row i of the result is ``activation(x[i] @ w[g].T + bias[g])``, g the group of row i.
 
@@ -188,13 +236,16 @@ def grouped_matmul(
     out = stored_result(x, out, (height, n), rows.dtype_name)
     if not has_work(height, groups, n):
         return out
-    require_config(config, GroupedConfig, BlackwellConfig)
+    require_config(config, GroupedConfig, SplitConfig, BlackwellConfig)
     target = target_of(rows, arch, blackwell=isinstance(config, BlackwellConfig))
     if target.blackwell:
         cut = require_config(config, BlackwellConfig) or choose_grouped_blackwell(height, groups, n, k)
         launch_groups(x, None, w, out, sizes, height, cut, bias=bias, ACTIVATION=activation, **target.named)
         return out
-    settings = require_config(config, GroupedConfig) or choose_grouped(height, groups, n, k)
+    settings = require_config(config, GroupedConfig, SplitConfig) or choose_grouped(height, groups, n, k)
+    if isinstance(settings, SplitConfig):
+        launch_few_rows(x, w, out, sizes, settings, bias, activation, target.named)
+        return out
     tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
     table = planned(sizes, x, height, groups, tall)
     clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))

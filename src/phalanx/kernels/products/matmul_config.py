@@ -30,6 +30,7 @@ from phalanx.kernels.products.tile_model import (
     predicted_all,
     predicted_in_turns,
     predicted_tiles,
+    steps_of,
     streaming_readers,
     tabled,
 )
@@ -41,6 +42,9 @@ from phalanx.runtime.exporting.numbers import is_exported
 
 CHOICES = 1 << 14
 """Choices that are kept: a model in service has dozens of weights, and batches of any size."""
+
+ALL_ROWS = 256
+"""Rows of clusters of a swapped product, which are columns of the result, that are worked on at a time: all of them."""
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
@@ -123,7 +127,14 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
         row = int(np.argmin(turned[1]))
         if turned[1][row] < H200.turns.margin * took[chosen]:
             return turned[0].configs[row], float(turned[1][row])
-    return table.configs[chosen], float(took[chosen])
+    return _in_order(table.configs[chosen], problem), float(took[chosen])
+
+
+def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
+    """The configuration with tiles that follow each other along the rows of a result that takes most of the time."""
+    if steps_of(problem) > costs_of(problem).stored_steps:
+        return config
+    return replace(config, group=ALL_ROWS if config.swapped else 1)
 
 
 def _fits(config: MatmulConfig, problem: Problem) -> bool:

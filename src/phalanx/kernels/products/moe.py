@@ -10,13 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.gather import INDICES
+from phalanx.kernels.gather import INDICES, gather_rows
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
+from phalanx.kernels.products.grouped import NARROW, are_few, choose_grouped
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
+from phalanx.kernels.products.grouped_split import launch_few_rows
+from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
+from phalanx.runtime.exporting.choices import not_chosen_in_exports
 from phalanx.runtime.launch.replay import remembered
 
 SUMS = ("f32", "bf16", "f16")
@@ -122,8 +126,9 @@ def moe_gather_matmul(
     The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
     `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, K and N multiples of 8; `idx` and `group_sizes` i32 or i64, all
     on one device; `group_sizes` may also be a list. The gathered rows go straight to shared memory: there is no gathered
-    copy of `x`. A row outside `x` counts as zeros. Sums are f32. sm_90a; sm_100a and its kin, four rows a copy (compiled
-    and simulated, never run there); or the simulator, of the target that `arch` names. Example:
+    copy of `x`, unless rows are few (`gathers_first`). A row outside `x` counts as zeros. Sums are f32. sm_90a; sm_100a
+    and its kin, four rows a copy (compiled and simulated, never run there); or the simulator, of the target that `arch`
+    names. Example:
     ``h = moe_gather_matmul(x, order, w1, counts)``.
     """
     rows, weights = operands_of("x", x, w)
@@ -169,6 +174,17 @@ def moe_matmul_scatter(
     return out
 
 
+@not_chosen_in_exports
+def gathers_first(rows: int, experts: int, n: int, k: int) -> bool:
+    """Whether rows are gathered before they are multiplied; not in exports, which would have to gather any number of them.
+
+    A row of a tile that is fetched by index is a copy of its own in each step along K, by every CTA that needs it. With few
+    rows of a group that takes longer than the weights do: 63 to 118 us for three products of 120 to 300 rows, which take
+    25 to 75 without indices (`sweep_groups.json`).
+    """
+    return are_few(rows, experts, n, k)
+
+
 def _indices(idx: Any) -> int:
     """How many indices there are; refuses anything but a vector of them."""
     shape = info_of("idx", idx, INDICES).shape
@@ -190,6 +206,16 @@ def _launch(
     if target.blackwell:
         _launch_blackwell(a, idx, w, out, sizes, weight, rows, options, target)
         return
+    if not options.keys() & OPTIONS and not options.get("SCATTER"):
+        sizes_of_product = rows, experts, columns, w.shape[2]
+        if idx is not None and gathers_first(*sizes_of_product):
+            a, idx, options = gather_rows(a, idx), None, {**options, "GATHER": False}
+        settings = choose_grouped(*sizes_of_product) if idx is None else None
+        if isinstance(settings, SplitConfig):
+            launch_few_rows(a, w, out, sizes, settings, None, None, target.named)
+            return
+        if settings == NARROW:
+            options = {**options, "BN": NARROW.bn, "STAGES": NARROW.stages, "PARTS": NARROW.parts}
     height = options.get("BM", ROWS)
     table = planned(sizes, a, rows, experts, height)
     pairs = px.cdiv(columns, 2 * options.get("BN", 256))

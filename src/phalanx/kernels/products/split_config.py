@@ -282,7 +282,7 @@ def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> Spli
             across=not a_rows,
         )
         for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
-            found = _with_rings(replace(plain, reuse=reuse), ctas)
+            found = with_rings(replace(plain, reuse=reuse), ctas)
             if found is not None:
                 made.append(found)
     return tabled(tuple(sorted(made, key=lambda config: (config.cluster, config.reuse, -config.weight_bytes))))
@@ -299,7 +299,7 @@ def _pieces(bm: int, split: int) -> int:
 
 
 @cache
-def _with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
+def with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
     """The configuration with rings that fit `ctas` times on an SM; None if they would be too short to hide a load's latency.
 
     Measured (15 shapes, cold): 112 KB of the weights, which come from HBM, or 96 beside 128 rows of A

@@ -12,7 +12,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
-from phalanx.kernels.products.matmul_tiles import whole_panels
+from phalanx.kernels.products.matmul_tiles import block, whole_panels
 
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
@@ -122,7 +122,7 @@ class Rings:
                 a_stage, k = self.a_ring.stage, part * AK
                 self.a_full[a_stage].wait(self.a_ring.parity)
                 weights = self.w[w_stage][:, k : k + AK] if self.ROWS else self.w[w_stage][k : k + AK].T
-                rows = self.a[a_stage].T if self.A_ROWS else self.a[a_stage][:, : self.BM]
+                rows = self.a[a_stage][: self.BM].T if self.A_ROWS else self.a[a_stage][:, : self.BM]
                 px.wgmma(weights, rows, acc, accumulate=True if part > 0 else step > self.first)
                 px.wgmma_commit()
                 px.wgmma_wait(self.LAG)
@@ -175,8 +175,11 @@ class Rings:
                 self.a_empty[self.a_ring.stage].wait(self.a_ring.parity ^ 1)
                 self.a_ring.advance()
 
-    def fetch_weights(self, B, n, z):
-        """The role that fills the ring of the weights: this CTA's share of the columns, for all CTAs of other rows."""
+    def fetch_weights(self, B, n, z, matrix=None):
+        """The role that fills the ring of the weights: this CTA's share of the columns, for all CTAs of other rows.
+
+        B is one matrix of weights, or has several, of which this is `matrix`.
+        """
         BK, share = self.BK, self.BN // self.CM
         first_row = n + z * share
         box = min(BOX_ROWS, share) if BK > 64 else share
@@ -190,13 +193,13 @@ class Rings:
                     for row in px.static_range(0, share, box):
                         here, there = first_row + row, z * share + row
                         px.tma.load(
-                            B[here : here + box, k : k + BK], self.w[stage][there : there + box], self.w_full[stage],
+                            block(B, matrix, here, k, box, BK), self.w[stage][there : there + box], self.w_full[stage],
                             multicast=self.same_columns if self.CM > 1 else None,
                             cache=self.HINT if self.HINTS else None,
                         )
                 else:
                     px.tma.load(
-                        B[k : k + BK, first_row : first_row + share], self.w[stage][:, z * share : z * share + share],
+                        block(B, matrix, k, first_row, BK, share), self.w[stage][:, z * share : z * share + share],
                         self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
                         cache=self.HINT if self.HINTS else None,
                     )

@@ -274,6 +274,9 @@ def predicted_tiles(
     else:
         working = np.sqrt(np.sqrt(_fourth_power(working) + _fourth_power(streamed)))
     took = costs.launch + working + costs.endings_after / costs.clock * ending
+    if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
+        squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
+        took = np.where(squares, took * costs.batch_panels_in_squares, took)
     return np.where(idle, np.inf, took * table.counted)
 
 

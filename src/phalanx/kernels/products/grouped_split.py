@@ -1,0 +1,115 @@
+"""Grouped products of few rows: the weights of every group stream in about once, by clusters that split K.
+
+The weights are the tensor cores' M operand, as in `split_k_matmul`, so that the rows of a group may be any multiple of 8:
+a tile has few rows, and there are enough tiles for all SMs although groups are few. The table of `plan_groups` says which
+rows a cluster takes; clusters beyond its last tile have nothing to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import phalanx as px
+from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.products.activations import activate
+from phalanx.kernels.products.group_tiles import most_tiles, planned
+from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.split_ring import Rings, Sums, sharers
+
+
+@px.func
+def takes(rows, pieces, width, PIECES):
+    """Whether a tile of so many rows takes so many pieces of `width` rows: as few as have them all, PIECES at most."""
+    enough = rows <= pieces * width if pieces < PIECES else True
+    return enough & (rows > (pieces - 1) * width) if pieces > 1 else enough
+
+
+@px.kernel(warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN: (SPLIT, CN, 1), exit_sync=False, pdl=True)
+def grouped_split_ring(
+    A, W, Y, TABLE, BIAS, *, BM=128, BN=128, BK=64, STAGES=4, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=4,
+    LAG=1, REUSE=False, HALF=False, STAGGER=False, HINTS=True, BIASED=False, ACTIVATION=None
+):
+    """Y[i] = A[i] @ W[g].T for the rows i of every group g: a tile of up to BM rows by BN columns per cluster of SPLIT CTAs.
+
+    The constants are those of `split_ring`, of which this takes both rings and the sums.
+    What differs: the tile's rows and weights come from TABLE; of its rows only those of the group are stored; and as
+    nobody but the device knows how many there are, only so many pieces of them are fetched and multiplied as are needed.
+    """
+    s, y = px.cluster.rank(0), px.cluster.rank(1)
+    same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, CN, 1)
+    w, a = px.shared((STAGES, BN, BK), W.dtype), px.shared((STAGES - AHEAD, BM, BK // PARTS), A.dtype)
+    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
+    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
+    steps = px.cdiv(A.shape[1], BK)
+    first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
+    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
+    out = px.shared((most, width, BN), Y.dtype, reuse=w)
+    wire = A.dtype if HALF else px.f32
+    inbox, landed, drained = None, None, None
+    if SPLIT > 1:
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
+        landed = px.barrier()
+        if REUSE:
+            drained = px.barrier()
+    wait_for_prior_launch()
+    t, n = px.block_id(2), px.block_id(1) * BN
+    tiles = px.load(TABLE[3, 0])
+
+    with px.warps(0, 4 * GROUPS):
+        if t < tiles:
+            m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
+            for pieces in px.static_range(1, PIECES + 1):
+                if takes(last - m, pieces, width, PIECES):
+                    rings = Rings(
+                        w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
+                        same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
+                        HINTS, True, True,
+                    )  # fmt: skip
+                    acc = rings.multiply()
+                    tile = Sums(s, y, 0, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, pieces)
+                    if SPLIT > 1:
+                        tile.send(acc)
+                    for q in px.static_range(px.cdiv(pieces, SPLIT)):
+                        if q * SPLIT + s < pieces:
+                            c = tile.total(acc, q, BN)
+                            if BIASED:
+                                c = c + px.load(BIAS[px.load(TABLE[0, t]), n : n + BN]).to(px.f32).reshape(BN, 1)
+                            px.store(out[q].T, activate(c, ACTIVATION).to(Y.dtype))
+                            px.fence.async_proxy()
+                            place = m + (q * SPLIT + s) * width + px.arange(width)
+                            px.tma.scatter(out[q], px.where(place < last, place, -1), n, Y)
+                            px.tma.commit()
+            px.tma.wait(0)
+
+    with px.warps(4 * GROUPS + 1, 1):
+        if t < tiles:
+            m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
+            for pieces in px.static_range(1, PIECES + 1):
+                if takes(last - m, pieces, width, PIECES):
+                    rings = Rings(
+                        w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
+                        same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
+                        HINTS, True, True,
+                    )  # fmt: skip
+                    rings.fetch_rows(A, m, y)
+
+    with px.warps(4 * GROUPS, 1):
+        if t < tiles:
+            rings = Rings(
+                w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
+                first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, True, True,
+            )  # fmt: skip
+            rings.fetch_weights(W, n, 0, px.load(TABLE[0, t]))
+
+
+def launch_few_rows(
+    x: Any, w: Any, out: Any, sizes: Any, config: SplitConfig, bias: Any, activation: str | None, named: dict[str, Any]
+) -> None:
+    """The launch for the rows of `x` in groups of these `sizes`, of arguments that go together."""
+    rows, groups, n = x.shape[0], w.shape[0], w.shape[1]
+    table = planned(sizes, x, rows, groups, config.bm)
+    split, columns, _ = config.grid(1, n)
+    grouped_split_ring[split, columns, most_tiles(rows, groups, config.bm)](
+        x, w, out, table, table if bias is None else bias, BIASED=bias is not None, ACTIVATION=activation,
+        **config.constants(), **named,
+    )
