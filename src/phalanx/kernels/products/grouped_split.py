@@ -27,7 +27,7 @@ def takes(rows, pieces, width, PIECES):
 @px.kernel(warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN: (SPLIT, CN, 1), exit_sync=False, pdl=True)
 def grouped_split_ring(
     A, W, Y, TABLE, BIAS, *, BM=128, BN=128, BK=64, STAGES=4, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=4,
-    LAG=1, REUSE=False, HALF=False, STAGGER=False, HINTS=True, BIASED=False, ACTIVATION=None
+    LAG=1, REUSE=False, HALF=False, STAGGER=False, HINTS=True, HINT="evict_first", BIASED=False, ACTIVATION=None
 ):
     """Y[i] = A[i] @ W[g].T for the rows i of every group g: a tile of up to BM rows by BN columns per cluster of SPLIT CTAs.
 
@@ -63,7 +63,7 @@ def grouped_split_ring(
                     rings = Rings(
                         w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
                         same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
-                        HINTS, True, True,
+                        HINTS, HINT, True, True,
                     )  # fmt: skip
                     acc = rings.multiply()
                     tile = Sums(s, y, 0, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, pieces)
@@ -89,7 +89,7 @@ def grouped_split_ring(
                     rings = Rings(
                         w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
                         same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
-                        HINTS, True, True,
+                        HINTS, HINT, True, True,
                     )  # fmt: skip
                     rings.fetch_rows(A, m, y)
 
@@ -97,7 +97,7 @@ def grouped_split_ring(
         if t < tiles:
             rings = Rings(
                 w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
-                first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, True, True,
+                first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, HINT, True, True,
             )  # fmt: skip
             rings.fetch_weights(W, n, 0, px.load(TABLE[0, t]))
 
