@@ -299,6 +299,13 @@ ROWS = RowLimits(
     stream_pair_bytes=14 * 1024,
     stream_exchange=1.2,
     stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
+    # `rows_of_all_sms.txt`.
+    grid_bytes={
+        "softmax": (3_000_000, 4_000_000), "log_softmax": (3_000_000, 4_000_000), "rms_norm": (2_400_000, 3_000_000),
+        "layer_norm": (1_750_000, 2_000_000),
+    },
+    grid_room=220 * 1024,
+    grid_teams=((8, 2, 4), (6, 2, 4), (4, 4, 2), (3, 4, 2), (2, 8, 1)),
 )
 
 # Chosen by `benchmarks/gather.py`; `gather.json` has the result, the sweep was not kept.
