@@ -14,6 +14,7 @@ _FORMS = {
     "ld": re.compile(rf"ld\.(global|shared::cluster)(?:\.L[12]::\w+)*{_BITS} {_VALUES}, \[%(\d+)\];"),
     "st.async": re.compile(rf"st\.async\.shared::cluster\.\S*?{_BITS} \[%(\d+)\], {_VALUES}, \[%(\d+)\];"),
 }
+_STRONG = re.compile(r"ld\.relaxed\.gpu\.global\.b(32|64) %(\d+), \[%(\d+)\];")
 _TYPES = {8: "unsigned char", 16: "unsigned short", 32: "unsigned"}
 
 
@@ -39,6 +40,9 @@ def _statement(ptx: str, operands: list[str]) -> str | None:
     def named(numbers: str) -> list[str]:
         return [operands[int(number)] for number in re.findall(r"%(\d+)", numbers)]
 
+    if (strong := _STRONG.search(ptx)) is not None:  # who polls lets others go on
+        size, value, where = int(strong[1]) // 8, operands[int(strong[2])], operands[int(strong[3])]
+        return f"px_yield(); memcpy(&{value}, px_aligned<const void>({where}, {size}), {size});"
     for form, pattern in _FORMS.items():
         if (match := pattern.search(ptx)) is None:
             continue

@@ -93,6 +93,48 @@ for _name in ("i32", "u32", "i64", "u64"):
     )
 
 
+@px.kernel(warps=4)
+def looks(X, Y, I, *, M=16, N=24):
+    """Regions past the array's ends, rows by index and single elements, as they are after updates."""
+    index = px.load(I[0:M])
+    px.atomic_exch(X[1, 2], px.load(X[2, 1]))
+    px.store(Y[0, 0:M, 0:N], px.atomic_load(X[0:M, 2 : 2 + N]))
+    px.store(Y[1, 0:M, 0:N], px.atomic_load(X[index, 0:N]))
+    px.store(Y[2, 0:M, 0:N], px.atomic_load(X[1, 2]))
+    px.store(Y[3, 0:M, 0:N], px.atomic_load(X[M, 0]))
+
+
+for _name in ("f32", "f64", "i32", "u64"):
+    case(
+        f"look-{_name}",
+        looks,
+        1,
+        lambda rng, kind=KINDS[_name]: [
+            extreme_numbers(rng, (14, 24), kind),
+            zeros((4, 16, 24), kind),
+            np.array([0, 3, -1, 3, 15, 16, 3, 7, 2, 2, 9, 14, 13, 1 << 30, 5, 4], np.int32),
+        ],
+    )
+
+
+@px.kernel(warps=2)
+def slid(X, Y, *, N=512, MORE=24):
+    """Slices of a shared vector that begin anywhere, up to its last element."""
+    s = px.shared((N + MORE,), X.dtype)
+    px.store(s, px.load(X[0 : N + MORE]))
+    for start in range(MORE + 1):
+        px.store(Y[start, 0:N], px.load(s[start : start + N], shifted=True))
+
+
+for _name in ("f32", "bf16", "f64", "i32"):
+    case(
+        f"slide-{_name}",
+        slid,
+        1,
+        lambda rng, kind=KINDS[_name]: [extreme_numbers(rng, (536,), kind), zeros((25, 512), kind)],
+    )
+
+
 # ---------------------------------------------------------------------- assumptions
 
 

@@ -195,6 +195,11 @@ class Draws:
         x, w = self.new(rows, columns, odd=0.2), self.new(columns)
         return lambda: self.k.rms_norm(x, w)
 
+    def draw_layer_norm_of_all_sms(self) -> Call:
+        x = self.new(self.rng.randint(1, 60), self.rng.choice((2_000_000, 1_999_992)))
+        w, b = self.new(x.shape[1]), self.new(x.shape[1])
+        return lambda: self.k.layer_norm(x, w, b)
+
     def draw_add_rms_norm(self) -> Call:
         rows, columns = self.rows()
         x, r, w = self.new(rows, columns), self.new(rows, columns), self.new(columns)

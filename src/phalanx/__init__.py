@@ -52,6 +52,7 @@ from phalanx.language.ops.memory import (
     atomic_add,
     atomic_cas,
     atomic_exch,
+    atomic_load,
     atomic_max,
     atomic_min,
     counters,
@@ -166,8 +167,8 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
-    "atomic_cas", "atomic_exch", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id", "bool",
-    "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async", "cumsum", "device",
+    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id",
+    "bool", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async", "cumsum", "device",
     "device_assert", "dot",
     "empty", "erf", "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
     "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i64", "i8", "isnan", "keep",

@@ -14,7 +14,7 @@ from tile_cases import CASES, every_nth, mismatch, simulated
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
-QUICK = [*every_nth(12, wholly=("gather", "roles", "branch", "loop", "swap")), "update-i64"]
+QUICK = [*every_nth(12, wholly=("gather", "roles", "branch", "loop", "swap")), "update-i64", "look-f64", "slide-bf16"]
 QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
 QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
 QUICK += ["affine-7x130-axis1-w3", "affine-100x9-axis0-w4", "fold-1x1000-w8", "topk-nan-float32", "fma-bfloat16"]

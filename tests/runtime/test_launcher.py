@@ -360,6 +360,19 @@ def test_overlap_attribute(library: Any, driver: Driver) -> None:
     assert library.launches[0].attributes == [(6, (1, 0, 0))]
 
 
+def test_cooperative_attribute(library: Any, driver: Driver) -> None:
+    launcher = Launcher(b"", "k", Signature(()), device=0, threads=32, cooperative=True, driver=driver)
+    launcher.launch((132, 1, 1), ())
+    launcher.fresh().launch((132, 1, 1), ())
+    assert [launch.attributes for launch in library.launches] == [[(2, (1, 0, 0))]] * 2
+    library.failures["cuLaunchKernelEx"] = [720]
+    with pytest.raises(Error) as caught:
+        launcher.launch((500, 1, 1), ())
+    assert caught.value.message == "launch of k: CUDA_ERROR_NUMBER_720 (something about 720)"
+    assert caught.value.remedy == REMEDIES["cooperative_launch_too_large"]
+    assert caught.value.location.file.endswith("test_launcher.py")
+
+
 def test_occupancy(driver: Driver) -> None:
     def make(cluster: tuple[int, int, int]) -> Launcher:
         return Launcher(b"", "k", Signature(()), device=0, threads=32, cluster=cluster, driver=driver)

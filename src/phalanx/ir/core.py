@@ -169,6 +169,7 @@ class Function:
     notes: tuple[Note, ...] = ()
     ctas_per_sm: int = 1  # that registers must leave room for
     pdl: bool = False  # may begin before its predecessor on the stream has ended
+    cooperative: bool = False  # all CTAs of a launch run at the same time
     counters: int = 0
     """The elements of the last parameter where that is the runtime's: 0 before a launch, and 0 again at its end."""
 

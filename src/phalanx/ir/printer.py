@@ -90,7 +90,8 @@ class _Printer:
         cluster = "" if function.cluster_size == 1 else f", cluster {shape}"
         opted_out = "" if function.exit_sync else ", exit_sync=False"
         crowd = "" if function.ctas_per_sm == 1 else f", {function.ctas_per_sm} CTAs per SM"
-        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}")
+        together = ", cooperative" if function.cooperative else ""
+        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}{together}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
             padded = ", padded" if buffer.padded else ""

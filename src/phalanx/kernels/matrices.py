@@ -86,7 +86,7 @@ def as_rows(x: Any, info: ArrayInfo) -> Any:
 
 
 TORCH_NAMES = {
-    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32", "f8e4m3": "float8_e4m3fn",
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "i32": "int32", "i64": "int64", "f8e4m3": "float8_e4m3fn",
     "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn_x2",
 }  # fmt: skip
 """What torch calls the types of results."""

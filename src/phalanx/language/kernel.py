@@ -55,6 +55,7 @@ class Kernel:
     required: tuple[str, ...]
     ctas_per_sm: object = 1
     pdl: bool = False
+    cooperative: bool = False
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
     memory: Any = field(default=None, init=False, repr=False)
@@ -144,6 +145,7 @@ def kernel(
     watchdog: bool | None = None,
     ctas_per_sm: object = 1,
     pdl: bool = False,
+    cooperative: bool = False,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
@@ -151,7 +153,9 @@ def kernel(
     `exit_sync=False` drops the cluster barrier at the end; `watchdog=True` bounds every wait on the GPU; `ctas_per_sm`
     (or a function of the constants) makes the compiler use few enough registers for that many CTAs on an SM; `pdl=True`
     lets it begin before its predecessor on the stream has ended (programmatic dependent launch), as far as its
-    `px.wait_prior()`. Any GPU from sm_90; PTX ``.entry``, ``.minnctapersm``. Example::
+    `px.wait_prior()`; `cooperative=True` has all CTAs of a launch run at the same time, so that they may wait for each other
+    (by atomics): a grid that the GPU does not hold at once is an error. Any GPU from sm_90; PTX ``.entry``,
+    ``.minnctapersm``. Example::
 
         @px.kernel(warps=4)
         def scale(X, Y, alpha, *, BM=64, BN=64):
@@ -190,7 +194,7 @@ def kernel(
                 positional.append(parameter.name)
         return Kernel(
             target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
-            pdl,
+            pdl, cooperative,
         )
 
     return wrap if fn is None else wrap(fn)

@@ -329,6 +329,12 @@ class RowLimits:
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
     stream_read_shares: Mapping[int, float]
     """Of the read bandwidth, by the CTAs to a row."""
+    grid_bytes: Mapping[str, tuple[Bytes, Bytes]]
+    """Rows of so many bytes and more are shared by all SMs, by what is computed of them: of 16-bit elements, and of f32."""
+    grid_room: Bytes
+    """What rings and weights of such rows take of an SM's shared memory."""
+    grid_teams: tuple[tuple[Count, Count, Count], ...]
+    """Teams, their warps, and vectors of a chunk for each thread, in the order in which they are tried."""
 
 
 @frozen

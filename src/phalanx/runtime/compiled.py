@@ -43,6 +43,7 @@ class Compiled:
     sites: tuple[Site, ...] = field(default=(), repr=False)
     from_cache: bool = False
     pdl: bool = False
+    cooperative: bool = False
     addresses_cluster: bool = field(default=False, repr=False)
     """Whether it addresses the shared memory of its cluster, if only its own: that needs a launch as a cluster."""
 
@@ -60,6 +61,7 @@ class Compiled:
             as_cluster=self.addresses_cluster,
             shared_bytes=self.shared_bytes,
             overlap=self.pdl,
+            cooperative=self.cooperative,
         )
 
     def __repr__(self) -> str:
@@ -209,6 +211,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         signature=module.signature,
         sites=module.sites,
         pdl=function.pdl,
+        cooperative=function.cooperative,
         addresses_cluster=module.addresses_cluster,
     )
 
@@ -312,6 +315,7 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
             sites=sites,
             from_cache=True,
             pdl=function.pdl,
+            cooperative=function.cooperative,
             addresses_cluster=bool(meta["addresses_cluster"]),
         )
     except (KeyError, TypeError, ValueError):

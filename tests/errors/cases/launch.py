@@ -225,6 +225,24 @@ def dependent_launch_without_a_wait():
 
 
 @case
+def cooperative_launch_that_begins_early():
+    @px.kernel(pdl=True, cooperative=True)
+    def together(X):
+        px.wait_prior()
+
+    together[1](X)
+
+
+@case
+def cooperative_of_another_type():
+    @px.kernel(cooperative=2)
+    def together(X):
+        px.store(X[0:64], 1.0)
+
+    together[1](X)
+
+
+@case
 def pdl_of_another_type():
     @px.kernel(pdl="always")
     def early(X):

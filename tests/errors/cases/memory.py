@@ -18,6 +18,25 @@ def atomic_cas_of_floats():
 
 
 @case
+def atomic_load_of_narrow_elements():
+    @px.kernel
+    def look(X):
+        px.store(X[0:8], px.atomic_load(X[8:16]))
+
+    look[1](np.zeros(16, np.float16))
+
+
+@case
+def atomic_load_of_shared_memory():
+    @px.kernel
+    def look(X):
+        s = px.shared((8, 8), px.f32)
+        px.store(X[0:8, 0:8], px.atomic_load(s))
+
+    look[1](X)
+
+
+@case
 def atomic_max_with_a_tile_of_another_shape():
     @px.kernel
     def peak(X):

@@ -15,7 +15,7 @@ from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
-from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, VECTOR_ADDITIONS, atomic, vector_addition
+from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, VECTOR_ADDITIONS, atomic, strong_load, vector_addition
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
@@ -27,7 +27,7 @@ from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import While
-from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, Extent, FenceAsyncProxy, FenceCluster, Load, Store
+from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, AtomicLoad, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.verifier import internal
@@ -216,6 +216,11 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
         access = SharedAccess(w, view, layout, shared, facts_of(w))
         access.declare()
         width = access.vector
+        whole = layout.vector_width(layout.rank - 1, VECTOR_BYTES // view.dtype.itemsize)
+        anywhere = op.shifted and view.cta is None and bool(layout.alive.all())
+        if anywhere and width < whole == VECTOR_BYTES // view.dtype.itemsize:
+            _shifted_from_shared(w, view, access, layout.num_registers, whole, name)
+            return
         with slot_loop(w, layout.num_registers, width) as i:
             target = f"{name} + {i}" if i != "0" else name
             alive = " && ".join(access.alive(i, width))
@@ -229,6 +234,16 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
             w.line(f"if ({alive}) {text}" if alive else text)
             if fill:
                 w.line(f"else {w.use(h.FILL_VECTOR)}<{width}>({target}, {fill});")
+
+
+def _shifted_from_shared(w: Writer, view: SharedView, access: SharedAccess, slots: int, width: int, name: str) -> None:
+    """Vectors of a shared buffer that begin anywhere, out of the aligned ones around them."""
+    shift, four = local(w, "shift"), local(w, "four")
+    w.line(f"const int {shift} = {atom(w.name(view.offsets[-1]))} & {width - 1};")
+    with slot_loop(w, slots, width) as i:
+        w.line(f"unsigned {four}[4];")
+        w.line(f"{w.use(h.LOAD_SHIFTED_SHARED)}({four}, {access.place(i, width)}, {shift});")
+        w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
 
 
 # ---------------------------------------------------------------------- stores
@@ -376,6 +391,31 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
         _atomic_scalar(w, op, w.use(update), result)
         if ordered and (result is None or w.agent.warps == 1):  # what one thread acquired is all threads'
             w.sync_agent()
+
+
+@emits(AtomicLoad)
+def emit_atomic_load(w: Writer, op: AtomicLoad) -> None:
+    """Writes strong loads by the owners of the elements; others get theirs, since a second look might find another."""
+    view, load = op.view, w.use(strong_load(op.view.dtype.name))
+    if not in_global(view):
+        _no_text(op, view)
+    if not isinstance(op.result.type, TileType):
+        place, inside = scalar_pointer(w, view)
+        name = w.name(op.result)
+        w.line(f"{w.ctype(view.dtype)} {name} = 0;")
+        w.line(f"if ({' && '.join([first_thread(w), *inside])}) {name} = {load}({place});")
+        share_scalar(w, op, name, view.dtype)
+        return
+    layout, target = w.plan.layouts[op.result], w.declare_tile(op.result)
+    owner = owner_conditions(w, layout)
+    with w.block(f"if ({' && '.join(owner)})" if owner else ""):
+        access = GlobalAccess(w, view, layout)
+        access.declare()
+        with slot_loop(w, layout.num_registers) as i:
+            condition = " && ".join([*access.alive(i), *access.inside(i)])
+            call = f"{load}({access.pointer(i)})"
+            w.line(f"{element(target, i)} = {f'{condition} ? {call} : 0' if condition else call};")
+    share_tile(w, op, target, op.result)
 
 
 def _new_elements(w: Writer, op: Atomic, slot: str | None = None) -> str:

@@ -57,6 +57,19 @@ def atomic(update: str, dtype: str, space: str, scope: str, returns: bool, order
     return _atomic_instruction(update, dtype, kind, constraint, ctype, space, scope, returns, ordered)
 
 
+@cache
+def strong_load(dtype: str) -> Helper:
+    """One element of global memory as it is now in L2, whoever changes it."""
+    _, constraint, ctype = _ATOMIC_TYPES[dtype]
+    body = (
+        f"{ctype} now;\n"
+        f'asm volatile("ld.relaxed.gpu.global.{_WORDS[int(dtype[1:])][0]} %0, [%1];"\n'
+        f'             : "={constraint}"(now) : "l"(p) : "memory");\n'
+        "return now;"
+    )
+    return device_function(f"atomic_load_{dtype}", ctype, ((f"const {ctype}*", "p"),), body)
+
+
 VECTOR_ADDITIONS = ("f32", "f16", "bf16")
 """Element types of which `red` adds up to 16 bytes of neighbours in global memory at once (sm_90 and up)."""
 

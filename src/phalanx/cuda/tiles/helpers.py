@@ -632,6 +632,30 @@ LOAD_PART_WORDS = Helper(
     "}",
     (LOAD_WORDS, FILL_WORDS),
 )
+SHIFT_VECTORS = Helper(
+    "shift_vectors",
+    "// 16 bytes of two vectors, from so many bytes of the first one on.\n"
+    "__device__ __forceinline__ void shift_vectors(unsigned (&words)[4], const uint4 a, const uint4 b, unsigned bytes) {\n"
+    "  unsigned u[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < 6; ++j) u[j] = bytes & 8 ? u[j + 2] : u[j];\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < 5; ++j) u[j] = bytes & 4 ? u[j + 1] : u[j];\n"
+    "  #pragma unroll\n"
+    "  for (int j = 0; j < 4; ++j) words[j] = __funnelshift_r(u[j], u[j + 1], bytes % 4 * 8);\n"
+    "}",
+)
+LOAD_SHIFTED_SHARED = Helper(
+    "load_shifted_shared",
+    "// 16 bytes of consecutive elements of a shared buffer, which has them all, from p on, which is `shift` elements\n"
+    "// behind a multiple of 16 bytes.\n"
+    "template <class T>\n"
+    "__device__ __forceinline__ void load_shifted_shared(unsigned (&words)[4], const T* p, int shift) {\n"
+    "  const uint4* const q = reinterpret_cast<const uint4*>(p - shift);\n"
+    "  shift_vectors(words, q[0], q[shift != 0], shift * sizeof(T));\n"
+    "}",
+    (SHIFT_VECTORS,),
+)
 LOAD_SHIFTED = Helper(
     "load_shifted",
     "// 16 bytes of consecutive elements from p on, which is `shift` elements behind a multiple of 16 bytes: from the two\n"
@@ -642,15 +666,7 @@ LOAD_SHIFTED = Helper(
     "    unsigned (&words)[4], const T* p, int shift, int at, int end, T fill) {\n"
     "  if (at >= shift && end >= 2 * N - shift) {\n"
     "    const uint4* const q = reinterpret_cast<const uint4*>(p - shift);\n"
-    "    const uint4 a = q[0], b = q[1];\n"
-    "    unsigned u[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};\n"
-    "    const unsigned bytes = shift * sizeof(T);\n"
-    "    #pragma unroll\n"
-    "    for (int j = 0; j < 6; ++j) u[j] = bytes & 8 ? u[j + 2] : u[j];\n"
-    "    #pragma unroll\n"
-    "    for (int j = 0; j < 5; ++j) u[j] = bytes & 4 ? u[j + 1] : u[j];\n"
-    "    #pragma unroll\n"
-    "    for (int j = 0; j < 4; ++j) words[j] = __funnelshift_r(u[j], u[j + 1], bytes % 4 * 8);\n"
+    "    shift_vectors(words, q[0], q[1], shift * sizeof(T));\n"
     "  } else {\n"
     "    T x[N];\n"
     "    #pragma unroll\n"
@@ -659,7 +675,7 @@ LOAD_SHIFTED = Helper(
     "    pack<N>(words, x);\n"
     "  }\n"
     "}",
-    (WORDS,),
+    (WORDS, SHIFT_VECTORS),
 )
 
 

@@ -12,7 +12,7 @@ from phalanx.cuda.tiles.fold import fold_scratch_bytes
 from phalanx.cuda.tiles.reduce import reduce_scratch_bytes
 from phalanx.cuda.tiles.share import shared_bytes_of_tile
 from phalanx.ir.core import Op
-from phalanx.ir.ops.memory import ATOMICS, Atomic
+from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicLoad
 from phalanx.ir.ops.tile import ConvertLayout, CumSum, Reduce, ReduceBy, Reshape, ScanBy
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
@@ -27,7 +27,7 @@ def _of_change(op: ConvertLayout | Reshape, layouts: Layouts) -> int:
     return conversion_scratch_bytes(layouts[op.x], layouts[op.result], scalar_dtype(op.x).itemsize)
 
 
-def _of_atomic(op: Atomic, layouts: Layouts) -> int:
+def _of_atomic(op: Atomic | AtomicLoad, layouts: Layouts) -> int:
     if op.result is None:
         return 0
     if isinstance(op.result.type, TileType):
@@ -42,7 +42,7 @@ _RULES: dict[type[Op], Callable[[Any, Layouts], int]] = {
     ScanBy: lambda op, layouts: fold_scratch_bytes(op, layouts[op.xs[0]]),
     ConvertLayout: _of_change,
     Reshape: _of_change,
-    **dict.fromkeys(ATOMICS, _of_atomic),
+    **dict.fromkeys((*ATOMICS, AtomicLoad), _of_atomic),
 }
 
 

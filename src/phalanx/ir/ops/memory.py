@@ -154,6 +154,23 @@ class AtomicCas(Atomic):
         return (*super().elements(), self.compare)
 
 
+@frozen(eq=False, repr=False)
+class AtomicLoad(Op):
+    """Every element of a region as it is now, atomically per element; elements outside a global array are 0.
+
+    To those who update the region it is as an update that leaves everything as it was: no race. Of global memory it comes
+    from where all SMs see it.
+    """
+
+    mnemonic: ClassVar[str] = "atomic_load"
+    view: View = operand()
+    result: Value = defined()
+
+    def effects(self) -> Effects:
+        """Reads the region, as one of those who update it."""
+        return Effects(accesses=(Access(Mode.ATOMIC, self.view),))
+
+
 ATOMICS: tuple[type[Atomic], ...] = (AtomicAdd, AtomicMax, AtomicMin, AtomicExch, AtomicCas)
 
 

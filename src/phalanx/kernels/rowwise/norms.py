@@ -17,6 +17,8 @@ from phalanx.kernels.matrices import (
     require_vector,
     result_info,
 )
+from phalanx.kernels.rowwise.grid_kernels import norm_grid
+from phalanx.kernels.rowwise.grid_rows import GridConfig, grid_for, launch_grid
 from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
@@ -222,7 +224,7 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     return places(rows, config)
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig | GridConfig
 
 
 @remembered("x", "weight")
@@ -231,8 +233,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
-    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule). `config`
-    overrides all that. Any GPU from sm_90, on the current stream, or the simulator for NumPy.
+    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule), the
+    longest through rings of all SMs (`choose_grid`). `config` overrides all that. Any GPU from sm_90, on the current stream,
+    or the simulator for NumPy.
     Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     return _norm(x, None, weight, None, eps, config, centered=False)
@@ -276,22 +279,26 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
-    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig)
+    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig, GridConfig)
     y = empty(x, (count, columns), info.dtype_name)
     if not has_work(count, columns):
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
         config = span_for(rows, weight, bias) or ring_for(rows, weight, bias)
-        config = config or stream_for(rows, LAYER_NORM if centered else RMS_NORM, weight, bias)
+        kind = LAYER_NORM if centered else RMS_NORM
+        config = config or grid_for(rows, kind, weight, bias) or stream_for(rows, kind, weight, bias)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, SpanConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
         launch_spans(norm_spans, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, StreamConfig):
+    elif isinstance(config, StreamConfig | GridConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
+        if isinstance(config, GridConfig):
+            launch_grid(norm_grid, config, args, {"CENTERED": centered}, count, columns)
+        else:
+            launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

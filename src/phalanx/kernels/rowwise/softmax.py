@@ -8,6 +8,8 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, number_of, refused, require_config
+from phalanx.kernels.rowwise.grid_kernels import softmax_grid
+from phalanx.kernels.rowwise.grid_rows import GridConfig, grid_for, launch_grid
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
@@ -112,7 +114,7 @@ def softmax_rows(
     each_row(X, columns, -float("inf"), before, (softmax_row, Y, LOG), ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE)
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig | GridConfig
 
 
 @remembered("x", "mask")
@@ -123,8 +125,8 @@ def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Con
     shape is that of x or has ones, or nothing, in a row of its leading axes, says what takes part where its elements are
     truth values, and is added to the scaled x otherwise; a row in which nothing takes part is NaN. Rows that begin
     anywhere come in aligned vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream`
-    has the rule). `config` overrides how a row is spread over a cluster (`RowConfig`), or passes through (`StreamConfig`,
-    `RingConfig`, `SpanConfig`).
+    has the rule), the longest through rings of all SMs (`choose_grid`). `config` overrides how a row is spread over a
+    cluster (`RowConfig`), or passes through (`StreamConfig`, `RingConfig`, `SpanConfig`, `GridConfig`).
     Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
     ``y = px.kernels.softmax(scores, scale=0.125, mask=keep)``.
     """
@@ -144,7 +146,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     count, columns = rows.shape
     plain = scale is None and mask is None
     if plain:
-        config = require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig)
+        config = require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig, GridConfig)
     else:
         config = require_config(config, RowConfig)
     if scale is not None:
@@ -157,15 +159,19 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     held = LIMITS.fewer_held if not plain or (log and rows.dtype.itemsize < 4) else LIMITS.held
     args: tuple[Any, ...]
     if plain and config is None:
-        config = span_for(rows) or stream_for(rows, LOG_SOFTMAX if log else SOFTMAX)
+        kind = LOG_SOFTMAX if log else SOFTMAX
+        config = span_for(rows) or grid_for(rows, kind) or stream_for(rows, kind)
     if isinstance(config, RingConfig):
         launch_softmax_ring(rows, y, config, log=log)
     elif isinstance(config, SpanConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns)
         launch_spans(softmax_spans, config, args, {"LOG": log}, count, columns)
-    elif isinstance(config, StreamConfig):
+    elif isinstance(config, StreamConfig | GridConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns, count)
-        launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
+        if isinstance(config, GridConfig):
+            launch_grid(softmax_grid, config, args, {"LOG": log}, count, columns)
+        else:
+            launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
     else:
         if plain or config is not None:
             given, length, config = places(rows, config, held=held, bare=plain)

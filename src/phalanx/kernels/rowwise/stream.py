@@ -414,9 +414,7 @@ class Stream:
 
     def whole(self, row):
         """Where the vectors begin and end that are all of this row; without any, where the one begins that it lies in."""
-        begin = row * self.columns
-        first, last = (begin + (self.VEC - 1)) // self.VEC * self.VEC, (begin + self.columns) // self.VEC * self.VEC
-        return px.minimum(first, last) if self.EDGES else first, last
+        return whole_vectors(row, self.columns, self.VEC, self.EDGES)
 
     def first(self, row):
         """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
@@ -425,13 +423,7 @@ class Stream:
     def edges(self, row, LANES):
         """The place of the element that each thread has of a row's edges: first those before its whole vectors, then those
         behind them. -1: it has none."""
-        first, last = self.whole(row)
-        end = row * self.columns + self.columns
-        begin = px.where(px.cluster.rank() == 0, row * self.columns, end)
-        lane = px.arange(LANES)
-        place = px.where(lane < self.VEC, first, last) + lane - self.VEC
-        there = (place >= begin) & (place < end) & (lane < 2 * self.VEC) & ((lane < self.VEC) | (place >= first))
-        return px.where(there, place, -1)
+        return edge_places(row, self.columns, self.whole(row), px.cluster.rank() == 0, self.VEC, LANES)
 
     def load_edges(self, group, LANES, fill):
         """The element that each thread has of the edges of each row, or `fill`; None where rows have none."""
@@ -582,6 +574,27 @@ class Stream:
         else:
             known = of_each(more, x, None, known, STEP, LANES)
         return known
+
+
+@px.func
+def whole_vectors(row, columns, VEC, EDGES):
+    """Where the vectors begin and end that are all of a row; without any, where the one begins that it lies in."""
+    begin = row * columns
+    first, last = (begin + (VEC - 1)) // VEC * VEC, (begin + columns) // VEC * VEC
+    return px.minimum(first, last) if EDGES else first, last
+
+
+@px.func
+def edge_places(row, columns, whole, mine, VEC, LANES):
+    """The place of the element that each thread has of a row's edges: first those before its whole vectors, then those
+    behind them. -1: it has none, as all have where they are not `mine`."""
+    first, last = whole
+    end = row * columns + columns
+    begin = px.where(mine, row * columns, end)
+    lane = px.arange(LANES)
+    place = px.where(lane < VEC, first, last) + lane - VEC
+    there = (place >= begin) & (place < end) & (lane < 2 * VEC) & ((lane < VEC) | (place >= first))
+    return px.where(there, place, -1)
 
 
 @px.func

@@ -10,6 +10,7 @@ from phalanx.ir.ops.memory import (
     AtomicAdd,
     AtomicCas,
     AtomicExch,
+    AtomicLoad,
     AtomicMax,
     AtomicMin,
     FenceAsyncProxy,
@@ -132,14 +133,14 @@ def load(ctx: Builder, view: object, fill: object = 0, once: object = False, shi
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
     (``L1::no_allocate``). ``shifted=True`` is for a slice of a vector that may begin at any element, of an array that
-    begins at a multiple of 16 bytes: the two aligned vectors around each 16 bytes are read and shifted
-    (``shf.r``), which reads nothing outside the array. Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    begins at a multiple of 16 bytes, or of a shared buffer: the two aligned vectors around each 16 bytes are read and
+    shifted (``shf.r``), which reads nothing outside the array. Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
     rarely = require_flag(ctx, "once=", once)
     region = require_view(ctx, "the argument of px.load", view)
     anywhere = require_flag(ctx, "shifted=", shifted)
-    if anywhere and not (in_global(region) and len(region.extents) == 1 and region.kept and region.index_axis is None):
-        ctx.fail("shifted=True for what is no slice of a global vector", "leave it out: only W[i : i + 64] takes it")
+    if anywhere and not (len(region.extents) == 1 and region.kept and region.index_axis is None):
+        ctx.fail("shifted=True for what is no slice of a vector", "leave it out: only W[i : i + 64] takes it")
     if anywhere and in_global(region) and region.within:
         ctx.fail("shifted=True for a view that .within cuts", "use one of the two")
     fill = load_scalar(ctx, fill)
@@ -192,6 +193,7 @@ def store(ctx: Builder, view: object, tile: object, once: object = False) -> Non
 
 _ATOMIC_DTYPES = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")
 _INTEGERS = ("i32", "u32", "i64", "u64")
+_WORDS = ("f32", "f64", *_INTEGERS)
 
 
 def _atomic(
@@ -285,6 +287,24 @@ def atomic_exch(ctx: Builder, view: object, tile: object) -> Value:
     `px.atomic_add`. Example: ``before = px.atomic_exch(turn[0], px.block_id(0))``.
     """
     return _atomic(ctx, AtomicExch, view, tile)
+
+
+@builtin("atomic_load")
+def atomic_load(ctx: Builder, view: object) -> Value:
+    """Every element of a region as it is now, atomically per element: how a role waits for what others publish by updates.
+
+    Of global memory. Any agent, all its threads; any GPU; PTX ``ld.relaxed.gpu``, from L2, which all SMs share. Elements
+    outside the array are 0. It orders nothing else: what is published so is in the element itself. 32- and 64-bit elements.
+    Example: ``free = px.atomic_load(lock[0]) == 0``.
+    """
+    region = check_ordinary(ctx, require_view(ctx, "the argument of px.atomic_load", view))
+    if region.dtype.name not in _WORDS:
+        ctx.fail(f"px.atomic_load has no form for {region.dtype}", f"use {', '.join(_WORDS[:-1])} or {_WORDS[-1]}")
+    if not in_global(region):
+        ctx.fail("px.atomic_load reads global memory", "shared memory is handed on by barriers: px.load(view)")
+    result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
+    ctx.emit(AtomicLoad(region, result, loc=ctx.loc))
+    return result
 
 
 @builtin("atomic_cas")

@@ -70,6 +70,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         ctas_per_sm=ctas_per_sm,
         notes=tuple(dict.fromkeys(ctx.notes)),  # a loop may be read several times
         pdl=kernel.pdl,
+        cooperative=kernel.cooperative,
     )
     check_dependent_launch(function)
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
@@ -78,9 +79,14 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
 
 def check_dependent_launch(function: Function) -> None:
     """A kernel that begins early waits for its predecessor somewhere: else those after it would not wait for it either."""
-    if not isinstance(function.pdl, bool):
+    for name, value in (("pdl", function.pdl), ("cooperative", function.cooperative)):
+        if not isinstance(value, bool):
+            raise Error(f"{name}={value!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False")
+    if function.pdl and function.cooperative:
         raise Error(
-            f"pdl={function.pdl!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False"
+            f"kernel '{function.name}' has both pdl=True and cooperative=True",
+            location=function.loc,
+            remedy="leave one out: CTAs that begin while others run are not all there at the same time",
         )
     if function.pdl and not any(Neighbour.PRIOR in op.effects().launches for op in function.walk()):
         raise Error(

@@ -88,6 +88,7 @@ _DEVICE_ATTRIBUTES = {
     "shared_bytes_per_block": 97,  # the opt-in maximum
     "cluster_launch": 120,
 }
+ATTRIBUTE_COOPERATIVE = 2
 ATTRIBUTE_CLUSTER_DIMENSION = 4
 ATTRIBUTE_PROGRAMMATIC_SERIALIZATION = 6
 

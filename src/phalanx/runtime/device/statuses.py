@@ -29,6 +29,7 @@ STATUSES = {
     "invalid_address_space": 717,
     "invalid_pc": 718,
     "launch_failed": 719,
+    "cooperative_launch_too_large": 720,
     "not_permitted": 800,
     "not_supported": 801,
     "system_not_ready": 802,
@@ -85,6 +86,8 @@ REMEDIES = {
     "invalid_address_space": _FAULT,
     "invalid_pc": _FAULT,
     "launch_failed": _FAULT,
+    "cooperative_launch_too_large": "CTAs of a kernel with cooperative=True run at the same time: launch no more than "
+    "the GPU holds, or take less of an SM for each",
     "not_permitted": "the system forbids it: see the permissions of /dev/nvidia*, and of the container",
     "not_supported": "the GPU or its driver can't do this: a GPU from sm_90 on and a current driver can",
     "system_not_ready": "start the system's services for the GPUs (nvidia-fabricmanager), then try again",

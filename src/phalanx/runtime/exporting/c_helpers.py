@@ -38,7 +38,7 @@ typedef struct {
 /* A kernel: what its launches have in common on all devices. */
 typedef struct {
   const char *entry;
-  int shared_bytes, threads, cluster_x, cluster_y, cluster_z, as_cluster, overlap;
+  int shared_bytes, threads, cluster_x, cluster_y, cluster_z, as_cluster, overlap, cooperative;
 } px_program;
 
 /* A target: its compute capability, and the machine code of every kernel. */
@@ -217,7 +217,7 @@ static int px_load(int program, CUkernel *kernel, CUdevice *device) {
 
 static int px_launch(int program, CUkernel kernel, CUstream stream, int64_t x, int64_t y, int64_t z, void **parameters) {
   const px_program *made = &px_programs[program];
-  CUlaunchAttribute attributes[2];
+  CUlaunchAttribute attributes[3];
   CUlaunchConfig config;
   memset(&config, 0, sizeof config);
   memset(attributes, 0, sizeof attributes);
@@ -242,6 +242,11 @@ static int px_launch(int program, CUkernel kernel, CUstream stream, int64_t x, i
   if (made->overlap) {
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[config.numAttrs].value.programmaticStreamSerializationAllowed = 1;
+    ++config.numAttrs;
+  }
+  if (made->cooperative) {
+    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attributes[config.numAttrs].value.cooperative = 1;
     ++config.numAttrs;
   }
   return (int)cuLaunchKernelEx(&config, (CUfunction)kernel, parameters, NULL);

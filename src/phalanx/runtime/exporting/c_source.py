@@ -116,7 +116,7 @@ def program_tables(name: str, programs: Sequence[Sequence[Compiled]]) -> str:
     for number, (model, *_) in enumerate(programs):
         x, y, z = model.cluster
         as_cluster = model.addresses_cluster or model.cluster != (1, 1, 1)
-        numbers = model.shared_bytes, 32 * model.warps, x, y, z, int(as_cluster), int(model.pdl)
+        numbers = model.shared_bytes, 32 * model.warps, x, y, z, int(as_cluster), int(model.pdl), int(model.cooperative)
         kernels.append(f'  {{"{model.name}", {", ".join(map(str, numbers))}}},')
         codes += [f"extern const unsigned char {code_name(name, number, count, made.arch)}[];" for made in programs[number]]
     for at, made in enumerate(programs[0] if programs else ()):

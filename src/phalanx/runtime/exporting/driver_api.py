@@ -46,6 +46,7 @@ typedef enum {
 typedef struct { _Alignas(64) cuuint64_t opaque[16]; } CUtensorMap;
 
 typedef enum {
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
   CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 } CUlaunchAttributeID;
@@ -53,6 +54,7 @@ typedef union {
   char pad[64];
   struct { unsigned x, y, z; } clusterDim;
   int programmaticStreamSerializationAllowed;
+  int cooperative;
 } CUlaunchAttributeValue;
 typedef struct {
   CUlaunchAttributeID id;

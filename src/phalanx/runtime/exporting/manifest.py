@@ -41,4 +41,5 @@ def launched(model: Compiled) -> dict[str, Any]:
         "threads": 32 * model.warps,
         "shared_bytes": model.shared_bytes,
         "overlap": model.pdl,
+        "cooperative": model.cooperative,
     }

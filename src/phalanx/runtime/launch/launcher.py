@@ -54,7 +54,8 @@ class Launcher:
     `threads` per CTA, `cluster` in CTAs, `shared_bytes` of dynamic shared memory are fixed per compiled
     kernel; `as_cluster` launches single CTAs as clusters of one, without which a copy from shared memory to shared
     memory is an illegal instruction. `overlap` allows the launch to start before its predecessor on the stream has ended
-    (programmatic stream serialisation). Any thread may launch.
+    (programmatic stream serialisation); `cooperative` makes the driver start all CTAs of a launch together, or refuse it.
+    Any thread may launch.
 
         launcher = Launcher(cubin, "copy", signature, device=0, threads=128, shared_bytes=65536)
         launcher.launch((132, 1, 1), (x, y, 2.0))
@@ -72,6 +73,7 @@ class Launcher:
         as_cluster: bool = False,
         shared_bytes: int = 0,
         overlap: bool = False,
+        cooperative: bool = False,
         driver: cuda.Driver | None = None,
     ) -> None:
         self.name = name
@@ -84,7 +86,7 @@ class Launcher:
         self._at_once: int | None = None
         self._launch_kernel = self.driver.untyped("cuLaunchKernelEx")
         self._enqueue: Any = self._launch_kernel
-        self._prepare_config(threads, shared_bytes, overlap)
+        self._prepare_config(threads, shared_bytes, overlap, cooperative)
         self._prepare_layout()
         self._prepare_parameters()
         self._module, self.function = self.driver.load_function(device, cubin, name)
@@ -93,12 +95,14 @@ class Launcher:
 
     # Preparation -------------------------------------------------------------------------------------------
 
-    def _prepare_config(self, threads: int, shared_bytes: int, overlap: bool) -> None:
+    def _prepare_config(self, threads: int, shared_bytes: int, overlap: bool, cooperative: bool) -> None:
         attributes: list[tuple[int, tuple[int, ...]]] = []
         if self.as_cluster:
             attributes.append((cuda.ATTRIBUTE_CLUSTER_DIMENSION, self.cluster))
         if overlap:
             attributes.append((cuda.ATTRIBUTE_PROGRAMMATIC_SERIALIZATION, (1,)))
+        if cooperative:
+            attributes.append((cuda.ATTRIBUTE_COOPERATIVE, (1,)))
         self._attributes = (cuda.LaunchAttribute * max(len(attributes), 1))()
         for entry, (number, words) in zip(self._attributes, attributes):
             entry.id = number

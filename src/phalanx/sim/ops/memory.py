@@ -12,6 +12,7 @@ from phalanx.ir.ops.memory import (
     AtomicAdd,
     AtomicCas,
     AtomicExch,
+    AtomicLoad,
     AtomicMax,
     AtomicMin,
     Extent,
@@ -73,6 +74,13 @@ def atomic_cas(op: AtomicCas, agent: Agent) -> Callable[..., Any]:
         return np.where(old == expected, new, old)
 
     return lambda place, value, compare: tile_of(view, place.fold(swap, value, compare))
+
+
+@meaning(AtomicLoad)
+def atomic_load(op: AtomicLoad, agent: Agent) -> Callable[..., Any]:
+    """Reads every element; 0 outside an array."""
+    view = op.view
+    return lambda place: tile_of(view, place.read(0))
 
 
 @meaning(FenceAsyncProxy)

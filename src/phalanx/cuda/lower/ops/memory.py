@@ -20,7 +20,7 @@ from phalanx.cuda.lower.layout_rules import (
 from phalanx.cuda.lower.registry import packed_forms
 from phalanx.errors import Error
 from phalanx.ir.core import Op
-from phalanx.ir.ops.memory import ATOMICS, Atomic, Extent, Load, Store
+from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicLoad, Extent, Load, Store
 from phalanx.ir.ops.tile import Binary, Pack, Unpack
 from phalanx.ir.types import ArrayType, ScalarType, TileType, rounded
 from phalanx.ir.values import Const, Value, constant_of
@@ -82,6 +82,11 @@ def _load(op: Load) -> list[Wish]:
     if not is_tile(op.result):
         return []
     return [Touch(op.result, op.view, False), *row_indices(op.view, op.result)]
+
+
+@asks(AtomicLoad)
+def _atomic_load(op: AtomicLoad) -> list[Wish]:
+    return [Touch(op.result, op.view, False), *row_indices(op.view, op.result)] if is_tile(op.result) else []
 
 
 @asks(Store)

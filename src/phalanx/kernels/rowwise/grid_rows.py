@@ -1,0 +1,347 @@
+"""Rows so long that all CTAs of a GPU share each: a slice of every row in each, and what they know of it through L2.
+
+As in `stream`, the matrix is one run of memory, and a row's whole vectors come by bulk copies, its edges by threads. CTA c
+has the same columns of every row, but for a vector: its weights and biases stay in the SM's cache. Chunks of its slices pass
+through a ring in the order of the rows. TEAMS of some warps take the rows in turn: each looks at a slice, leaves what it
+knows of it for the warp that publishes that, and has the result to compute as soon as the warp that gathers knows the row.
+In the meantime other teams have other rows, so that nobody waits but the team.
+
+What a CTA knows of a row are two numbers, published as one word of 64 bits, which is never 0: who waits for it needs no
+other sign. The words are 0 before: each CTA clears its own, and none is read before all have done so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from math import gcd
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.kernels.matrices import empty
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.stream import VECTORS, by_thread, edge_places, whole_vectors
+from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
+
+EMPTY_AS = 1 << 63
+"""What a word that would be 0 is published as: the first number is -0.0 then."""
+SIMULATED_CTAS = 3
+"""CTAs in the simulator."""
+
+
+@frozen
+class GridConfig:
+    """How rows pass through all SMs.
+
+    `teams` of `warps` have a ring of `stages` chunks each; of a chunk a thread has `step` vectors. `saved`: of how many
+    chunks weights stay in shared memory, and biases: of all that a CTA has, or of none. `once`: no cache of the SM keeps
+    what is stored.
+    """
+
+    teams: int
+    warps: int
+    step: int
+    stages: int
+    saved: tuple[int, int] = (0, 0)
+    once: bool = True
+
+    def span(self, itemsize: int) -> int:
+        """Elements of a chunk."""
+        return 32 * self.warps * self.step * VECTOR_BYTES // itemsize
+
+    def constants(self) -> dict[str, Any]:
+        """The kernels' constants of the same names, in capitals."""
+        return {name.upper(): value for name, value in asdict(self).items()}
+
+    def chunks(self, columns: int, itemsize: int, ctas: int) -> int:
+        """Chunks of a CTA's slice, where so many share a row."""
+        return px.cdiv(slice_of(columns, VECTOR_BYTES // itemsize, ctas), self.span(itemsize))
+
+
+@chosen_by_sizes
+@cache
+def choose_grid(columns: int, itemsize: int, kind: str, ctas: int) -> GridConfig | None:
+    """How so many CTAs share rows of `columns` elements, or None where a cluster for each row is faster, or none has room.
+
+    As many teams as rings of a slice each find room for, so that while one waits for what others know, the rest have
+    rows to work on; weights and biases beside them, biases only if that leaves three teams. Measured on an H200, of
+    the device copy, against `choose_stream`'s: softmax of 1,030,000 f32
+    0.92 and 0.81, of 1,755,136 0.91 and 0.72, of 1,980,000 bf16 0.90 and 0.78; rms_norm of 800,000 f32 0.90 and 0.76, of
+    1,612,344 bf16 0.84 and 0.67; layer_norm of 1,612,345 bf16 0.77 and 0.38, of 601,001 f32 0.78 and 0.47, of 1,755,136
+    0.78 and 0.56. Shorter rows lose: softmax of 900,000 bf16 0.82 and 0.92, rms_norm of 450,001 f32 0.77 and 0.81,
+    layer_norm of 600,008 bf16 0.52 and 0.78. Anyone may call it; no hardware is involved.
+    Example: ``choose_grid(2000000, 4, "softmax", 132).teams == 3``.
+    """
+    if columns * itemsize < LIMITS.grid_bytes[kind][itemsize > 2]:
+        return None
+    part = slice_of(columns, VECTOR_BYTES // itemsize, ctas) * itemsize
+    vectors = VECTORS[kind]
+    wanted = [(fewest, kept) for fewest in (3, 2) for kept in range(vectors, -1, -1) if kept or fewest == 2 or not vectors]
+    for fewest, kept in wanted:
+        for teams, warps, step in LIMITS.grid_teams:
+            chunk = GridConfig(1, warps, step, 1).span(1)
+            own = px.cdiv(part, chunk)
+            room = LIMITS.grid_room // chunk - kept * own
+            if teams >= fewest and teams * own <= room:
+                saved = own if kept > 0 else 0, own if kept > 1 else 0
+                return GridConfig(teams, warps, step, min(room // teams, 2 * own), saved)
+    return None
+
+
+@not_chosen_in_exports
+def grid_for(rows: Any, kind: str, *vectors: Any) -> GridConfig | None:
+    """How all SMs share the rows of a matrix of the GPU that is a run of memory, where that pays; None: not at all.
+
+    Weights of another type would take other room. Exports have no such launches: they would ask for as many SMs wherever
+    they run.
+    """
+    info = describe(rows)
+    if info is None or info.kind != "cuda" or run_of(rows) is None:
+        return None
+    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    if any(name != info.dtype_name for name in others):
+        return None
+    return choose_grid(info.shape[1], rows.dtype.itemsize, kind, px.device(info.device).sms)
+
+
+@px.func
+def gatherers(TEAMS):
+    """Warps that gather what is known of rows: each waits for its words longer than a short row takes. Those of a team have
+    the same one."""
+    return 4 if TEAMS % 4 == 0 else 3 if TEAMS % 3 == 0 else 2 if TEAMS % 2 == 0 else 1
+
+
+def launch_grid(
+    kernel: Any, config: GridConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
+) -> None:
+    """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, with a CTA on every SM."""
+    run, info = args[0], describe(args[0])
+    assert info is not None
+    ctas = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_CTAS
+    itemsize = run.dtype.itemsize
+    vector, own = VECTOR_BYTES // itemsize, config.chunks(columns, itemsize, ctas)
+    if own > min(config.stages, config.saved[0] or own, config.saved[1] or own):
+        raise Error(
+            f"rings of {config.stages} chunks for rows of {columns} elements, of which each of {ctas} CTAs has {own}",
+            location=caller_location(),
+            remedy=f"let stages be {own} at least, or chunks be longer: a ring keeps a CTA's part of a row",
+        )
+    slots = px.cdiv(ctas, 32) * 32
+    words = empty(run, (rows * slots,), "i64")
+    constants = {**config.constants(), **constants, "SLOTS": slots, "PERIOD": vector // gcd(columns, vector)}
+    kernel[ctas](*args, words, **constants)
+
+
+def grid_kernel(fn: Any) -> Any:
+    """`px.kernel` with what it asks of the GPU taken from the configuration."""
+    make = px.kernel(warps=lambda WARPS, TEAMS: WARPS * TEAMS + 2 + gatherers(TEAMS), exit_sync=False, cooperative=True)
+    return make(fn)
+
+
+@px.struct
+class Slices:
+    """This CTA's slices of the rows of X, as a role sees them; `columns` elements are a row, `part` of them a slice.
+
+    A slice is `own` chunks, of which the last one may be short. Every team has a ring of its own: copies end in any order,
+    so that of two teams that share one, the second can't know by a parity that the first one's round is over. `taken` and
+    `again` are a team's places in its ring: of the next chunk to wait for, and of the next one to read for the result and
+    to give back. EDGES: rows need not begin at a multiple of a vector; a thread of CTA 0 has at most one of the elements
+    that lie in vectors which are not all the row's.
+    """
+
+    X: Any
+    ring: Any
+    full: Any
+    empty: Any
+    columns: Any
+    rows: Any
+    part: Any
+    own: Any
+    taken: Any
+    again: Any
+    VEC: int
+    SPAN: int
+    STEP: int
+    LANES: int
+    EDGES: bool
+
+    def whole(self, row):
+        """Where the vectors begin and end that are all of this row."""
+        return whole_vectors(row, self.columns, self.VEC, self.EDGES)
+
+    def mine(self, row):
+        """Where this CTA's slice of a row begins, and where it ends."""
+        first, last = self.whole(row)
+        begin = px.minimum(first + px.block_id(0) * self.part, last)
+        return begin, px.minimum(begin + self.part, last)
+
+    def fetch_all(self):
+        """The role that fills the rings: the slices of all rows, each into the ring of its team."""
+        TEAMS, STAGES = self.ring.shape[0], self.ring.shape[1]
+        for row in range(self.rows):
+            begin, last = self.mine(row)
+            team, place = row % TEAMS, row // TEAMS * self.own
+            for chunk in range(self.own):
+                stage, parity = (place + chunk) % STAGES, (place + chunk) // STAGES & 1
+                self.empty[team * STAGES + stage].wait(parity ^ 1)
+                at = begin + chunk * self.SPAN
+                at = px.where(at < last, at, 0)  # behind the slice's end: nobody looks at what it brings
+                full = self.full[team * STAGES + stage]
+                with full.transaction():
+                    px.tma.load(self.X[at : at + self.SPAN], self.ring[team, stage], full, cache="evict_first")
+
+    def peek(self, team):
+        """A team's next chunk, in its own type, which stays the next one."""
+        self.full[team * self.taken.n + self.taken.stage].wait(self.taken.parity)
+        return px.load(self.ring[team, self.taken.stage])
+
+    def walk(self, team, row, known, more):
+        """What is known of a row after this CTA's last chunk of it: what `more(x, limit, *known)` makes of it."""
+        begin, last = self.mine(row)
+        for chunk in range(self.own):
+            x = by_thread(self.peek(team), self.STEP, self.LANES)
+            self.taken.advance()
+            limit = last - begin - chunk * self.SPAN
+            if limit < self.SPAN:
+                known = more(x, limit, *known)
+            else:
+                known = more(x, None, *known)
+        return known
+
+    def store_all(self, team, row, Y, result, known, beside, AHEAD, ONCE):
+        """Stores what `result(x, place, vectors, *known)` makes of each chunk, and gives the chunks back.
+
+        `place` is where it begins in this CTA's part of the columns. `beside` is a function and more arguments for it,
+        behind a place: it gives the `vectors`, AHEAD chunks before they are needed.
+        """
+        begin, last = self.mine(row)
+        px.assume(begin >= 0)
+        px.assume(begin <= last)
+        px.assume(last <= Y.shape[0])
+        shift = px.maximum(self.whole(row)[0] - row * self.columns, 0) if self.EDGES else 0  # a row may have no whole vector
+        ahead: tuple[Any, ...] = ()
+        for chunk in px.static_range(AHEAD):
+            ahead = (*ahead, beside[0](shift + chunk * self.SPAN, *beside[1:]))
+        for chunk in range(self.own):
+            ahead = (*ahead, beside[0](shift + (chunk + AHEAD) * self.SPAN, *beside[1:]))
+            y = result(px.load(self.ring[team, self.again.stage]), shift + chunk * self.SPAN, ahead[0], *known)
+            ahead = ahead[1:]
+            at = begin + chunk * self.SPAN
+            px.store(Y[at : at + self.SPAN].within(begin, last), y.to(Y.dtype), once=ONCE)
+            self.empty[team * self.again.n + self.again.stage].arrive()
+            self.again.advance()
+
+    def edges(self, row, LANES):
+        """The place of the element that each thread has of a row's edges; -1: it has none."""
+        return edge_places(row, self.columns, self.whole(row), px.block_id(0) == 0, self.VEC, LANES)
+
+    def load_edges(self, row, fill):
+        """The element that each thread has of the edges of a row, or `fill`; None where rows have none."""
+        return px.load(self.X[self.edges(row, self.LANES)], fill=fill) if self.EDGES else None
+
+
+@px.func
+def slice_of(columns, VEC, ctas):
+    """Elements of a CTA's slice of a row: whole sectors of L2."""
+    return px.cdiv(px.cdiv(columns, VEC), 2 * ctas) * (2 * VEC)
+
+
+@px.func
+def slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD):
+    """The `Slices` of a role."""
+    VEC, SPAN = VECTOR_BYTES // X.dtype.itemsize, ring.shape[2]
+    part = slice_of(columns, VEC, px.num_blocks(0))
+    taken, again = px.ring(ring.shape[1]), px.ring(ring.shape[1])
+    own, LANES = px.cdiv(part, SPAN), SPAN // (STEP * VEC)
+    return Slices(X, ring, full, empty, columns, rows, part, own, taken, again, VEC, SPAN, STEP, LANES, PERIOD > 1)
+
+
+@px.func
+def as_word(first, second):
+    """Two numbers as one word, which is not 0."""
+    low = px.bitcast(second, px.i32).to(px.i64) & 0xFFFFFFFF
+    word = (px.bitcast(first, px.i32).to(px.i64) << 32) | low
+    return px.where(word == 0, -EMPTY_AS, word)
+
+
+@px.func
+def as_numbers(word):
+    """The two numbers of each word."""
+    return px.bitcast((word >> 32).to(px.i32), px.f32), px.bitcast(word.to(px.i32), px.f32)
+
+
+@px.struct
+class Exchange:
+    """What the CTAs tell each other: WORDS of every row and CTA, SLOTS of them for a row; and within the CTA the numbers of
+    each warp of a team, `parts`, and what is known of the whole row, `known`, with a barrier for each team.
+
+    `cleared` counts the CTAs whose words are 0, and those that have seen that all are.
+    """
+
+    WORDS: Any
+    cleared: Any
+    parts: Any
+    known: Any
+    left: Any
+    told: Any
+    found: Any
+    rows: Any
+    SLOTS: int
+    TEAMS: int
+
+    def leave(self, team, numbers):
+        """Leaves what each warp of a team knows, (WARPS, 1) each."""
+        WARPS = self.parts.shape[2]
+        for which in px.static_range(len(numbers)):
+            px.store(self.parts[team, which], numbers[which].reshape(WARPS))
+        self.left[team].arrive()
+
+    def get(self, team, parity):
+        """What is known of the team's row."""
+        self.found[team].wait(parity)
+        return px.load(self.known[team, 0]), px.load(self.known[team, 1])
+
+    def publish_all(self, join):
+        """The role that publishes what this CTA knows of each row: what `join` makes of the numbers of its warps."""
+        block = px.block_id(0)
+        for some in range(0, self.rows, 32):
+            row = some + px.arange(32)
+            px.store(self.WORDS[px.where(row < self.rows, row * self.SLOTS + block, -1)], px.zeros((32,), px.i64))
+        px.atomic_add(self.cleared[0], 1, order="acq_rel")
+        for row in range(self.rows):
+            team, turn = row % self.TEAMS, row // self.TEAMS
+            self.left[team].wait(turn & 1)
+            numbers: tuple[Any, ...] = ()
+            for which in px.static_range(self.parts.shape[1]):
+                numbers = (*numbers, px.load(self.parts[team, which]))
+            first, second = join(*numbers)
+            px.atomic_exch(self.WORDS[row * self.SLOTS + block], as_word(first, second))
+            self.told[team].arrive()
+
+    def gather_all(self, number, GATHERERS, join, *more):
+        """A role that gathers what all CTAs know of a row, one of GATHERERS that take the rows in turn:
+        `join(row, lane, there, first, second, *more)`."""
+        blocks = px.num_blocks(0)
+        while px.atomic_add(self.cleared[0], 0, order="acq_rel") < blocks:
+            pass
+        last = blocks * GATHERERS - 1
+        if px.atomic_add(self.cleared[1], 1, order="acq_rel") == last:  # nobody looks at the first one any more
+            px.atomic_exch(self.cleared[0], 0)
+            px.atomic_exch(self.cleared[1], 0)
+        lane = px.arange(self.SLOTS)
+        there = lane < blocks
+        for row in range(number, self.rows, GATHERERS):
+            team, turn = row % self.TEAMS, row // self.TEAMS
+            self.told[team].wait(turn & 1)
+            at = row * self.SLOTS
+            words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
+            while px.min(px.where(there & (words == 0), 0, 1)) == 0:
+                words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
+            first, second = as_numbers(words)
+            one, other = join(row, lane, there, first, second, *more)
+            px.store(self.known[team, 0], one)
+            px.store(self.known[team, 1], other)
+            self.found[team].arrive()
