@@ -23,7 +23,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 from phalanx.kernels.products import group_tiles, grouped, grouped_split, matmul_config, moe, split_k
-from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring, stream
+from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring, stream, teams
 from phalanx.runtime.device.devices import Device
 
 matmul = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's in its package
@@ -110,6 +110,7 @@ KERNELS = (
     (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
     (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
+    (norms, "norm_teams"),
 )  # fmt: skip
 
 
@@ -194,7 +195,8 @@ def launches(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
         ring = patch.object(rows_ring, "clusters_at_once", lambda *_: 15)
         chunks = patch.object(stream, "clusters_at_once", lambda *_: 15)
         softmax_recorder = patch.object(softmax_ring, "softmax_ring", Recorder("softmax_ring", seen))
-        with ring, chunks, softmax_recorder:
+        dealt = patch.object(teams, "clusters_at_once", lambda *_: 15)
+        with ring, chunks, dealt, softmax_recorder:
             for _ in range(count):
                 for kind, draw in CALLS.items():
                     asked, call = draw(rng)

@@ -267,6 +267,16 @@ def test_short_rows_that_begin_anywhere(columns: int) -> None:
         verify(1333, columns, dtype)
 
 
+@pytest.mark.parametrize("columns", (903, 1803, 4507, 6703, 8003, 12003, 24003, 50257, 72000, 90001, 200003))
+def test_norms_by_teams(columns: int) -> None:
+    """Rows of every kind of team, of which the last clusters have one less, or none."""
+    for dtype in (torch.bfloat16, torch.float32):
+        for rows in (5, 777):
+            x, w, b = torch.randn(rows, columns, device="cuda").to(dtype), *torch.randn(2, columns, device="cuda").to(dtype)
+            near(px.kernels.rms_norm(x, w, EPS), exact_rms_norm(x.double(), w))
+            near(px.kernels.layer_norm(x, w, b, EPS), exact_layer_norm(x.double(), w, b))
+
+
 @pytest.mark.parametrize("cluster, kept, columns", [(2, 7, 50257), (4, 5, 76162), (16, 16, 1_000_003)])
 def test_rows_held_in_registers(cluster: int, kept: int, columns: int) -> None:
     parts = kept if kept < 8 else 0

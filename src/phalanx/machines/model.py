@@ -290,6 +290,13 @@ class RowLimits:
     """The same with weights, which begin elsewhere than their row."""
     span_bytes: Mapping[tuple[int, int], int]
     """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
+    teams: Mapping[tuple[int, int, bool], tuple[int, tuple[tuple[int, int, int, int, int, bool], ...]]]
+    """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: the longest rows that are not
+    for teams, and (bytes, CTAs, warps, rows, CTAs on an SM, wide) for longer ones: those of up to so many bytes are dealt to
+    teams of a cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in
+    f32 or not."""
+    team_warps: tuple[int, int]
+    """Warps of teams on an SM, at most, where each has a row, and where those of a cluster share one."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_odd_bytes: Mapping[str, tuple[int, int]]

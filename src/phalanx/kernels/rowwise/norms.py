@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import phalanx as px
 from phalanx.kernels.matrices import (
@@ -38,6 +38,7 @@ from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ri
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
 from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
+from phalanx.kernels.rowwise.teams import TeamConfig, launch_teams, norm_teams, teams_for
 from phalanx.runtime.device.arrays import dense_strides, describe
 from phalanx.runtime.launch.replay import remembered
 
@@ -224,7 +225,8 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     return places(rows, config)
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig | GridConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig
+CONFIGS = get_args(Config)
 
 
 @remembered("x", "weight")
@@ -233,9 +235,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
-    vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream` has the rule), the
-    longest through rings of all SMs (`choose_grid`). `config` overrides all that. Any GPU from sm_90, on the current stream,
-    or the simulator for NumPy.
+    vectors, short ones several at a time (`spans`), longer ones by teams of warps (`choose_teams`); long ones pass through a
+    ring (`choose_stream` has the rule), the longest through rings of all SMs (`choose_grid`). `config` overrides all that.
+    Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``y = px.kernels.rms_norm(x, w)``.
     """
     return _norm(x, None, weight, None, eps, config, centered=False)
@@ -279,13 +281,13 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
-    eps, config = number_of("eps", eps), require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig, GridConfig)
+    eps, config = number_of("eps", eps), require_config(config, *CONFIGS)
     y = empty(x, (count, columns), info.dtype_name)
     if not has_work(count, columns):
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = span_for(rows, weight, bias) or ring_for(rows, weight, bias)
+        config = span_for(rows, weight, bias) or teams_for(rows, weight, bias) or ring_for(rows, weight, bias)
         kind = LAYER_NORM if centered else RMS_NORM
         config = config or grid_for(rows, kind, weight, bias) or stream_for(rows, kind, weight, bias)
     if isinstance(config, RingConfig):
@@ -293,6 +295,9 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     elif isinstance(config, SpanConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
         launch_spans(norm_spans, config, args, {"CENTERED": centered}, count, columns)
+    elif isinstance(config, TeamConfig):
+        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
+        launch_teams(norm_teams, config, args, {"CENTERED": centered}, count, columns)
     elif isinstance(config, StreamConfig | GridConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
         if isinstance(config, GridConfig):
