@@ -106,11 +106,12 @@ class Recorder:
 
 KERNELS = (
     (matmul, "matmul_tiles"), (split_k, "split_ring"), (grouped, "grouped_ring"), (moe, "expert_ring"),
-    (grouped_split, "grouped_split_ring"), (group_tiles, "plan_groups"), (softmax, "softmax_rows"), (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
+    (grouped_split, "grouped_split_ring"), (group_tiles, "plan_groups"), (softmax, "softmax_rows"),
+    (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
     (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
     (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
-    (norms, "norm_teams"),
+    (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_grid"),
 )  # fmt: skip
 
 
