@@ -93,7 +93,7 @@ def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vector
     more: dict[str, Any] = {"PERIOD": vector // math.gcd(columns, vector), "ENDS": ends_of(columns, itemsize, config)}
     args = (x, w, w if vectors == 2 else None, x, EPS, columns, 64)
     made = px.compile(norm_teams[config.cluster], *args, arch="sm_90a", **config.constants(), **more, CENTERED=vectors == 2)
-    assert made.spills == 0 and made.shared_bytes * config.per_sm <= 226 * 1024
+    assert made.spills == 0 and (made.shared_bytes + 1024) * config.per_sm <= 228 * 1024
 
 
 def test_which_rows_have_teams() -> None:

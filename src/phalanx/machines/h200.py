@@ -313,7 +313,7 @@ ROWS = RowLimits(
         (2, 4, True): (110 * 1024, ((180 * 1024, 8, 4, 1, 1, False),)),
     },
     # As many as compile without a spill, which `tests/kernels/test_teams.py` checks.
-    team_warps=(24, 28),
+    team_warps=(24, 16, 28),
     stream_bytes={
         "wide softmax": 512 * 1024 + 1, "rms_norm": 256 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
     },

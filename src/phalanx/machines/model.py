@@ -295,8 +295,8 @@ class RowLimits:
     for teams, and (bytes, CTAs, warps, rows, CTAs on an SM, wide) for longer ones: those of up to so many bytes are dealt to
     teams of a cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in
     f32 or not."""
-    team_warps: tuple[int, int]
-    """Warps of teams on an SM, at most, where each has a row, and where those of a cluster share one."""
+    team_warps: tuple[int, int, int]
+    """Warps of teams on an SM, at most; and where those of a cluster share a row with one vector beside it, and with two."""
     stream_bytes: Mapping[str, int]
     """By what is computed: the shortest row that passes chunk by chunk."""
     stream_odd_bytes: Mapping[str, tuple[int, int]]

@@ -111,7 +111,7 @@ def most_teams(config: TeamConfig, itemsize: int, vectors: int) -> int:
     room = H200.shared_bytes_per_sm // config.per_sm - H200.reserved_shared_bytes - BESIDES
     each = config.slots * config.parts * config.span(1) + 2 * (4 * config.cluster * config.warps + BESIDES_EACH)
     teams = (room - replace(config, teams=0).shared_bytes(itemsize, vectors)) // each
-    warps = LIMITS.team_warps[config.cluster > 1] // (config.warps * config.per_sm)
+    warps = LIMITS.team_warps[vectors if config.cluster > 1 else 0] // (config.warps * config.per_sm)
     return min(teams, warps, MOST_TEAMS if config.warps > 1 else teams)
 
 
