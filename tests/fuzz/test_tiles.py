@@ -74,6 +74,7 @@ ELSEWHERE = {
     "launch_dependents": "between launches", "wait_prior": "between launches", "pipe": "choreographies",
     "ring": "choreographies", "wgmma": "choreographies", "wgmma_commit": "choreographies", "wgmma_wait": "choreographies",
     "counters": "which CTA comes last differs: sanitizer/test_handshakes.py has what all orders have in common",
+    "atomic_load": "what others have published by then differs: kernels/test_grid_rows.py waits for all of it",
     "tmem": "products of Blackwell have tests of their own",
     "persistent": "deals tiles to CTAs in any order: sim/test_persistent.py asks what all orders have in common",
     "pipelined": "loops that pipeline themselves have a kind of their own",

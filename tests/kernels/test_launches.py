@@ -24,6 +24,7 @@ from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.kernels.rowwise.column_sums import sum_columns
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, sum_losses
 from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
+from phalanx.kernels.rowwise.teams import TeamConfig, ends_of, norm_teams
 from phalanx.language.kernel import Kernel
 
 X, Y, INDICES = np.ones((16, 128), np.float32), np.zeros((16, 128), np.float32), np.arange(16, dtype=np.int32)
@@ -76,6 +77,13 @@ SPANS = {
         "norm_spans", norm_spans[1], [SHORT, SHORT[:11], SHORT[:11], np.zeros_like(SHORT), 1e-6, 11], SPAN
     ),
 }
+TEAMS = TeamConfig(1, 2, 1)
+BY_TEAMS = {
+    "norm_teams": lambda: Case(
+        "norm_teams", norm_teams[1], [SHORT, SHORT[:11], SHORT[:11], np.zeros_like(SHORT), 1e-6, 11, SHORT.size // 11],
+        {**TEAMS.constants(), "CENTERED": True, "PERIOD": 4, "ENDS": ends_of(11, 4, TEAMS)},
+    ),
+}
 FOR_GRADIENTS = {
     "add_rows": lambda: Case("add_rows", add_rows[1, 1], [X, INDICES, Y], {}),
     "dot_rows": lambda: Case("dot_rows", dot_rows[1], [X, X, X[:, 0].copy(), Y, np.zeros(16, np.float32)], {}),
@@ -85,7 +93,7 @@ FOR_GRADIENTS = {
         "group_sums", group_sums[2, 2], [X, np.array([5, 11], np.int32), np.zeros((2, 128), np.float32)], {"GROUPS": 2}
     ),
 }
-CASES = LIBRARY | WITHOUT_A_RING | SPANS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
+CASES = LIBRARY | WITHOUT_A_RING | SPANS | BY_TEAMS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
 LOOKS_EARLY = {"join_runs"}
 """It reads lengths before its turn: the launch before it has waited for them (test_attention_decode_runs.py checks it)."""
 
