@@ -14,7 +14,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.group_tiles import most_tiles, planned
 from phalanx.kernels.products.split_config import SplitConfig
-from phalanx.kernels.products.split_ring import Rings, Sums, sharers
+from phalanx.kernels.products.split_ring import Rings, Sums, inbox_for, sharers
 
 
 @px.func
@@ -45,12 +45,11 @@ def grouped_split_ring(
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
     out = px.shared((most, width, BN), Y.dtype, reuse=w)
     wire = A.dtype if HALF else px.f32
-    inbox, landed, drained = None, None, None
-    if SPLIT > 1:
-        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
-        landed = px.barrier()
-        if REUSE:
-            drained = px.barrier()
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, wire, REUSE)
+    rings = Rings(
+        w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
+        first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, HINT, True, True,
+    )  # fmt: skip
     wait_for_prior_launch()
     t, n = px.block_id(2), px.block_id(1) * BN
     tiles = px.load(TABLE[3, 0])
@@ -60,12 +59,7 @@ def grouped_split_ring(
             m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
-                    rings = Rings(
-                        w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
-                        same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
-                        HINTS, HINT, True, True,
-                    )  # fmt: skip
-                    acc = rings.multiply()
+                    acc = rings.with_rows(pieces * width).multiply()
                     tile = Sums(s, y, 0, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, pieces)
                     if SPLIT > 1:
                         tile.send(acc)
@@ -86,19 +80,10 @@ def grouped_split_ring(
             m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
-                    rings = Rings(
-                        w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows,
-                        same_columns, first, end, 0, pieces * width, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER,
-                        HINTS, HINT, True, True,
-                    )  # fmt: skip
-                    rings.fetch_rows(A, m, y)
+                    rings.with_rows(pieces * width).fetch_rows(A, m, y)
 
     with px.warps(4 * GROUPS, 1):
         if t < tiles:
-            rings = Rings(
-                w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
-                first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, HINT, True, True,
-            )  # fmt: skip
             rings.fetch_weights(W, n, 0, px.load(TABLE[0, t]))
 
 

@@ -95,6 +95,15 @@ class Rings:
     ROWS: bool
     A_ROWS: bool
 
+    def with_rows(self, rows):
+        """The same rings, from their first stages on, for a tile of so many rows of A."""
+        return Rings(
+            self.w, self.a, self.w_full, self.w_empty, self.a_full, self.a_empty, px.ring(self.STAGES),
+            px.ring(self.STAGES - self.AHEAD), self.same_rows, self.same_columns, self.first, self.end, self.turn, rows,
+            self.BN, self.BK, self.STAGES, self.AHEAD, self.PARTS, self.CN, self.CM, self.LAG, self.STAGGER, self.HINTS,
+            self.HINT, self.ROWS, self.A_ROWS,
+        )  # fmt: skip
+
     def column(self, step):
         """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
         k = step + self.turn
@@ -261,6 +270,19 @@ class Sums:
         return by_place(sums, BN, width)
 
 
+@px.func
+def inbox_for(a, SPLIT, most, width, BN, wire, REUSE):
+    """Where partial sums of other CTAs land, and the barriers that say that they have landed, and, with REUSE, that the
+    ring `a`, whose memory they take, is free. None of them where K is not split."""
+    inbox, landed, drained = None, None, None
+    if SPLIT > 1:
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
+        landed = px.barrier()
+        if REUSE:
+            drained = px.barrier()
+    return inbox, landed, drained
+
+
 @px.kernel(
     warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False, pdl=True
 )
@@ -296,12 +318,7 @@ def split_ring(
     out = px.shared((most, high, wide), C.dtype, reuse=w)
     at_once = high if WHOLE else ROWS_AT_ONCE
     wire = A.dtype if HALF else px.f32  # of partial sums on their way
-    inbox, landed, drained = None, None, None
-    if SPLIT > 1:
-        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
-        landed = px.barrier()
-        if REUSE:
-            drained = px.barrier()
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, wire, REUSE)
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
