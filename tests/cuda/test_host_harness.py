@@ -165,6 +165,21 @@ def test_a_misaligned_shared_buffer_is_reported() -> None:
         launch(type(module)(**{**module.__dict__, "source": moved}), 1, [x, y], 1)
 
 
+def test_the_header_is_read_once_and_a_compiler_that_does_not_take_it_reads_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_build, "folder", lambda: tmp_path)
+    flags = ("-O0", "-shared", "-fPIC", *host_build.PLAIN)
+    host_build.made('#include "machine.h"\nint first;', ".so", flags, None)
+    (read,) = tmp_path.glob("*.h.gch")
+    written = read.stat().st_ino
+    host_build.made('#include "machine.h"\nint second;', ".so", flags, None)
+    assert [path.stat().st_ino for path in tmp_path.glob("*.h.gch")] == [written]
+    read.write_bytes(b"nothing that a compiler knows")
+    host_build.made('#include "machine.h"\nint third;', ".so", flags, None)
+    assert len(list(tmp_path.glob("*.so"))) == 3
+
+
 def test_compiled_kernels_are_kept_up_to_a_limit(tmp_path: Path) -> None:
     for n in range(6):
         (tmp_path / f"{n}.so").write_bytes(bytes(100))
