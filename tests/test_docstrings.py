@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -34,11 +35,6 @@ def name_of(file: Path) -> str:
     return file.relative_to(ROOT).as_posix()
 
 
-@functools.cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
-
-
 def public(tree: ast.Module | ast.ClassDef) -> Iterator[Definition]:
     """The public functions and classes of a module, with the methods of those classes."""
     for node in tree.body:
@@ -53,46 +49,61 @@ def is_overload(node: Definition) -> bool:
     return any(isinstance(item, ast.Name) and item.id == "overload" for item in node.decorator_list)
 
 
-def undocumented(files: list[Path]) -> tuple[list[str], int]:
+class Looked(NamedTuple):
+    """What these tests ask of a file."""
+
+    public: int
+    undocumented: list[str]
+    too_long: list[str]
+    docstrings: list[tuple[str, str]]
+    """All docstrings and the strings that document constants, with their places."""
+
+
+@functools.cache
+def looked() -> dict[str, Looked]:
+    """Every file of the package, read once."""
+    return {name_of(file): look(name_of(file), ast.parse(file.read_text())) for file in FILES}
+
+
+def look(name: str, tree: ast.Module) -> Looked:
+    names = list(public(tree))
+    undocumented = [f"{name}:{node.lineno} {node.name}" for node in names if not ast.get_docstring(node)]
+    most = LONGEST_KERNEL if name.startswith("kernels/") else LONGEST
+    too_long, docstrings = [], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > most:
+                too_long.append(f"{name}:{node.lineno} {node.name}, {length} lines")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.append((f"{name}:{node.lineno}", node.value.value))
+    return Looked(len(names), undocumented, too_long, docstrings)
+
+
+def undocumented(folder: str = "") -> tuple[list[str], int]:
     """The public names without a docstring, and how many public names there are."""
-    missing, count = [], 0
-    for file in files:
-        for node in public(tree_of(file)):
-            count += 1
-            if not ast.get_docstring(node):
-                missing.append(f"{name_of(file)}:{node.lineno} {node.name}")
-    return missing, count
+    files = [about for name, about in looked().items() if name.startswith(folder)]
+    return [place for about in files for place in about.undocumented], sum(about.public for about in files)
 
 
 def test_public_names_have_docstrings() -> None:
-    missing, count = undocumented(FILES)
+    missing, count = undocumented()
     assert 1 - len(missing) / count >= DOCUMENTED, missing
 
 
 @pytest.mark.parametrize("folder", DOCUMENTED_IN)
 def test_public_names_of_a_folder_have_docstrings(folder: str) -> None:
-    missing, count = undocumented([file for file in FILES if name_of(file).startswith(folder + "/")])
+    missing, count = undocumented(folder + "/")
     assert 1 - len(missing) / count >= DOCUMENTED_IN[folder], missing
 
 
 def test_functions_are_short() -> None:
-    found = []
-    for file in FILES:
-        most = LONGEST_KERNEL if name_of(file).startswith("kernels/") else LONGEST
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > most:
-                    found.append(f"{name_of(file)}:{node.lineno} {node.name}, {length} lines")
-    assert not found
+    assert [place for about in looked().values() for place in about.too_long] == []
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """All docstrings and the strings that document constants, with their places."""
-    for file in FILES:
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                yield f"{name_of(file)}:{node.lineno}", node.value.value
+    for about in looked().values():
+        yield from about.docstrings
 
 
 def test_code_in_docstrings_is_not_torn_at_a_line_end() -> None:

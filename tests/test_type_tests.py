@@ -8,6 +8,7 @@ classes as keys, `family` and `mnemonic` outside a message, `getattr`, `hasattr`
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import types
 import typing
@@ -179,6 +180,7 @@ def questions(file: Path) -> list[tuple[str, str]]:
     return search.found
 
 
+@functools.cache
 def _all() -> list[tuple[str, str]]:
     files = sorted(file for pattern in SEARCHED for file in SOURCE.glob(pattern))
     assert len(files) > 80, "the files are found"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -69,8 +71,8 @@ def test_is_clean(config: SplitConfig) -> None:
 @pytest.mark.parametrize("chosen", [CONFIGS["split"], NARROW], ids=["few rows", "narrow tiles"])
 def test_experts_take_the_same_way(chosen: SplitConfig | GroupedConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions for experts ask the same chooser; rows by index are gathered first, one outside is zeros."""
-    monkeypatch.setattr("phalanx.kernels.products.moe.choose_grouped", lambda *_: chosen)
-    monkeypatch.setattr("phalanx.kernels.products.moe.gathers_first", lambda *_: True)
+    monkeypatch.setattr(sys.modules[moe_matmul.__module__], "choose_grouped", lambda *_: chosen)
+    monkeypatch.setattr(sys.modules[moe_matmul.__module__], "gathers_first", lambda *_: True)
     x, w, want = make([50, 30], behind=0)
     idx = np.random.default_rng(3).permutation(80).astype(np.int32)
     mixed = np.empty_like(x)
@@ -113,7 +115,7 @@ def test_choosing() -> None:
 
 def test_exports_do_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be called with a K that has fewer steps than there are parts."""
-    monkeypatch.setattr("phalanx.kernels.products.grouped.is_exported", lambda: True)
+    monkeypatch.setattr(sys.modules[grouped_matmul.__module__], "is_exported", lambda: True)
     assert choose_grouped(320, 4, 2048, 8192) == GroupedConfig()
 
 
