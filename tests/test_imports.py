@@ -61,6 +61,8 @@ MODULES = {module_name(file): file for file in sorted(SOURCE.rglob("*.py"))}
 def imports_in(tree: ast.AST, who: str, known: Mapping[str, object], kind: Kind = Kind.LOAD) -> Iterator[Import]:
     """The imports of files of the package in a piece of syntax; `known` are the names of all its files."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue  # holds no statement
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.partition(".")[0] == "phalanx":
@@ -75,7 +77,7 @@ def imports_in(tree: ast.AST, who: str, known: Mapping[str, object], kind: Kind 
         elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from imports_in(ast.Module(node.body, []), who, known, Kind.TYPES)
             yield from imports_in(ast.Module(node.orelse, []), who, known, kind)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from imports_in(node, who, known, Kind.CALL if kind is Kind.LOAD else kind)
         else:
             yield from imports_in(node, who, known, kind)

@@ -26,7 +26,7 @@ def array(rows: int, columns: int, pitch: int, first: int, dtype: Any) -> np.nda
     return np.lib.stride_tricks.as_strided(flat, (rows, columns), (pitch * size, size))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dtype", (BF16, np.float32, np.int8, np.int64))
 @pytest.mark.parametrize(
     "columns, pitch, first", [(48, 48, 0), (50, 64, 0), (50, 50, 0), (51, 51, 0), (50, 50, 1), (24, 24, 2)]

@@ -89,7 +89,7 @@ STREAMS = [
 NAMES = ["warps", "f32", "cluster", "stream", "weights", "held"]
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(13)
 @pytest.mark.parametrize("kind", ("softmax", "rms_norm", "layer_norm", "gradient", "add"))
 @pytest.mark.parametrize("name, chosen, columns", [*RUNS, *STREAMS], ids=NAMES)
 def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfig | StreamConfig, columns: int) -> None:

@@ -137,6 +137,7 @@ def kernels_of_other_floors(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+@pytest.mark.long
 @needs_compiler
 @pytest.mark.parametrize("made", [pytest.param(flows, marks=pytest.mark.long), kernels_of_other_floors])
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.long)])
@@ -186,6 +187,7 @@ def test_the_example_with_a_product(seed: int) -> None:
     assert any("px.dot runs as tcgen05" in note and "waited for behind the loop" in note for note in made.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arch", ["sm_100a", *(pytest.param(other, marks=pytest.mark.long) for other in OTHERS)])
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in (1, 2, 3))])
 def test_compiles(arch: str, part: int) -> None:

@@ -42,7 +42,7 @@ def check(names: list[str], seed: int, sanitize: bool = False) -> None:
     assert not any(wrong.values()), {name: why for name, why in wrong.items() if why}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("names", batches(QUICK), ids=lambda names: names[0])
 def test_equal_the_simulator(names: list[str]) -> None:
     check(names, 1)

@@ -73,6 +73,7 @@ def test_a_run_through_a_descriptor_and_added_without() -> None:
     compiles(rank1, types)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "u32", "u64", "f64"])
 def test_runs_of_every_type_are_added(dtype: str) -> None:
     @px.kernel(warps=1)

@@ -42,6 +42,7 @@ def test_block_scales_are_right(make: str, shape: tuple[int, ...]) -> None:
     case("v7", *shape, make=make).run()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("pairs", also([(2, 1)], [(1, 1), (1, 2), (2, 2)]), ids=str)
 @pytest.mark.parametrize("rung", ["v6", "v7"])
 def test_clusters_of_any_shape_are_right(rung: str, pairs: tuple[int, int]) -> None:
@@ -59,11 +60,13 @@ def test_is_clean(rung: str) -> None:
     is_clean(case(rung, *SMALL, BN=64 if rung < "v2" else 128))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", also([(1, 1)], [(1, 2), (2, 1)]), ids=str)
 def test_pairs_with_multicast_are_clean(pairs: tuple[int, int]) -> None:
     is_clean(case("v6", *SMALL, BN=128, CM=pairs[0], CN=pairs[1]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", also([(1, 1)], [(1, 2), (2, 1)]), ids=str)
 def test_mxfp8_is_clean(pairs: tuple[int, int]) -> None:
     is_clean(case("v7", 300, 200, 288, CM=pairs[0], CN=pairs[1]))
@@ -110,6 +113,7 @@ def test_however_many_clusters_the_device_holds(rung: str, clusters: int) -> Non
     simulated(case(rung, 520, 520, 128, BN=128), clusters=clusters)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rung", ["v0", "v4", "v6"])
 def test_f16_works_as_well(rung: str) -> None:
     from operands import gemm_case
@@ -119,6 +123,7 @@ def test_f16_works_as_well(rung: str) -> None:
     gemm_case(module(rung).launch, np.random.default_rng(0), 256, 512, 192, {}, np.float16).run()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rung", ["v5", "v6"])
 def test_all_orders_of_events_of_pairs_end_the_same(rung: str) -> None:
     """Multicasts of a pair land in each CTA by themselves, wherever their bytes are counted."""
@@ -174,7 +179,7 @@ def test_hopper_refuses_with_an_alternative(rung: str) -> None:
     assert caught.value.remedy
 
 
-@pytest.mark.parametrize("rung", ["v0", "v7"])
+@pytest.mark.parametrize("rung", ["v0", pytest.param("v7", marks=pytest.mark.long)])
 def test_main_runs(rung: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", [f"{rung}.py"])
     runpy.run_path(str(FOLDER / f"{rung}.py"), run_name="__main__")

@@ -26,7 +26,7 @@ def case(rung: str, *shape: int, **constants: Any) -> Any:
     return importlib.import_module(rung).example(np.random.default_rng(0), *shape, **constants)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:

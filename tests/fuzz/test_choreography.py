@@ -55,6 +55,7 @@ def test_more_are_right_and_clean(first: int) -> None:
     assert not wrong, "\n\n".join(outcome.problem or "" for outcome in wrong)
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_case_in_every_process() -> None:
     script = "from fuzz.test_choreography import digest, draw; print(*(digest(draw(seed)) for seed in range(20)))"
     environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -62,6 +63,7 @@ def test_a_seed_is_the_same_case_in_every_process() -> None:
     assert said.stdout.split() == [digest(draw(seed)) for seed in range(20)]
 
 
+@pytest.mark.long
 def test_every_way_is_drawn() -> None:
     drawn: set[str] = set()
     for seed in range(300):
@@ -79,6 +81,7 @@ def test_mistakes_are_made_as_marked() -> None:
     assert changed(line, rng).startswith("px.tma.load(X[0:8], s, b, multicast=((3 << (r * 2))) & ~")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [4, 11])
 def test_mutants_are_noticed(seed: int, tmp_path: Path) -> None:
     case = draw(seed)

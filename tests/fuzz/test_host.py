@@ -86,6 +86,7 @@ def test_sanitizers_see_what_was_planted_and_the_rest_goes_on(half: int) -> None
         assert "[if (X.data[64] == 7) return; __syncthreads();" in str(results[0].failure)
 
 
+@pytest.mark.long
 def test_a_plain_batch_goes_on_behind_what_fails() -> None:
     bad = {
         "a crash": (planted(after="*(volatile int*)(size_t)(X.shape[0] - 60) = 7;"), "Segmentation|ended by signal 11"),

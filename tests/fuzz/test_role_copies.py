@@ -63,6 +63,7 @@ def test_roles_whose_loops_are_unrolled_otherwise_are_not() -> None:
     assert twins(case(text.replace("UNROLLED0", "2").replace("UNROLLED1", "3"))) is None
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [63, 79])
 def test_is_the_same_both_ways(seed: int, tmp_path: Path) -> None:
     outcome = judged(seed, tmp_path)

@@ -13,6 +13,7 @@ from fuzz.outcomes import Options
 from phalanx.location import Location
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_some(first: int) -> None:
     problems = [o.problem for o in sources.judge(range(first, first + 10), Options()) if o.problem is not None]

@@ -62,6 +62,7 @@ def test_more_are_right_and_clean(first: int) -> None:
     assert not wrong_of(range(first, first + 10))
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_case_in_every_process(tmp_path: Path) -> None:
     script = (
         "from fuzz.test_tensor import digest, sketch; from pathlib import Path; "
@@ -72,6 +73,7 @@ def test_a_seed_is_the_same_case_in_every_process(tmp_path: Path) -> None:
     assert said.stdout.split() == [digest(sketch(seed, 0, tmp_path, [])) for seed in range(4)]
 
 
+@pytest.mark.long
 def test_every_way_is_drawn(tmp_path: Path) -> None:
     drawn: set[str] = set()
     for seed in range(450):

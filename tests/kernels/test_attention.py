@@ -27,6 +27,7 @@ def test_causal_heads_that_share_keys_and_rows_that_see_none():
         both(heads(rng, 1, 4, queries, 64), heads(rng, 1, 2, keys, 64), heads(rng, 1, 2, keys, 64), SMALL, causal=causal)
 
 
+@pytest.mark.long
 def test_result_is_the_same_whoever_takes_the_tiles():
     rng = np.random.default_rng(1)
     q, k, v = heads(rng, 2, 2, 300, 64), heads(rng, 2, 1, 200, 64, amplitude=4), heads(rng, 2, 1, 200, 64)

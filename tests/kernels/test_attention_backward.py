@@ -104,6 +104,7 @@ def test_all_kernels_are_clean():
         assert report.ok, str(report)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dim", [192, pytest.param(256, marks=pytest.mark.long)])
 def test_heads_beyond_128_have_a_pass_for_each_gradient(dim):
     rng = np.random.default_rng(8)
@@ -254,6 +255,7 @@ def compiled(dim, deterministic=False, packed=False, **options):
     return [launch.compile("sm_90a") for launch in found]
 
 
+@pytest.mark.long
 def test_heads_of_128_compile_without_spills():
     made = compiled(128)[1]
     assert made.spills == 0 and "red.relaxed.gpu.global.add.v4.f32" in made.ptx

@@ -82,6 +82,7 @@ def test_no_choice_of_8_bit_floats_spills(dim, right):
     judge(compiled((dim, dim), dtype="f8e4m3", right=right))
 
 
+@pytest.mark.long
 def test_the_usual_one_is_what_it_should_be():
     made = compiled((128, 128), lse=False)
     judge(made)

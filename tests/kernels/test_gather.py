@@ -101,6 +101,7 @@ def test_registers_variants_are_clean() -> None:
     assert px.check(gather.scatter_tiles[3, 1], y, idx, x, ADD=True).ok
 
 
+@pytest.mark.long
 @pytest.mark.share(8)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("columns", [64, 40, 4096, 30000])
@@ -148,6 +149,7 @@ def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:
     assert caught.value.message == message and caught.value.remedy
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("columns", (8, 24, 96, 640))
 @pytest.mark.parametrize("ring", (False, True))
 def test_both_ways_at_every_width(columns: int, ring: bool) -> None:

@@ -42,7 +42,7 @@ def ctas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
-@pytest.mark.share(19)
+@pytest.mark.share(37)
 @pytest.mark.parametrize("columns", (1, 17, 512, 1001, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)

@@ -154,6 +154,7 @@ def test_checked_clean() -> None:
         px.check(launch, *args, **constants).raise_if_found()
 
 
+@pytest.mark.long
 def test_compiled_without_spills() -> None:
     d, x, w = px.spec((8192, 4096), px.bf16), px.spec((8192, 2048), px.bf16), px.spec((8, 4096, 2048), px.bf16)
     sizes, names = px.spec((8,), px.i32), px.spec((8192,), px.i64)

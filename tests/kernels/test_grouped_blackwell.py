@@ -85,7 +85,7 @@ CALLS = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n == "rows, two pairs")) for n in CALLS])
 def test_everywhere(name: str) -> None:
     x, w, idx, counts = make([130, 0, 10], k=72)
@@ -103,6 +103,7 @@ def test_everywhere(name: str) -> None:
     assert np.array_equal(got, want.astype(got.dtype))
 
 
+@pytest.mark.long
 @pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["rows", "gathered", "sums"])

@@ -95,6 +95,7 @@ def test_rings_grow_as_far_as_there_is_room(fused: bool, by_k: tuple[bool, bool]
     assert chosen == deepened(replace(chosen, stages=MAX_STAGES), Problem(112, 5120, 5120))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kept", [0, 6])
 def test_results(kept: int) -> None:
     a, b = operands(40, 200, 256)

@@ -95,6 +95,7 @@ def test_in_place_is_clean_as_long_as_the_tokens_ascend() -> None:
     assert {finding.kind for finding in report.findings} == {"race"}
 
 
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("page", [0, 16])

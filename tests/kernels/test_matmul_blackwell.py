@@ -179,7 +179,7 @@ PAIRS = ((1, 1), (2, 1), (1, 2))
 WITH_BLOCKS = [
     *(pytest.param(name, 2, cluster, marks=[pytest.mark.long] * (cluster != PAIRS[0] or name != "mxfp8"))
       for name in FORMATS for cluster in PAIRS),
-    pytest.param("nvfp4", 1, (1, 1)),
+    pytest.param("nvfp4", 1, (1, 1), marks=pytest.mark.long),
 ]  # fmt: skip
 
 

@@ -98,7 +98,7 @@ TRIMMED = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("a_form, b_form", [(as_is, across), (across, as_is)])
 @pytest.mark.parametrize("config", TRIMMED.values(), ids=TRIMMED)
 def test_trimmed_tiles(config: MatmulConfig, a_form: Callable, b_form: Callable) -> None:

@@ -40,6 +40,7 @@ def in_parts(problem: Problem, bm: int, bn: int, cluster: tuple[int, int], split
     return found
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("swapped", [False, True])
 def test_results_of_all_layouts(form: str, swapped: bool) -> None:
@@ -50,6 +51,7 @@ def test_results_of_all_layouts(form: str, swapped: bool) -> None:
     assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "batch, split, cluster, more",
     [

@@ -33,6 +33,7 @@ def operands(shape: tuple[int, ...], form: str) -> tuple[Any, Any]:
     return a, b
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_results_of_all_layouts(form: str, swapped: bool) -> None:
@@ -41,6 +42,7 @@ def test_results_of_all_layouts(form: str, swapped: bool) -> None:
     assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("groups, stages, cluster", [(2, 3, (1, 1)), (2, 4, (2, 1)), (3, 3, (1, 2))])
 def test_any_number_of_steps_and_stages(steps: int, groups: int, stages: int, cluster: tuple[int, int]) -> None:
@@ -63,6 +65,7 @@ def test_choreography(cluster: tuple[int, int]) -> None:
     assert report.ok, report
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bm, bn, by_k, swapped", [(128, 192, (True, True), False), (128, 192, (False, False), True)])
 def test_the_largest_tiles_compile_without_spills(bm: int, bn: int, by_k: tuple[bool, bool], swapped: bool) -> None:
     problem = Problem(4096, 4096, 512, by_k=by_k)

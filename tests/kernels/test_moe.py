@@ -71,6 +71,7 @@ def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     assert report.ok, report
 
 
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, True)])
 def test_compiles(gather: bool, scatter: bool) -> None:

@@ -120,6 +120,7 @@ def persistent(A, B, C, *, BM=64, BN=64, BK=64, STAGES=px.auto):
             px.store(C[i * BM : i * BM + BM, j * BN : j * BN + BN], acc)
 
 
+@pytest.mark.long
 def test_a_persistent_product_in_hilbert_order() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((extent, 128), np.float32).astype(ml_dtypes.bfloat16) for extent in (192, 320))

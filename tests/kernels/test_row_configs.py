@@ -125,7 +125,7 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     return made
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "layer_norm"])
 @pytest.mark.parametrize("dtype, columns", SHARE)
 def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:
@@ -170,7 +170,7 @@ FULL = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("kind, dtype, cluster, anywhere", FULL)
 def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhere: bool) -> None:
     """Rows of as many vectors a thread as there are at most, also those that begin anywhere in a run of memory."""
@@ -203,6 +203,7 @@ def test_narrow_elements_one_by_one_are_fewer() -> None:
     assert choose_for(shifted) == choose_for(anywhere), "whole vectors, which do not begin where vectors do"
 
 
+@pytest.mark.long
 def test_rows_with_moments_by_one_warp_or_two() -> None:
     """Of 16-bit elements, which leave a CTA of four warps partly empty; those that fill it stay there."""
     found = {columns: choose(columns, 2, centered=True) for columns in (2568, 3584, 3592, 4096, 4104, 5112, 5128)}

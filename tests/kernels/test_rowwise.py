@@ -68,7 +68,7 @@ def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RowConfig | None
     near(losses, -np.log(exact)[np.arange(len(x)), targets])
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_all_functions(columns: int, dtype: Any) -> None:

@@ -254,6 +254,7 @@ def test_checked_clean(cluster: int) -> None:
     px.check(sum_columns[6, 2, 2], x, sums[0], d, sums[1]).raise_if_found()
 
 
+@pytest.mark.long
 @pytest.mark.share(8)
 @pytest.mark.parametrize("dtype, made", [(BF16, px.bf16), (np.float32, px.f32)])
 @pytest.mark.parametrize("columns", (512, 4096, 8192, 65536))

@@ -30,7 +30,7 @@ def verify_spans(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: SpanConfig
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("columns", (1, 7, 33, 57, 181, 429))
 def test_all_functions(columns: int, dtype: Any) -> None:
@@ -82,6 +82,7 @@ def test_a_large_mean_costs_no_digits() -> None:
 LENGTHS = [pytest.param(n, marks=[] if n == 699 else [pytest.mark.long]) for n in (33, 59, 130, 257, 331, 505, 699)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vectors", (pytest.param(0, marks=pytest.mark.long), 2))
 @pytest.mark.parametrize("columns", LENGTHS)
 def test_chosen_spans_compile_without_spills(columns: int, vectors: int) -> None:

@@ -175,6 +175,7 @@ def test_rows_that_lie_across_k_are_clean(config: SplitConfig) -> None:
     assert report.ok, report
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rows", [40, 136])
 @pytest.mark.parametrize("turned", [False, True], ids=["as it lies", "by columns"])
 def test_rows_that_lie_across_k(rows: int, turned: bool) -> None:

@@ -39,7 +39,7 @@ def fitted(config: TeamConfig, x: np.ndarray) -> TeamConfig:
     return replace(config, parts=parts_of(x.shape[1], x.itemsize, config.warps, config.cluster))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("columns", (3, 129, 512, 1003, 1535, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)
@@ -82,7 +82,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(40)
 @pytest.mark.parametrize("columns, itemsize, vectors, aligned", CHOSEN)
 def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vectors: int, aligned: bool) -> None:
     """The shortest and the longest rows of each entry of the table."""

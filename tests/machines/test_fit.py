@@ -65,6 +65,7 @@ def test_a_fit_of_tiles_comes_nearer(fit: Any) -> None:
     assert fit.tile_error(made, found) < fit.tile_error(made, H200.few_tiles) / 5
 
 
+@pytest.mark.long
 def test_a_fit_comes_nearer(fit: Any) -> None:
     """Of times that the model gives with other constants; several sets may give nearly the same."""
     other = replace(H200.split, fixed=4.0, hbm=4.2e6)

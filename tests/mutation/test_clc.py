@@ -10,6 +10,7 @@ from mutation.mutation import judge, mutants, outcome_of
 from passes.test_clc import asks
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("cluster", "grid"), [(1, 5), (2, 6)])
 def test_all(cluster: int, grid: int) -> None:
     function = prepared(asks, (array(1),), CLUSTER=cluster)

@@ -45,7 +45,7 @@ def score(name: str, verdicts: list[Verdict]) -> str:
     return f"{name}: {caught} of {len(verdicts) - equivalent} mutants caught ({kinds}), {equivalent} equivalent"
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(11)
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(LONG)])
 def test_sample(name: str, settle: Callable[[str, list[Verdict]], None]) -> None:
     chosen = case(name)

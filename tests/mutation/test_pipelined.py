@@ -16,7 +16,7 @@ ALONE = {"mbarrier.wait removed", "mbarrier.arrive: relaxed"}
 ALLOWED = {"pipelined attention": EQUIVALENT | PEELED, "pipelined matmul, without a producer": EQUIVALENT | ALONE}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("name", PIPELINED)
 def test_all(name: str) -> None:
     case = PIPELINED[name]()

@@ -189,6 +189,7 @@ def test_eight_warps(k: int, rows: int) -> None:
     agree(product, (px.cdiv(rows, 64), 1), [a, b, c], {2: wide(a) @ wide(b).T}, WARPS=8, BM=64, BN=64)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("form", ["odd rows", "every other", "begins anywhere"])
 def test_a_load_that_can_not_be_tma_beside_one_that_can(which: int, form: str) -> None:

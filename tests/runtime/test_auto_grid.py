@@ -118,6 +118,7 @@ def one_each(run: Any, config: Any) -> float:
     return 1.0
 
 
+@pytest.mark.long
 def test_tuning_takes_it() -> None:
     x, y = np.arange(50, dtype=np.float32), np.zeros(50, np.float32)
     tuned = px.tune(

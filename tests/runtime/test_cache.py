@@ -246,6 +246,7 @@ def test_clear(cache: DiskCache) -> None:
     assert cache.load(KEY) is None
 
 
+@pytest.mark.long
 def test_processes_and_threads_write_the_same_keys(cache: DiskCache) -> None:
     script = """
 import sys

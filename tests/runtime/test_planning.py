@@ -76,6 +76,7 @@ def reasons() -> list[str]:
     return [why for memory in list(replay._MEMORIES) for plan in memory.plans.values() for why in plan.why]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in NAMES])
 def test_new_sizes_launch_what_the_whole_way_launches(gpu: Watched, counted: Counted, name: str) -> None:
     compare(gpu, name, 80 if name not in QUICK else 40)

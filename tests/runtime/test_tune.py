@@ -80,6 +80,7 @@ def statuses(tuned: Any) -> dict[Any, str]:
 # What a search survives -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_cost_that_is_no_number_is_not_the_best() -> None:
     configs = [dict(BM=64), dict(BM=32), dict(BM=16)]
     tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.nan_for_the_first)
@@ -135,6 +136,7 @@ def test_a_hang_while_it_is_timed_leaves_the_others() -> None:
     assert tuned.table[1].ms is None
 
 
+@pytest.mark.long
 def test_a_grid_of_what_px_auto_stands_for() -> None:
     @px.kernel(warps=1)
     def staged(X, Y, *, BM=32, STAGES=px.auto):
@@ -151,6 +153,7 @@ def test_a_grid_of_what_px_auto_stands_for() -> None:
     assert [row.status for row in tuned.table] == ["ok", "ok"], tuned
 
 
+@pytest.mark.long
 def test_what_another_candidate_left_is_no_result() -> None:
     tuned = px.tune(
         fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,
@@ -351,6 +354,7 @@ def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
     assert not find().unkept
 
 
+@pytest.mark.long
 def test_a_damaged_entry_is_a_miss(cache: DiskCache, started: list[Worker]) -> None:
     find()
     (key,) = (path.name.partition(".")[0] for path in Path(cache.root or "").iterdir())
@@ -506,6 +510,7 @@ def test_a_reference_with_nothing_to_compare() -> None:
         px.tune(fakes.counted, [dict(kind=1)], (1.0,), measure=fakes.one, reference=dict(kind=2), isolate=False)
 
 
+@pytest.mark.long
 def test_a_reference_whose_runs_differ(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing comes back the same from this GPU: a configuration with a race is no reference."""
     runs = iter(range(100))
@@ -723,6 +728,7 @@ def steady(**options: Any) -> Any:
     return px.tune(double, configs, args, grid=blocks, isolate=False, mode="steady", rounds=2, keep=9, **options)
 
 
+@pytest.mark.long
 def test_the_energy_of_a_launch_stands_beside_steady_times(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "meter_of", lambda ordinal: FakeMeter(gpu))
     for from_cache in (False, True):
@@ -750,6 +756,7 @@ def test_without_a_meter_the_table_says_why(gpu: Any, monkeypatch: pytest.Monkey
         assert "FLOP" not in str(tuned)
 
 
+@pytest.mark.long
 def test_only_steady_blocks_are_long_enough_for_the_meter(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "meter_of", lambda ordinal: 1 // 0)
     args = (spec((256,), px.f32), spec((256,), px.f32))

@@ -15,7 +15,7 @@ from cluster_cases import SHAPES, Shape, label
 CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("shape", SHAPES, ids=label)
 @pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: part if isinstance(part, str) else "")
 def test_is_clean(module: Any, name: str, shape: Shape) -> None:

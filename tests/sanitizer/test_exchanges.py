@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 import phalanx as px
 from front import array, prepared
@@ -43,6 +44,7 @@ def test_nothing_in_an_exchange_can_happen_in_another_order() -> None:
     assert seen.ok and seen.explored == 1 and not seen.clashes
 
 
+@pytest.mark.long
 def test_one_turn_of_inboxes_is_a_race_and_some_order_gives_another_result() -> None:
     assert not run_checked(with_turns(2), (2, 1, 1), arrays(), Schedule("late"), quiet=True)
     findings = run_checked(with_turns(1), (2, 1, 1), arrays(), Schedule("late"), quiet=True)

@@ -58,6 +58,7 @@ def racing(X, Y, *, N):
                 px.store(Y[0, 0:4], px.load(X[i, 0:4]) + n)
 
 
+@pytest.mark.long
 def test_orders_of_conflicting_events_are_all_counted_once() -> None:
     seen = px.explore(racing[1], X, Y, N=1)
     assert (seen.explored, seen.complete, seen.outcomes) == (24, True, 4)

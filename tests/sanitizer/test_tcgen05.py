@@ -542,6 +542,7 @@ def the_mask_of_a_commit_is_too_large(A, B, C, *, BUG):
         px.store(C[rank * 64 : rank * 64 + 64, 0:16], px.tcgen05.load(acc))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()

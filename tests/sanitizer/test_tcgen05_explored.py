@@ -57,6 +57,7 @@ EXPLORED = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", EXPLORED, ids=str)
 def test_planted(case):
     """A race is a clash of the same two lines in some order of events; the twin has none."""

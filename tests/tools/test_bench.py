@@ -420,6 +420,7 @@ def test_results_say_where_they_come_from(tmp_path: Path, monkeypatch: pytest.Mo
             results.load(tmp_path / "bad.json")
 
 
+@pytest.mark.long
 def test_a_plot_of_the_results_that_ship(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = command("plot", str(RESULTS), "--out", str(tmp_path))
