@@ -31,7 +31,7 @@ from phalanx.runtime import compiled
 from phalanx.runtime.device import device_array, driver
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
-SHARE = range(3)
+SHARE = range(2)
 """Seeds of `make test`."""
 
 

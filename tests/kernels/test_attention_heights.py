@@ -70,6 +70,7 @@ def test_choices():
     assert choose_heights(full(1, 1, 192), THREE, 132).count(1) == 3  # three CTAs of one warpgroup
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "groups, length, count", [(2, 200, 5), pytest.param(3, 260, 3, marks=pytest.mark.long)]
 )  # a CTA has three tiles and more: places for Q come again

@@ -66,6 +66,7 @@ def test_is_clean(shape: tuple[int, int]) -> None:
     assert report.ok, report
 
 
+@pytest.mark.long
 @pytest.mark.share(7)
 @pytest.mark.parametrize("shape, activation", [((1, 2), None), ((2, 1), None), ((1, 2), "silu")], ids=str)
 def test_compiles_without_spills(shape: tuple[int, int], activation: str | None) -> None:

@@ -68,6 +68,7 @@ def test_is_clean(config: SplitConfig) -> None:
     assert report.ok, report
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("chosen", [CONFIGS["split"], NARROW], ids=["few rows", "narrow tiles"])
 def test_experts_take_the_same_way(chosen: SplitConfig | GroupedConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The functions for experts ask the same chooser; rows by index are gathered first, one outside is zeros."""

@@ -503,6 +503,7 @@ def test_compiles_without_spills(constants: dict[str, Any], dtypes: tuple[Any, .
     assert not any("serial" in str(note) for note in made.notes)
 
 
+@pytest.mark.long
 @pytest.mark.share(9)
 @pytest.mark.parametrize("bias, activation", [(None, None), ("row", "gelu")])
 @pytest.mark.parametrize(

@@ -183,6 +183,7 @@ WITH_BLOCKS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, ctas, cluster", WITH_BLOCKS)
 def test_clusters_with_block_scales(name: str, ctas: int, cluster: tuple[int, int]) -> None:
     m, n, k = 264, 136, 160 if name == "mxfp8" else 288

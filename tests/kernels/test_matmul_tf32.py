@@ -77,6 +77,7 @@ def test_for_other_types_it_says_nothing() -> None:
     assert np.array_equal(matmul(a, b, tf32=True), matmul(a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch, instruction", [("sm_90a", "wgmma.mma_async"), ("sm_100a", "tcgen05.mma")])
 def test_the_text_has_the_instruction(arch: str, instruction: str) -> None:
     a, b = operands(256, 512, 256)

@@ -65,6 +65,7 @@ def test_choreography(cluster: tuple[int, int]) -> None:
     assert report.ok, report
 
 
+@pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize("bm, bn, by_k, swapped", [(128, 192, (True, True), False), (128, 192, (False, False), True)])
 def test_the_largest_tiles_compile_without_spills(bm: int, bn: int, by_k: tuple[bool, bool], swapped: bool) -> None:

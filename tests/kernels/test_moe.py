@@ -46,6 +46,7 @@ def test_matmul_scatter_adds_what_the_gates_weigh() -> None:
     assert np.array_equal(out, expected)
 
 
+@pytest.mark.long
 def test_indices_of_64_bits_name_no_row_that_32_would() -> None:
     _, w, _, counts = make([6, 4])
     idx = np.array([3, 2**32, 2**32 + 1, -(2**32), 2**31, 2**63 - 1, -(2**63), -1, 2**32 - 1, 5])

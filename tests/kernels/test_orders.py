@@ -83,6 +83,7 @@ def test_kernels_see_the_same_order(order: int, rows: int, columns: int) -> None
     assert list(zip(*(x.tolist() for x in found), strict=True)) == want
 
 
+@pytest.mark.long
 def test_compiled_for_both_targets() -> None:
     types = (array(1, i32), array(1, i32), I32, I32, I32)
     assert compiles(walk, types, ORDER=2).registers <= 64

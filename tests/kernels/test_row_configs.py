@@ -149,7 +149,7 @@ ODD = (4097, 8191, 12289, 20001, 32767, 49151, 65001, 98303, 131071, 163841, 200
 EMPTY_IN_PART = (98300, 131064, 200000, 230000, 262136, 400000, 524280)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("kind, dtype, columns", AWKWARD)
 def test_awkward_rows_compile_without_spills(kind: str, dtype: Any, columns: int) -> None:
     compiled(kind, dtype, columns)
@@ -170,7 +170,7 @@ FULL = [
 ]  # fmt: skip
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("kind, dtype, cluster, anywhere", FULL)
 def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhere: bool) -> None:
     """Rows of as many vectors a thread as there are at most, also those that begin anywhere in a run of memory."""

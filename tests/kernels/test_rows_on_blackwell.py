@@ -40,7 +40,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("arch", ["sm_100a", pytest.param("sm_103a", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", CALLS)
 def test_the_same_calls(name: str, arch: str) -> None:
@@ -56,7 +56,7 @@ def test_the_same_calls(name: str, arch: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_text_for_blackwell_on_the_cpu(name: str) -> None:
     want = CALLS[name]()

@@ -150,6 +150,7 @@ COMPILED: dict[str, RingConfig] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.share(7)
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiles_without_spills(name: str) -> None:
@@ -162,6 +163,7 @@ def test_compiles_without_spills(name: str) -> None:
     assert px.compile(softmax_ring[config.cluster], x, x, **config.constants(), MASKED=False).spills == 0
 
 
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", (px.bf16, px.f16, px.f32))
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_part_of_the_row_in_shared_memory(cluster: int) -> None:
     verify(x, w, b, spread(cluster, 2, 2500, np.float32, shared=2))
 
 
+@pytest.mark.long
 def test_the_first_configuration_with_a_cluster() -> None:
     x, w, b = sample(1, 33000, ml_dtypes.bfloat16)
     verify(x, w, b)

@@ -79,6 +79,7 @@ def test_logits_of_16_bits_that_masks_made_huge() -> None:
     assert np.allclose(losses, -logs.max(1), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.share(8)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:
@@ -117,6 +118,7 @@ SAVED = {
 """Weights beside some chunks of rows of 2,803 and 2,800 columns stay in shared memory, or stay beside rows that do not."""
 
 
+@pytest.mark.long
 @pytest.mark.share(10)
 @pytest.mark.parametrize("columns", (2800, 2803))
 @pytest.mark.parametrize("name", SAVED)

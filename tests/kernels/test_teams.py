@@ -82,7 +82,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.share(40)
+@pytest.mark.share(80)
 @pytest.mark.parametrize("columns, itemsize, vectors, aligned", CHOSEN)
 def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vectors: int, aligned: bool) -> None:
     """The shortest and the longest rows of each entry of the table."""

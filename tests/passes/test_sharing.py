@@ -383,6 +383,7 @@ def test_a_reduction_over_the_cluster_keeps_its_memory() -> None:
     clean(function, data(1024), np.zeros(2048, np.float32), grid=2)
 
 
+@pytest.mark.long
 def test_a_kernel_too_large_without_sharing_compiles_with_it() -> None:
     @px.kernel(warps=4)
     def kernel(X, Y):

@@ -176,6 +176,7 @@ def test_those_that_fall_behind_are_not_measured_to_the_end() -> None:
     assert {row.config["kind"]: row.rounds for row in tuned.table} == {"better": 4, "good": 4, "slow": 1}
 
 
+@pytest.mark.long
 def test_nothing_to_choose_from() -> None:
     with pytest.raises(px.Error, match="none of the 2 configurations of 'candidate' could be measured") as error:
         px.tune(fakes.candidate, kinds("raises", "dies"), (SQUARE, SQUARE), measure=fakes.one)
@@ -416,6 +417,7 @@ def test_a_reference_by_name() -> None:
     assert [row.status for row in tuned.table] == ["ok", "is wrong"]
 
 
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
 def test_a_reference_configuration(known: dict[str, int]) -> None:
@@ -581,6 +583,7 @@ def run_script(folder: Path, call: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 def test_functions_of_a_script(tmp_path: Path) -> None:
     done = run_script(tmp_path, 'if __name__ == "__main__":\n    main()')
     assert done.stdout == "{'kind': 2}\n", done.stderr
@@ -744,6 +747,7 @@ def test_the_energy_of_a_launch_stands_beside_steady_times(gpu: Any, monkeypatch
     assert [row.rate for row in steady().table] == [None] * 3, "nobody said how many operations there are"
 
 
+@pytest.mark.long
 def test_without_a_meter_the_table_says_why(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(ordinal: int) -> Any:
         raise NoMeter("no NVML here")

@@ -57,6 +57,7 @@ def test_a_k_of_no_whole_pieces_is_read_from_hbm_once(energy: ModuleType) -> Non
     assert energy.hbm_reads(Problem(8192, 4096, 1536), MatmulConfig(cluster=(1, 1)), launches=1) == 1536 * (8192 + 4096) * 2
 
 
+@pytest.mark.long
 def test_tiles_that_are_cut_along_k_compile(energy: ModuleType) -> None:
     problem = Problem(128, 64, 1024)
     config = with_parts(complete(problem, 128, 64, 2, (1, 1)), problem, 2)
