@@ -412,6 +412,9 @@ def cheap_allocations(torch: Any) -> None:
         return Tensor(np.ndarray(shape, MEMORY[dtype.name], pool, next(places), steps), dtype, device)
 
     torch.distinct, torch.empty, torch.empty_strided = torch.empty, empty, empty_strided
+    torch._C._dynamo.guards._empty_strided_cuda = lambda shape, strides, dtype: (
+        empty(shape, dtype) if strides[-1:] == (1,) else empty_strided(shape, strides, dtype)
+    )
     torch.empty_like = lambda x: empty(x.shape, x.dtype, x.device)
 
 
@@ -436,13 +439,15 @@ def main() -> None:
         with torch.no_grad():
             run_all(torch, "cuda", options, torch.cuda.synchronize, True)
         return
+    from fake_driver import encode_described
     from fake_torch import fake_torch_gpu
 
     CLOCKS.append(time.thread_time)
     with fake_torch_gpu() as fake:
         cheap_allocations(fake)
-        for name in ("cuLaunchKernelEx", "cuTensorMapEncodeTiled", "cuTensorMapReplaceAddress"):
+        for name in ("cuLaunchKernelEx", "cuTensorMapReplaceAddress"):
             fake.driver.functions[name] = lambda *_: 0
+        fake.driver.functions["cuTensorMapEncodeTiled"] = encode_described
         run_all(fake, 0, options, lambda: None, False)
 
 

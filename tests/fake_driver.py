@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +12,41 @@ from unittest.mock import patch
 
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.launch import replay, watchdog
+
+
+def plain_argument(given: Any) -> Any:
+    """An argument of the driver that may be C's already, as a number."""
+    if hasattr(given, "_obj"):  # what `ctypes.byref` gives
+        return ctypes.cast(given, ctypes.c_void_p).value
+    return getattr(given, "value", given)
+
+
+def described(kind: int, rank: int, pointer: int, dims: bytes, strides: bytes, *rest: Any) -> bytes:
+    """A descriptor with a field for each number, and all else in fields of their own: the address, words of strides in units
+    of 16 bytes, four bits of each that are left, words of sizes less one."""
+    steps = struct.unpack(f"<{rank - 1}Q", strides)
+    left = sum(step >> 36 << 4 * number for number, step in enumerate(steps))
+    digest = hashlib.sha512(repr((kind, rank, rest)).encode()).digest()
+    words = [step >> 4 & 0xFFFFFFFF for step in steps] + [0] * (5 - rank)
+    sizes = [size - 1 for size in struct.unpack(f"<{rank}Q", dims)] + [0] * (5 - rank)
+    return struct.pack("<Q4s4II5I64s12x", pointer, digest[:4], *words, left, *sizes, digest)
+
+
+def told_of(*arguments: Any) -> tuple[int, tuple[Any, ...]]:
+    """Where a descriptor is to be encoded, and what `described` takes of it."""
+    out, kind, rank, pointer, *arrays = map(plain_argument, arguments)
+    sizes = 8 * rank, 8 * (rank - 1), 4 * rank, 4 * rank  # of strides one less is read
+    for place, size in enumerate(sizes):
+        held = arrays[place]
+        arrays[place] = held[:size] if isinstance(held, bytes) else ctypes.string_at(held, size)
+    return out, (kind, rank, pointer, *arrays)
+
+
+def encode_described(*arguments: Any) -> int:
+    """The driver's function, for descriptors as `described` lays them out."""
+    out, told = told_of(*arguments)
+    ctypes.memmove(out, described(*told), 128)
+    return 0
 
 
 class Launch:

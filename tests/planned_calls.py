@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from fake_driver import described, plain_argument, told_of
 from fake_torch import MEMORY, Tensor, fake_torch_gpu
 from phalanx.cuda import nvrtc
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
@@ -26,24 +27,6 @@ from phalanx.runtime.launch.launcher import Launcher
 Call = Callable[[], Any]
 ROOM = 1 << 28
 """Bytes between new arrays, which nobody touches."""
-
-
-def plain_argument(given: Any) -> Any:
-    """An argument of the driver that may be C's already, as a number."""
-    if hasattr(given, "_obj"):  # what `ctypes.byref` gives
-        return ctypes.cast(given, ctypes.c_void_p).value
-    return getattr(given, "value", given)
-
-
-def described(kind: int, rank: int, pointer: int, dims: bytes, strides: bytes, *rest: Any) -> bytes:
-    """A descriptor with a field for each number, and all else in fields of their own: the address, words of strides in units
-    of 16 bytes, four bits of each that are left, words of sizes less one."""
-    steps = struct.unpack(f"<{rank - 1}Q", strides)
-    left = sum(step >> 36 << 4 * number for number, step in enumerate(steps))
-    digest = hashlib.sha512(repr((kind, rank, rest)).encode()).digest()
-    words = [step >> 4 & 0xFFFFFFFF for step in steps] + [0] * (5 - rank)
-    sizes = [size - 1 for size in struct.unpack(f"<{rank}Q", dims)] + [0] * (5 - rank)
-    return struct.pack("<Q4s4II5I64s12x", pointer, digest[:4], *words, left, *sizes, digest)
 
 
 class Watched:
@@ -77,6 +60,7 @@ class Watched:
         torch.distinct = torch.empty
         torch.empty, torch.empty_strided = self._empty, self._empty_strided
         torch.empty_like = lambda x: self._empty(x.shape, x.dtype, x.device)
+        torch_memory.torch_memory(0)  # which tries torch's functions once
 
     def _launch(self, *given: Any) -> int:
         config, function, parameters, _ = map(plain_argument, given)
@@ -90,12 +74,7 @@ class Watched:
         return self.status
 
     def _encode(self, *arguments: Any) -> int:
-        out, kind, rank, pointer, *arrays = map(plain_argument, arguments)
-        sizes = 8 * rank, 8 * (rank - 1), 4 * rank, 4 * rank  # of strides one less is read
-        for place, size in enumerate(sizes):
-            held = arrays[place]
-            arrays[place] = held[:size] if isinstance(held, bytes) else ctypes.string_at(held, size)
-        self._write(out, (kind, rank, pointer, *arrays))
+        self._write(*told_of(*arguments))
         return 0
 
     def _replace(self, *arguments: Any) -> int:

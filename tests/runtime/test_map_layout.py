@@ -130,3 +130,19 @@ def test_strides_beyond_a_word_are_left_to_the_driver(gpu: Watched) -> None:
             assert gpu.run(lambda x=x: loaded(x)) == quick, step  # type: ignore[misc]
     (plan,) = loaded.memory.plans.values()
     assert not plan.why and len(plan.ways) == 1
+
+
+def test_descriptors_that_do_not_begin_with_their_address_are_the_drivers(
+    gpu: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(image: bytearray, pointer: int, sizes: list[int], steps: list[int]) -> None:
+        image[:] = image[-8:] + image[:-8]
+
+    spoilt(gpu, monkeypatch, change)
+    layout = map_layout(gpu.torch.driver, kind(2))
+    assert layout is not None and not layout.begins_with_address
+    for step in (64, 128, 192, 256):
+        x = gpu.torch.empty_strided((16, 32), (step, 1), dtype=gpu.torch.float32)
+        quick = gpu.run(lambda x=x: loaded(x))  # type: ignore[misc]
+        with recording():
+            assert gpu.run(lambda x=x: loaded(x)) == quick  # type: ignore[misc]

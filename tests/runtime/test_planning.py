@@ -35,8 +35,8 @@ class Counted:
         self.asked = self.planned = 0
         written = PlanWriter.function
 
-        def function(writer: PlanWriter, ways: Any, alike: tuple[int, ...], depth: int = 0) -> Any:
-            made = written(writer, ways, alike, depth)
+        def function(writer: PlanWriter, ways: Any, alike: tuple[int, ...], depth: int = 0, **others: Any) -> Any:
+            made = written(writer, ways, alike, depth, **others)
 
             def counted(*args: Any) -> Any:
                 found = made(*args)
@@ -243,10 +243,11 @@ def twice(x: Any, *, factor: float = 2.0) -> Any:
     return result, narrow
 
 
-def noted(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Notes what torch is asked for."""
+def noted(gpu: Watched, monkeypatch: pytest.MonkeyPatch, *, quickly_empty: bool = True) -> list[Any]:
+    """Notes what torch is asked for; it may have no short way to a tensor."""
     found: list[Any] = []
-    inner, alike = gpu.torch._C, gpu.torch.empty_like
+    inner, alike, guards = gpu.torch._C, gpu.torch.empty_like, gpu.torch._C._dynamo.guards
+    quickly = guards._empty_strided_cuda
     take, give = inner._cuda_cudaCachingAllocator_raw_alloc, inner._cuda_cudaCachingAllocator_raw_delete
 
     def taken(nbytes: int, stream: int) -> Any:
@@ -261,21 +262,36 @@ def noted(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append("like")
         return alike(x)
 
+    def quick(*given: Any) -> Any:
+        found.append("quick")
+        return quickly(*given)
+
     monkeypatch.setattr(inner, "_cuda_cudaCachingAllocator_raw_alloc", taken)
     monkeypatch.setattr(inner, "_cuda_cudaCachingAllocator_raw_delete", given)
     monkeypatch.setattr(gpu.torch, "empty_like", made)
+    if quickly_empty:
+        monkeypatch.setattr(guards, "_empty_strided_cuda", quick)
+    else:
+        monkeypatch.delattr(guards, "_empty_strided_cuda")
+    torch_memory._memory.cache_clear()
+    torch_memory.torch_memory(0)
+    assert found == ["quick"] * quickly_empty  # which is tried once
+    found.clear()
     return found
 
 
-def test_what_passes_between_launches_has_no_tensor(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = noted(gpu, monkeypatch)
+@pytest.mark.parametrize("ways", [["quick", "quick"], ["like"]])
+def test_what_passes_between_launches_has_no_tensor(
+    gpu: Watched, monkeypatch: pytest.MonkeyPatch, ways: list[str]
+) -> None:
+    found = noted(gpu, monkeypatch, quickly_empty="quick" in ways)
     gpu.torch.streams[0] = 7
     for size in (64, 80):
         twice(vector(gpu, size))
     assert not found
     for _ in range(7):  # by a plan, and in the end by a replay
         gpu.run(lambda: twice(vector(gpu, 96)))
-        assert found == [(96 * 4, 7), "like", "given"]
+        assert found == [(96 * 4, 7), *ways, "given"]
         assert not gpu.torch.taken and len(gpu.launches) == 2
         found.clear()
     gpu.torch.streams[0] = 0
@@ -299,7 +315,7 @@ def test_arrays_that_follow_each_other_are_taken_together(gpu: Watched, monkeypa
     for _ in range(7):  # by a plan, and in the end by a replay
         found.clear()
         gpu.run(lambda: thrice(vector(gpu, 128)))
-        assert found == [(1024 + 128 * 4, 0), "like", (128 * 4, 0), "given", "given"]
+        assert found == [(1024 + 128 * 4, 0), "quick", (128 * 4, 0), "given", "given"]
         assert not gpu.torch.taken and len(gpu.launches) == 4
 
 

@@ -87,7 +87,7 @@ def gpu(torch: Any, library: Any, driver: Any, monkeypatch: pytest.MonkeyPatch) 
 
     torch.empty, torch.empty_like = new, lambda x: new(x.shape, x.dtype, x.device)
     torch.empty_strided = lambda shape, strides, dtype, device: new(shape, dtype, device)
-    torch.library = library
+    torch.library, torch.is_grad_enabled = library, lambda: False
     monkeypatch.setattr(cuda, "get_driver", lambda: driver)
     monkeypatch.setattr("phalanx.runtime.launch.launcher.cuda.get_driver", lambda: driver)
     module.forget()

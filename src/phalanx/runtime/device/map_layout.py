@@ -40,17 +40,14 @@ class MapLayout:
     format: str
     parts: tuple[bytes | int, ...]
 
+    @property
+    def begins_with_address(self) -> bool:
+        """Whether all behind the first eight bytes is the same for arrays that are alike, wherever they lie."""
+        return self.parts[0] == _ADDRESS
+
     def fields(self, numbers: Sequence[int]) -> list[bytes | int]:
         """What is packed of a descriptor with an address, words of sizes and words of strides."""
         return [numbers[part] if isinstance(part, int) else part for part in self.parts]
-
-    def encoded(self, driver: Any, fixed: Geometry, fields: Sequence[Any]) -> bytes:
-        """The descriptor of which so many first fields are packed, by the driver: words of any size."""
-        numbers = {part: field for part, field in zip(self.parts, fields) if isinstance(part, int)}
-        rank = len(fixed.dims)
-        dims = tuple([numbers[1 + axis] + 1 for axis in range(rank)])
-        strides = tuple([numbers[1 + rank + axis] * UNIT for axis in range(rank - 1)])
-        return encode(driver, numbers[_ADDRESS], fixed._replace(dims=dims, byte_strides=strides))
 
     def packed(self, pointer: int, dims: Sequence[int], byte_strides: Sequence[int]) -> bytes:
         """The 128 bytes of a descriptor."""

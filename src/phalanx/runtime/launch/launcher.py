@@ -34,6 +34,8 @@ from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
+CONFIG_BYTES = TENSOR_MAP_BYTES
+"""So many bytes before the parameters of a launch is its configuration: parameters begin where a descriptor may."""
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
 _NO_GRID = (-1, -1, -1)  # no launch has this grid
 _COMPILE_AGAIN = "or compile the kernel for arrays like this one"
@@ -42,10 +44,20 @@ Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
 
 
 class Packing(NamedTuple):
-    """What `Launcher.packing` gives: the launch, and the layouts of its descriptors, None where nobody knows them."""
+    """A launch that is written as one piece of memory, and what there is to call: what `Launcher.packing` gives.
 
-    launch: Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]
-    layouts: tuple[MapLayout, ...] | None
+    `image` is that memory, from `CONFIG_BYTES` before the parameters on: the configuration, arguments, then descriptors of
+    these `layouts`, which all begin with their address. `enqueue(*given)` launches, and gives the driver's status, which
+    `retry` takes if it is not 0. `take_stream` is told the stream first if it is there.
+    """
+
+    launcher: Launcher
+    image: memoryview
+    layouts: tuple[MapLayout, ...]
+    enqueue: Callable[..., int]
+    given: tuple[Any, ...]
+    retry: Callable[[int], None]
+    take_stream: Callable[[int], int] | None
 
 
 class Launcher:
@@ -124,7 +136,7 @@ class Launcher:
         """What all parameter buffers of the kernel have in common."""
         layout, slots = self.signature.layout, self.signature.slots
         # Descriptors must lie on 64-byte boundaries in the buffer as well: the driver reads them from there.
-        self._storage_type = ctypes.c_char * (layout.nbytes + TENSOR_MAP_BYTES)
+        self._storage_type = ctypes.c_char * (CONFIG_BYTES + layout.nbytes + TENSOR_MAP_BYTES)
         self._offsets = layout.all
         self._parameters_type = ctypes.c_void_p * max(len(self._offsets), 1)
         self._packers = [struct.Struct(slot.format) for slot in slots]
@@ -144,8 +156,9 @@ class Launcher:
     def _prepare_parameters(self) -> None:
         self._storage = self._storage_type()
         address = ctypes.addressof(self._storage)
-        start = -address % TENSOR_MAP_BYTES
-        self._base = base = address + start
+        start = -address % TENSOR_MAP_BYTES + CONFIG_BYTES
+        self._start, self._base = start, address + start
+        base = self._base
         self._bytes = memoryview(self._storage).cast("B")[start:]
         self._parameters = self._parameters_type(*[base + offset for offset in self._offsets])
         self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("Q")
@@ -198,10 +211,11 @@ class Launcher:
         made = object.__new__(Launcher)
         made.__dict__.update(self.__dict__)
         made._lock = threading.Lock()
-        made._config = cuda.LaunchConfig.from_buffer_copy(self._config)
+        made._prepare_parameters()
+        made._config = cuda.LaunchConfig.from_buffer(made._storage, made._start - CONFIG_BYTES)
+        ctypes.pointer(made._config)[0] = self._config
         made._grid_words = _grid_words(made._config)
         made._grid = _NO_GRID
-        made._prepare_parameters()
         made._given = made._launch_arguments()
         return made
 
@@ -347,20 +361,31 @@ class Launcher:
         self._config.stream = self._stream = stream
         return stream
 
-    def packing(self, fixed: Sequence[Geometry]) -> Packing:
-        """A launch of torch tensors as a function of its grid, its packed fields and its descriptors, for any sizes.
+    def packing(self, fixed: Sequence[Geometry]) -> Packing | None:
+        """A launch of torch tensors that is written anew for any sizes, with memory of its own; None where nobody knows the
+        layouts of its descriptors, of which `fixed` has what is the same for all sizes.
 
-        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number.
-        `fixed` has what is the same of each descriptor. With layouts of them, the rest is one tuple of what these pack;
-        without, it is a tuple for each: its address, and a tuple of its sizes and strides in bytes. Nothing is
-        looked at: who calls it knows that the kernel takes arguments of these types, that the grid is one of whole clusters,
-        and that the descriptors are such as `tensormap.geometry` allows. It has a parameter buffer of its own, and runs on
-        torch's current stream of the device. Any thread may call it.
+        Nothing is looked at: who launches it knows that the kernel takes arguments of these types, that the grid is one of
+        whole clusters, and that the descriptors are such as `tensormap.geometry` allows. One thread at a time.
+        """
+        layouts = [map_layout(self.driver, each) for each in fixed]
+        known = tuple([each for each in layouts if each is not None and each.begins_with_address])
+        if len(known) < len(layouts):
+            return None
+        made = self.fresh()
+        image = memoryview(made._storage).cast("B")[made._start - CONFIG_BYTES :]
+        take_stream = made._take_stream if self.signature.counters else None  # whoever gives counters asks for it
+        return Packing(made, image, known, made._enqueue, made._given, made.retry, take_stream)
+
+    def encoding(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
+        """The same as a function of its grid, its packed fields and its descriptors, which the driver encodes.
+
+        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number. Of
+        each descriptor it takes its address, and a tuple of its sizes and strides in bytes. It runs on torch's current
+        stream of the device. Any thread may call it.
         """
         made = self.fresh()
-        layouts = [map_layout(self.driver, each) for each in fixed]
-        known = tuple([each for each in layouts if each is not None])
-        write = made._descriptor_packer(fixed, known) if len(known) == len(layouts) else made._descriptor_writer(fixed)
+        write = made._descriptor_writer(fixed)
         # Names of this function, not attributes: a launch looks at some ten of them.
         lock, pack, image, words = made._lock, made._packer.pack_into, made._bytes, made._grid_words
         stream_of, device, enqueue, given = torch_current_stream(), made.device, made._enqueue, made._given
@@ -382,7 +407,7 @@ class Launcher:
                 if status:
                     made.retry(status)
 
-        return Packing(launch, known if len(known) == len(layouts) else None)
+        return launch
 
     def _descriptor_writer(self, fixed: Sequence[Geometry]) -> Callable[[tuple[Any, ...]], None]:
         """Writes the descriptors that changed, each by the driver."""
@@ -398,25 +423,6 @@ class Launcher:
                     if now != was:
                         writer(*now)
                 written = maps
-
-        return write
-
-    def _descriptor_packer(
-        self, fixed: Sequence[Geometry], layouts: Sequence[MapLayout]
-    ) -> Callable[[tuple[Any, ...]], None]:
-        """Packs all descriptors at once, which lie behind each other."""
-        image, starts = self._bytes, [start for _, _, _, start, _, _ in self._map_places]
-        first = starts[0] if starts else 0
-        pack = struct.Struct("<" + "".join([each.format[1:] for each in layouts])).pack_into
-
-        def write(fields: tuple[Any, ...]) -> None:
-            try:
-                pack(image, first, *fields)
-            except struct.error:  # a stride of 64 GB, or more
-                left = fields
-                for layout, shape, start in zip(layouts, fixed, starts):
-                    image[start : start + TENSOR_MAP_BYTES] = layout.encoded(self.driver, shape, left)
-                    left = left[len(layout.parts) :]
 
         return write
 

@@ -320,7 +320,7 @@ class CallReplay:
                 self.memory = torch_memory(made.info.device)
                 continue
             first = None
-            like = sketch.alike(made)
+            like = None if torch_memory(made.info.device).empty is not None else sketch.alike(made)
             makes.append((_maker(made) if like is None else sys.modules["torch"].empty_like, like))
         self.makes = tuple(makes)
         self.launches = tuple(
@@ -450,10 +450,12 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     namespace: dict[str, Any] = {
         "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept, "memory_": memory,
         "learn_": functools.partial(_learn, memory, 2 * len(options)), "recordings_": RECORDINGS,
-        "refuse_gradients_": refuse_gradients,
+        "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
     }  # fmt: skip
     signature, passed = _signature(parameters, namespace)
     tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
+    # Of many arrays none is asked where torch records nothing.
+    asked = "modules_['torch'].is_grad_enabled() and (" if len(arrays) > 3 else ""
     pointers = {name: f"pointer_{name}" for name in arrays}
     others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
     fields = [f"{name}, {name}.__class__" for name in options if name not in others]
@@ -477,7 +479,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"    {' = '.join(pointers.values())} = 0",
             "    try:",
             f"        key = ({', '.join(fields)},)",
-            f"        tracked = {' or '.join(tracked)}",
+            f"        tracked = {asked}{' or '.join(tracked)}{')' if asked else ''}",
             "        found = kept_.get(key)",
             "    except Exception:  # no torch tensors, or an option that can't be looked up",
             f"        return {call}",
@@ -620,7 +622,16 @@ def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
 def _maker(made: Made) -> Callable[[], Any]:
     """What makes a tensor like one whose elements fill its memory; strides that are given are what torch takes quickest."""
     torch, info = sys.modules["torch"], made.info.in_bytes  # torch counts bytes where elements share them
-    return functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
+    make = functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
+    memory, shape, strides, dtype, device = torch_memory(info.device), info.shape, info.strides, made.dtype, info.device
+    empty, current = memory.empty, memory.current
+    if empty is None:
+        return make
+
+    def quick() -> Any:
+        return empty(shape, strides, dtype) if current() == device else make()
+
+    return quick
 
 
 def is_whole(info: ArrayInfo) -> bool:

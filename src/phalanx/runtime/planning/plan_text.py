@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import struct
+import threading
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.runtime.device import torch_memory as scratch
-from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo
-from phalanx.runtime.device.torch_memory import torch_memory
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, torch_current_stream
+from phalanx.runtime.device.torch_memory import TorchMemory, torch_memory
 from phalanx.runtime.exporting.choices import Choice, is_sized
 from phalanx.runtime.exporting.expressions import ANYTHING, LARGEST, Expression, combined, constant, symbol
 from phalanx.runtime.exporting.numbers import Guard, Number
@@ -25,6 +27,7 @@ from phalanx.runtime.launch.launcher import Packing
 from phalanx.runtime.launch.watchdog import may_be_watched
 from phalanx.runtime.planning.conditions import condition, conditions
 from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, folded
+from phalanx.runtime.planning.launch_text import LaunchTexts
 from phalanx.runtime.planning.shared_terms import Names, SharedTerms, expressions_of, tuple_text
 from phalanx.runtime.planning.ways import LaunchTerms, NewMemory, NotPlanned, Way, pointer_name, size_name, stride_name
 
@@ -178,7 +181,7 @@ class PlanWriter:
             (number, [other for other in range(number) if kinds[other] == kind])
             for number, kind in enumerate(kinds) if kind[0] and kind in kinds[:number]
         ]  # fmt: skip
-        self.launches: dict[int, list[Packing]] = {}
+        self.launches: dict[tuple[int, bool], Launches] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.folds: dict[tuple[int, tuple[int, ...]], FoldedWay | None] = {}
         self.known: dict[int, KnownWay] = {}  # those by whose ids others are kept: no other way gets them
@@ -199,18 +202,20 @@ class PlanWriter:
             self.folds[key] = folded(known.way, alike_symbols(self.ranks, alike))
         return self.folds[key]
 
-    def function(self, ways: Sequence[KnownWay], alike: tuple[int, ...], depth: int = 0) -> Callable[..., Any]:
+    def function(
+        self, ways: Sequence[KnownWay], alike: tuple[int, ...], depth: int = 0, *, encoded: bool = False
+    ) -> Callable[..., Any]:
         """A function of a call's key, pointers and arrays: launches, and gives the way that it took and the result.
 
         None where the call takes none of the ways, or is of another kind: then nothing was launched. It is for calls each of
         whose arrays has the sizes and strides of the one whose number is in its place in `alike`. The ways are known to be
-        the call's up to `depth` guards.
+        the call's up to `depth` guards. If `encoded`, all descriptors are the driver's.
         """
-        key = (depth, alike, *map(id, ways))
+        key = (depth, alike, encoded, *map(id, ways))
         found = self.functions.get(key)
         if found is None:
             scope = _Scope()
-            writer = _Writer(scope, self, alike)
+            writer = _Writer(scope, self, alike, encoded)
             taken = [known for known in ways if self.fold(known, alike) is not None]
             for asked in writer.folded(taken[0]).guards[:depth] if taken else ():
                 if isinstance(asked, Choice) and asked.name:
@@ -248,13 +253,36 @@ class PlanWriter:
         ]  # fmt: skip
         return [*lines, f"if {' or '.join(kinds)}: return None"] if kinds else lines
 
-    def launches_of(self, known: KnownWay) -> list[Packing]:
-        """The launches of a way, each with a parameter buffer of its own."""
-        found = self.launches.get(id(known))
+    def launches_of(self, known: KnownWay, encoded: bool) -> Launches:
+        """The launches of a way, each with memory of its own."""
+        found = self.launches.get((id(known), encoded))
         if found is None:
-            found = [terms.launcher.packing([each.fixed for each in terms.maps]) for terms in known.way.launches]
-            self.launches[id(known)] = found
+            found = self.launches[id(known), encoded] = Launches(threading.Lock(), [])
+            for terms in known.way.launches:
+                fixed = [each.fixed for each in terms.maps]
+                packing = None if encoded else terms.launcher.packing(fixed)
+                found.each.append(packing or terms.launcher.encoding(fixed))
         return found
+
+
+@frozen
+class Launches:
+    """The launches of a way: memory to be written, which the lock is for, or functions that have all descriptors encoded."""
+
+    lock: Any
+    each: list[Packing | Callable[..., None]]
+
+
+class Encoded:
+    """A function that stands in where a word of a descriptor is too large for what we write: the driver encodes it."""
+
+    __slots__ = ("_alike", "_known", "_plan")
+
+    def __init__(self, plan: PlanWriter, known: KnownWay, alike: tuple[int, ...]) -> None:
+        self._plan, self._known, self._alike = plan, known, alike
+
+    def __call__(self, key: tuple[Any, ...], pointers: tuple[int, ...], arrays: tuple[Any, ...]) -> Any:
+        return self._plan.function([self._known], self._alike, encoded=True)(key, pointers, arrays)
 
 
 class Branches:
@@ -280,8 +308,10 @@ class Branches:
 class _Writer:
     """Writes the lines of a plan."""
 
-    def __init__(self, scope: _Scope, plan: PlanWriter | None = None, alike: tuple[int, ...] = ()) -> None:
-        self.scope, self.plan, self.alike = scope, plan, alike
+    def __init__(
+        self, scope: _Scope, plan: PlanWriter | None = None, alike: tuple[int, ...] = (), encoded: bool = False
+    ) -> None:
+        self.scope, self.plan, self.alike, self.encoded = scope, plan, alike, encoded
         self.lines: list[str] = []
         self.asked = 0
         self.known: dict[str, str] = {}  # what has a name by now
@@ -398,43 +428,83 @@ class _Writer:
         names = [memory.name for memory in way.memories]
         runs = [list(run) for is_result, run in groupby(way.memories, lambda each: each.name in results) if not is_result]
         taken = {run[0].name: run for run in runs}  # those that follow each other are taken together
+        assert self.plan is not None
+        launches = self.plan.launches_of(known, self.encoded)
+        layouts = [each.layouts if isinstance(each, Packing) else None for each in launches.each]
+        others = [number for each in results.values() for number in (*each.shape, *each.strides)]
+        others += [_bytes(memory) for run in runs for memory in run]
+        shared = SharedTerms(way, layouts, dict(self.known), others)
+        texts = LaunchTexts(self.scope.name, self.scope.text, shared)
+        for terms, launch in zip(way.launches, launches.each, strict=True):
+            if isinstance(launch, Packing):
+                texts.add(terms, launch)
+        self.lines += [f"{indent}{line}" for line in (*shared.lines, *self.packing(known, texts))]
+        device = way.launches[0].launcher.device
+        memory_of = torch_memory(device)
+        short = {"quick": memory_of.empty if results else None, "allocate": memory_of.allocate if taken else None}
+        short = {name: function for name, function in short.items() if function is not None}
+        if short:  # what torch allocates on the current device, and on no other
+            self.scope.names |= {**short, "current": memory_of.current, "delete": memory_of.delete}
+            self.lines.append(f"{indent}here = current() == {device}")
+        self.scope.names["stream_of"] = torch_current_stream()
+        self.lines.append(f"{indent}stream = stream_of({device})")
         if taken:
             self.lines += [f"{indent}{' = '.join(taken)} = 0", f"{indent}try:"]
         within = indent + " " if taken else indent
         for memory, making in zip(way.memories, known.makings, strict=True):
             if memory.name in taken:
-                run, device = taken[memory.name], way.launches[0].launcher.device
-                self.lines += [f"{within}{line}" for line in self.taking(run, device)]
+                self.lines += [f"{within}{line}" for line in self.taking(taken[memory.name], memory_of, shared)]
             elif memory.name in results:
-                self.result(self.folded(known).fold, memory, making, results[memory.name], within)
+                self.result(self.folded(known).fold, memory, making, results[memory.name], shared, within)
         if names:
             self.lines.append(
                 f"{within}if not ({' and '.join(names)}) or ({' | '.join(names)}) & {NEW_ALIGNMENT - 1}: return None"
             )
-        assert self.plan is not None
-        packings = self.plan.launches_of(known)
-        shared = SharedTerms(way, [each.layouts for each in packings], dict(self.known))
-        self.lines += [f"{within}{line}" for line in shared.lines]
-        for terms, packing in zip(way.launches, packings, strict=True):
-            launch = self.scope.name(packing.launch)
-            fields, maps = self.fields(terms, shared), shared.maps(terms)
-            self.lines.append(f"{within}{launch}({shared.texts(terms.grid)}, {fields}, {maps})")
+        self.lines += [f"{within}{line}" for line in (*shared.late_lines, *self.launching(way, launches, texts, shared))]
         if taken:
-            self.scope.names["give"] = torch_memory(way.launches[0].launcher.device).give
-            self.lines += [f"{indent}finally:", *[f"{within}give({name})" for name in taken]]
+            self.scope.names["give"] = memory_of.give
+            gives = [f"give({name})" for name in taken]
+            if "allocate" in short:
+                gives = [f"if {name}: (delete if here else give)({name})" for name in taken]
+            self.lines += [f"{indent}finally:", *[f"{within}{line}" for line in gives]]
         given = ["None" if each is None else f"arrays[{each}]" if isinstance(each, int) else f"array_{each.memory}"
                  for each in way.results]  # fmt: skip
         self.lines.append(f"{indent}return {planned}, {tuple_text(given) if way.several else given[0]}")
 
-    def taking(self, run: list[NewMemory], device: int) -> list[str]:
+    def packing(self, known: KnownWay, texts: LaunchTexts) -> list[str]:
+        """Lines that pack what launches have in common, before anything is made."""
+        lines = texts.packed
+        if not lines:
+            return []
+        assert self.plan is not None
+        self.scope.names["TooLarge"] = struct.error
+        encoded = self.scope.name(Encoded(self.plan, known, self.alike))
+        remedy = f"except TooLarge: return {encoded}(key, pointers, arrays)  # a stride of 64 GB, or more"
+        return ["try:", *[f" {line}" for line in lines], remedy]
+
+    def launching(self, way: Way, launches: Launches, texts: LaunchTexts, shared: SharedTerms) -> list[str]:
+        """Lines that launch."""
+        lines = list[str]()
+        for terms, each in zip(way.launches, launches.each, strict=True):
+            if isinstance(each, Packing):
+                lines += texts.lines(terms)
+            else:
+                given = shared.texts(terms.grid), self.fields(terms, shared), shared.maps(terms)
+                lines.append(f"{self.scope.name(each)}({', '.join(given)})")
+        if not any([isinstance(each, Packing) for each in launches.each]):
+            return lines
+        return [f"with {self.scope.name(launches.lock)}:", *[f" {line}" for line in lines]]
+
+    def taking(self, run: list[NewMemory], memory_of: TorchMemory, shared: SharedTerms) -> list[str]:
         """Lines that take memory for some arrays at once."""
-        self.scope.names["take"] = torch_memory(device).take
-        sizes = [Names(self.known).text(_bytes(memory)) for memory in run]
+        self.scope.names["take"] = memory_of.take
+        sizes = [shared.text(_bytes(memory)) for memory in run]
         rooms = [f"-(-{size} // {scratch.PART}) * {scratch.PART}" for size in sizes[:-1]]
         starts = [f"room_{memory.name} = {room}" for memory, room in zip(run, rooms)]
         total = " + ".join([*[f"room_{memory.name}" for memory in run[:-1]], sizes[-1]])
         behind = [f"{memory.name} = {before.name} + room_{before.name}" for before, memory in pairwise(run)]
-        return [*starts, f"{run[0].name} = take({total})", *behind]
+        take = f"take({total})" if memory_of.allocate is None else f"allocate({total}, stream) if here else take({total})"
+        return [*starts, f"{run[0].name} = {take}", *behind]
 
     def like(self, fold: Folding, result: Viewed) -> tuple[int, list[str]] | None:
         """An argument of the type and the shape of a result, as far as comparisons say, and what is left to compare."""
@@ -449,12 +519,15 @@ class _Writer:
                 return number, [f"{step} == {dense}" for step, dense in reversed(pairs) if step != dense]
         return None
 
-    def result(self, fold: Folding, memory: NewMemory, making: Making, result: Viewed, indent: str) -> None:
-        """Makes an array that is given back; torch is quickest where an argument is like it."""
+    def result(
+        self, fold: Folding, memory: NewMemory, making: Making, result: Viewed, shared: SharedTerms, indent: str
+    ) -> None:
+        """Makes an array that is given back; without the short way, torch is quickest where an argument is like it."""
         shape, strides = result.shape, result.strides
         dense = [each.text for each in strides] == [each.text for each in _dense(shape)]
         how = f"dtype={self.scope.name(making.dtype)}, device={self.scope.text(making.device)}"
-        text = f"empty_strided({_texts(shape)}, {_texts(strides)}, {how})"
+        geometry = f"{shared.texts(shape)}, {shared.texts(strides)}"
+        text = f"empty_strided({geometry}, {how})"
         if not dense:
             span = " + ".join(f"({size.text} - 1) * {step.text}" for size, step in zip(shape, strides))
             self.lines.append(f"{indent}if 1 + {span} != {_count(memory.sizes).text}: return None")
@@ -464,6 +537,8 @@ class _Writer:
         if like is not None:
             number, steps = like
             text = f"empty_like(arrays[{number}])" + (f" if {' and '.join(steps)} else {text}" if steps else "")
+        if "quick" in self.scope.names:
+            text = f"quick({geometry}, {self.scope.name(making.dtype)}) if here else {text}"
         array = f"array_{memory.name}"
         self.lines += [f"{indent}{array} = {text}", f"{indent}{memory.name} = {array}.data_ptr()"]
 

@@ -24,10 +24,14 @@ def expressions_of(value: Any) -> tuple[Expression, ...]:
 
 
 class Names:
-    """What some numbers have in common is worked out once: `lines` do, and give it names, which others use later."""
+    """What some numbers have in common is worked out once: `lines` do, and give it names, which others use later.
 
-    def __init__(self, known: dict[str, str]) -> None:
+    What depends on symbols that are `late` has lines of its own, which come after the others.
+    """
+
+    def __init__(self, known: dict[str, str], late: frozenset[str] = frozenset()) -> None:
         self.lines: list[str] = []
+        self.late, self.late_lines = late, list[str]()
         self.known = known
         self._counts: dict[str, int] = {}
 
@@ -52,7 +56,8 @@ class Names:
         if self._counts[expression.text] > 1 and not (early and _may_fail(expression)):
             text, name = self.text(expression), f"e{len(self.known)}"
             self.known[expression.text] = name
-            self.lines.append(f"{name} = {text}")
+            lines = self.lines if expression.symbols.isdisjoint(self.late) else self.late_lines
+            lines.append(f"{name} = {text}")
 
     def text(self, expression: Expression) -> str:
         """An expression, with the names of what has some."""
@@ -91,26 +96,29 @@ class SharedTerms(Names):
     """The numbers of a way's launches.
 
     `layouts` has for each launch those of its descriptors, or None where the driver encodes them; `known` the names that
-    there are already.
+    there are already; `others` are expressions that are worked out as well.
     """
 
-    def __init__(self, way: Way, layouts: Sequence[Sequence[MapLayout] | None], known: dict[str, str]) -> None:
-        super().__init__(known)
+    def __init__(
+        self, way: Way, layouts: Sequence[Sequence[MapLayout] | None], known: dict[str, str],
+        others: Sequence[Expression] = (),
+    ) -> None:
+        super().__init__(known, frozenset([each.name for each in way.memories]))
         self._layouts = {id(terms): each for terms, each in zip(way.launches, layouts, strict=True)}
-        everything: list[Expression] = []
+        everything: list[Expression] = list(others)
         for terms in way.launches:
             everything += terms.grid
             for value in terms.arguments:
                 everything += expressions_of(value)
             for each in terms.maps:
-                everything += each.pointer, *self._numbers(terms, each)
+                everything += each.pointer, *self.numbers(terms, each)
         self.share(everything)
         apart = [each for terms in way.launches for each in terms.maps if self._layouts[id(terms)] is None]
         sizes = [self.texts((*each.dims, *each.byte_strides)) for each in apart]
         self._tuples = {text: f"m{number}" for number, text in enumerate(dict.fromkeys(sizes)) if sizes.count(text) > 1}
         self.lines += [f"{name} = {text}" for text, name in self._tuples.items()]
 
-    def _numbers(self, terms: LaunchTerms, each: MapTerms) -> tuple[Expression, ...]:
+    def numbers(self, terms: LaunchTerms, each: MapTerms) -> tuple[Expression, ...]:
         """The sizes and strides of a descriptor, as they are passed."""
         if self._layouts[id(terms)] is None:
             return (*each.dims, *each.byte_strides)
@@ -118,18 +126,11 @@ class SharedTerms(Names):
         return (*sizes, *[combined("//", step, constant(UNIT)) for step in each.byte_strides])
 
     def maps(self, terms: LaunchTerms) -> str:
-        """The descriptors of a launch: all fields of their layouts; or for each its address, and a tuple of sizes and
-        strides, which several may share."""
-        layouts = self._layouts[id(terms)]
-        if layouts is None:
-            sizes = [self.texts((*each.dims, *each.byte_strides)) for each in terms.maps]
-            pointers = [self.text(each.pointer) for each in terms.maps]
-            return tuple_text(f"({pointer}, {self._tuples.get(text, text)})" for pointer, text in zip(pointers, sizes))
-        found: list[str] = []
-        for each, layout in zip(terms.maps, layouts, strict=True):
-            numbers = [self.text(number) for number in (each.pointer, *self._numbers(terms, each))]
-            found += [numbers[part] if isinstance(part, int) else repr(part) for part in layout.parts]
-        return tuple_text(found)
+        """The descriptors of a launch that the driver encodes: for each its address, and a tuple of sizes and strides, which
+        several may share."""
+        sizes = [self.texts((*each.dims, *each.byte_strides)) for each in terms.maps]
+        pointers = [self.text(each.pointer) for each in terms.maps]
+        return tuple_text(f"({pointer}, {self._tuples.get(text, text)})" for pointer, text in zip(pointers, sizes))
 
 
 __all__ = ["Names", "SharedTerms", "expressions_of", "tuple_text"]
