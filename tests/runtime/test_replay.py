@@ -497,3 +497,19 @@ def test_empty_arrays_select_the_plain_loop_each_time(gpu: Any, order: tuple[int
         bound(a, b, c)
         assert (len(gpu.library.encoded) > before) == (depth > 0), "the copy engine takes part where there is something"
     assert len(gpu.library.launches) == 2 * len(order)
+
+
+def test_calls_make_no_cells(gpu: Any) -> None:
+    """Variables that a function within another uses are cells, which each call would make and drop."""
+
+    @remembered("x")
+    def given(x: Any, first: int = 1, *, second: float = 2.0, **others: Any) -> Any:
+        seen.append((first, second, others))
+        return scaled(x, second)
+
+    seen: list[Any] = []
+    assert not given.__code__.co_cellvars
+    for size in (32, 48, 64):
+        for _ in range(2):
+            given(gpu.empty((size,), gpu.float32), 7, second=3.0, third=5)
+    assert seen and all(found == (7, 3.0, {"third": 5}) for found in seen)

@@ -49,6 +49,8 @@ GEOMETRIES = 1024
 """What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
 PLANS = 256
 """Plans that a function has at most, for other options, types and ranks each."""
+WholeWay = Callable[[tuple[Any, ...], tuple[Any, ...]], Any]
+"""A function of the library, called with the options of a key and with arrays."""
 _MEMORIES: WeakSet[Memory] = WeakSet()
 
 
@@ -266,12 +268,12 @@ class CallReplay:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
 
-    def repeat(self, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]) -> Any:
+    def repeat(self, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay) -> Any:
         """The call once more, with arguments that begin at these addresses; `call` is the whole way to it."""
         sketch = self.sketch
         if sketch is not None and not self._finish(sketch, len(arrays)):
             sketch.memory.keep(key, False)
-            return call()
+            return call(key, arrays)
         sources, places, memory = [*arrays], [*pointers], self.memory
         try:
             for make, like in self.makes:
@@ -471,8 +473,13 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     kinds = "".join(f"None if {each} is None else ({each}[0], len({each}[1]), {each}[4]), " for each in told)
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
+    # Not by a function within the other: its variables would be cells, which each call makes and drops.
+    places = {name: f"key[{2 * number}]" for number, name in enumerate([*[n for n in options if n not in others], *others])}
+    places |= {name: f"arrays[{number}]" for number, name in enumerate(arrays)}
+    again = ", ".join([_passed(text, places) for text in passed])
     text = "\n".join(
         [
+            f"def again_(key, arrays): return function_({again})",
             f"def {function.__name__}({', '.join(signature)}):",
             "    if recordings_:  # somebody writes down what is launched: a replay would not be seen",
             f"        return {call}",
@@ -494,7 +501,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "            kept_[key] = planned[0]",
             "            return planned[1]",
             f"        kind = (key[:{first}], {kinds})",
-            f"        return learn_(kind, key, given, places, lambda {', '.join(arrays)}: {call})",
+            "        return learn_(kind, key, given, places, again_)",
             "    if found is False:",
             f"        return {call}",
             "    if found.captured and not found.is_current():",
@@ -502,7 +509,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        return found.repeat(key, ({everything}), ({', '.join(pointers.values())},), lambda: {call})",
+            f"        return found.repeat(key, ({everything}), ({', '.join(pointers.values())},), again_)",
             f"    result = make() if found.like is None else make(({everything})[found.like])",
             f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
@@ -538,6 +545,14 @@ def _signature(parameters: Mapping[str, inspect.Parameter], namespace: dict[str,
     return signature, passed
 
 
+def _passed(text: str, places: Mapping[str, str]) -> str:
+    """How an argument is passed on that is not a variable, but in some place."""
+    if text.startswith("**"):
+        return f"**dict({places[text[2:]]})"
+    name, named, _ = text.partition("=")
+    return f"{name}={places[name]}" if named else places[name]
+
+
 def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, which passes its arrays through several hands, with each of them read once."""
 
@@ -551,8 +566,7 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _learn(
-    memory: Memory, first: int, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...],
-    call: Callable[..., Any],
+    memory: Memory, first: int, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
 ) -> Any:
     """Runs a call of a new geometry, by a plan of its kind if there is one, and remembers it, or that it can't be."""
     plan = memory.plans.get(kind)
@@ -564,12 +578,12 @@ def _learn(
             return planned[1]
     own = [x.data_ptr() for x in arrays if x is not None]
     if len(set(own)) < len(own) or 0 in own:
-        return call(*arrays)  # which argument a pointer stands for can't be told: this time, not the next
+        return call(key, arrays)  # which argument a pointer stands for can't be told: this time, not the next
     record = Recording()
     with describing_once():  # once for the call and for what is kept of it
         RECORDINGS.append(record)
         try:
-            result = call(*arrays)
+            result = call(key, arrays)
         finally:
             RECORDINGS.remove(record)
         if not (record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)):
@@ -582,7 +596,7 @@ def _learn(
             memory.plans.clear()
         plan = memory.plans.setdefault(kind, _PLANNERS[-1](first))
     if plan is not None:
-        plan.learn(sketch, call, pointers)
+        plan.learn(sketch, lambda *given: call(key, given), pointers)
     return result
 
 

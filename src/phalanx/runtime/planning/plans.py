@@ -19,6 +19,7 @@ from phalanx.runtime.launch.replay import (
     Memory,
     Recorded,
     Sketch,
+    WholeWay,
     is_whole,
     plan_calls_with,
     span_of,
@@ -166,7 +167,7 @@ class Planned:
         return self._more
 
     def repeat(
-        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: Callable[[], Any]
+        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
     ) -> Any:
         """The call once more; after some of them a `CallReplay` does it."""
         if self.times < PLANNED_TIMES:
@@ -175,7 +176,7 @@ class Planned:
                 self.memory.keep(key, self.more)
                 return planned[1]
         if len(set(pointers) - {0}) < len([x for x in arrays if x is not None]):
-            return call()  # which argument a pointer stands for can't be told: this time, not the next
+            return call(key, arrays)  # which argument a pointer stands for can't be told: this time, not the next
         replay = CallReplay(self.sketch(key, arrays, pointers))
         self.memory.keep(key, replay)
         return replay.repeat(key, arrays, pointers, call)
