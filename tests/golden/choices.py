@@ -112,6 +112,7 @@ KERNELS = (
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
     (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
     (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_grid"),
+    (norms, "norm_shares"),
 )  # fmt: skip
 
 

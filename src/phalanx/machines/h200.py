@@ -349,6 +349,22 @@ ROWS = RowLimits(
     },
     grid_room=220 * 1024,
     grid_teams=((8, 2, 4), (6, 2, 4), (4, 4, 2), (3, 4, 2), (2, 8, 1)),
+    # `rows_of_shares.txt`.
+    shares={
+        "rms_norm": {
+            (2, True): ((2_200_000, 1 << 40),), (4, True): ((3_000_000, 1 << 40),),
+            (2, False): ((200_000, 1_000_000),), (4, False): ((340_000, 1 << 40),),
+        },
+        "layer_norm": {
+            (2, True): ((180 * 1024 + 1, 345_000), (1_000_000, 1 << 40)), (4, True): ((1_400_000, 1 << 40),),
+            (2, False): ((280_000, 1 << 40),), (4, False): ((225_000, 1 << 40),),
+        },
+    },
+    share_slices=(19_800, 36_000, 45_000),
+    share_least=22_000,
+    share_room=224 * 1024,
+    # As many as compile without a spill, which `tests/kernels/test_shares.py` checks.
+    share_registers=((64, 48), (56, 48)),
 )
 
 # Chosen by `benchmarks/gather.py`; `gather.json` has the result, the sweep was not kept.

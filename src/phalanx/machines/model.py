@@ -342,6 +342,18 @@ class RowLimits:
     """What rings and weights of such rows take of an SM's shared memory."""
     grid_teams: tuple[tuple[Count, Count, Count], ...]
     """Teams, their warps, and vectors of a chunk for each thread, in the order in which they are tried."""
+    shares: Mapping[str, Mapping[tuple[int, bool], tuple[tuple[Bytes, Bytes], ...]]]
+    """Rows that a share of all SMs has, by what is computed of them, the bytes of an element, and whether they all begin at
+    a multiple of 16 bytes: from so many bytes on, and below so many."""
+    share_slices: tuple[Bytes, Bytes, Bytes]
+    """What a CTA has of such a row: so much at least, about so much and so much at most, unless the row is all SMs'."""
+    share_least: Bytes
+    """The same of rows that more than half of all SMs have."""
+    share_room: Bytes
+    """What a ring of slices takes of an SM's shared memory."""
+    share_registers: tuple[tuple[Count, Count], tuple[Count, Count]]
+    """Registers of a thread besides weights and biases: of 16-bit elements, and of f32, each in other slices, and in
+    long ones of all SMs."""
 
 
 @frozen

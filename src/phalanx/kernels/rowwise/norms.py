@@ -35,6 +35,7 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
+from phalanx.kernels.rowwise.shares import ShareConfig, launch_shares, norm_shares, shares_for
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
 from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
 from phalanx.kernels.rowwise.stream_norms import norm_stream
@@ -225,7 +226,7 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     return places(rows, config)
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig
+Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig | ShareConfig
 CONFIGS = get_args(Config)
 
 
@@ -236,7 +237,8 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
     vectors, short ones several at a time (`spans`), longer ones by teams of warps (`choose_teams`); long ones pass through a
-    ring (`choose_stream` has the rule), the longest through rings of all SMs (`choose_grid`). `config` overrides all that.
+    ring (`choose_stream` has the rule), or those of a share of all SMs (`choose_shares`), the longest through rings of all
+    SMs (`choose_grid`). `config` overrides all that.
     Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``y = px.kernels.rms_norm(x, w)``.
     """
@@ -287,9 +289,10 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         return y.reshape(info.shape)
     args: tuple[Any, ...]
     if config is None and residual is None:
-        config = span_for(rows, weight, bias) or teams_for(rows, weight, bias) or ring_for(rows, weight, bias)
         kind = LAYER_NORM if centered else RMS_NORM
-        config = config or grid_for(rows, kind, weight, bias) or stream_for(rows, kind, weight, bias)
+        config = shares_for(rows, kind, weight, bias) or span_for(rows, weight, bias) or teams_for(rows, weight, bias)
+        config = config or ring_for(rows, weight, bias) or grid_for(rows, kind, weight, bias)
+        config = config or stream_for(rows, kind, weight, bias)
     if isinstance(config, RingConfig):
         launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
     elif isinstance(config, SpanConfig):
@@ -298,9 +301,11 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     elif isinstance(config, TeamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
         launch_teams(norm_teams, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, StreamConfig | GridConfig):
+    elif isinstance(config, StreamConfig | GridConfig | ShareConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        if isinstance(config, GridConfig):
+        if isinstance(config, ShareConfig):
+            launch_shares(norm_shares, config, args, {"CENTERED": centered}, count, columns)
+        elif isinstance(config, GridConfig):
             launch_grid(norm_grid, config, args, {"CENTERED": centered}, count, columns)
         else:
             launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)

@@ -1,0 +1,637 @@
+"""Norms of rows that a share of all SMs has: a slice of each in a CTA, its weights in registers, what is known through L2.
+
+The CTAs of a launch are in groups of `share`, wherever they run; a group has rows of its own, one after another, and CTA c
+of it the same columns of each. A slice comes by one bulk copy, or a few, into a ring. Every warp has the same places of
+all slices: so its weights and biases stay in its registers from row to row, and it waits for no other warp of its CTA, only
+for copies and for what is known of a row.
+
+A warp looks at a row and leaves what it knows of it; then it stores the result of the row DELAY before that one, of which
+the rest of the group has told in the meantime. Few more warps exchange what is known, each of a row in turn: one joins what
+the warps of its CTA left, publishes that as a word (see `grid_rows`), and gathers the words of all others of the group.
+
+Rows PERIOD apart are a class: they begin at the same place of a vector. A group takes the rows of one class after those of
+another, and has weights and biases moved by as many places as the rows of the class are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import cache
+from math import gcd
+from typing import Any
+
+import phalanx as px
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.kernels.matrices import empty
+from phalanx.kernels.rowwise.grid_kernels import join_moments
+from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.stream import REGISTERS, VECTORS, WARPGROUP
+from phalanx.kernels.rowwise.stream_norms import normalised
+from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
+
+LANES = 32
+MOST_WARPS = 15
+"""That compute: with one that fills the ring, and those that exchange what is known, as many as leave 96 registers each."""
+SIMULATED_GROUPS = 2
+"""Groups in the simulator."""
+
+
+@frozen
+class ShareConfig:
+    """How rows are dealt.
+
+    - `share` CTAs have a row; `warps` of each compute, with `parts` vectors of a slice, and of weights, in each thread.
+    - A slice comes in `pieces`, of which the ring has `stages`.
+    - `delay`: so many rows later the result of a row is stored.
+    """
+
+    share: int
+    warps: int
+    parts: int
+    stages: int
+    delay: int = 2
+    pieces: int = 1
+
+    def constants(self) -> dict[str, Any]:
+        """The kernels' constants of the same names, in capitals."""
+        return _constants(self)
+
+    def span(self, itemsize: int) -> int:
+        """Elements of the longest slice."""
+        return LANES * self.warps * self.parts * VECTOR_BYTES // itemsize
+
+
+@cache
+def _constants(config: ShareConfig) -> dict[str, Any]:
+    return {name.upper(): value for name, value in asdict(config).items()}
+
+
+@chosen_by_sizes
+@cache
+def choose_shares(columns: int, itemsize: int, kind: str, sms: int) -> ShareConfig | None:
+    """The share of so many SMs that has a row of `columns` elements, or None where others are faster.
+
+    Measured on an H200, of the device copy, against what was chosen before: layer_norm of 438,648 f32 0.88 and 0.77, of
+    1,954,984 0.82 and 0.54, of 117,645 0.84 and 0.76, of 669,696 bf16 0.89 and 0.80, of 146,784 0.87 and 0.82; rms_norm of
+    1,980,288 bf16 0.88 and 0.78, of 1,069,608 f32 0.88 and 0.80. Others lose: layer_norm of 293,016 f32 0.85 and 0.86, of
+    88,445 bf16 0.75 and 0.78; rms_norm of 486,848 f32 0.82 and 0.91. Anyone may call it; no hardware is involved.
+    Example: ``choose_shares(640000, 2, "layer_norm", 132).share == 44``.
+    """
+    row = columns * itemsize
+    ranges = LIMITS.shares[kind][itemsize, row % VECTOR_BYTES == 0]
+    return fitting(columns, itemsize, VECTORS[kind], sms) if any(low <= row < high for low, high in ranges) else None
+
+
+def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig | None:
+    """The configuration for such rows, wherever it pays; None where registers have no room for so many vectors of weights.
+
+    Slices are as long as `LIMITS.share_slices` says, or longer, where all SMs have a row. Of all that are, the one that
+    leaves the least places of warps empty, and the least SMs idle. Other things count as if so much were empty: warps that
+    are missing, pieces, a ring with no room for two rows on their way, long slices, short ones of many SMs, and weights that
+    are loaded again for other classes of rows. Anyone may call it; no hardware is involved.
+    Example: ``fitting(640000, 2, 2, 132).delay == 3``.
+    """
+    best, least = None, float("inf")
+    shortest, long, longest = LIMITS.share_slices
+    period = VECTOR_BYTES // gcd(columns * itemsize, VECTOR_BYTES)
+    for share in range(1, sms + 1):
+        part = slice_of(columns, VECTOR_BYTES // itemsize, share) * itemsize
+        groups, many, alone = sms // share, 2 * share > sms, share == sms and part > long
+        if not shortest <= part <= longest and not alone:
+            continue
+        delay = 2 if alone else 4 if many and vectors == 2 else 3
+        besides = 0.02 * vectors * (period - 1) / groups + 0.03 * (part > long) + 0.15 * (many and part < LIMITS.share_least)
+        for warps in range(9, MOST_WARPS + 1):
+            registers = REGISTERS // (LANES * WARPGROUP) // px.cdiv(warps + delay + 2, WARPGROUP) // 8 * 8
+            for pieces in (1, 2, 3, 5) if alone else (1,):
+                parts = px.cdiv(px.cdiv(part, LANES * VECTOR_BYTES * warps), pieces) * pieces
+                config = ShareConfig(share, warps, parts, 0, delay, pieces)
+                stages = min(LIMITS.share_room * pieces // config.span(1), MOST_WARPS * pieces)
+                needed = 4 * vectors * parts + LIMITS.share_registers[itemsize > 2][alone]
+                if needed > registers or stages < (delay + 1) * pieces:
+                    continue
+                idle = sms / (groups * share)
+                empty = config.span(1) / part * idle * idle + besides + 0.001 * (pieces - 1)
+                empty += (0.002 if alone else 0.015) * (MOST_WARPS - warps) + 0.1 * max(0.0, delay + 2 - stages / pieces)
+                if empty < least:
+                    best, least = replace(config, stages=stages), empty
+    return best
+
+
+@not_chosen_in_exports
+def shares_for(rows: Any, kind: str, *vectors: Any) -> ShareConfig | None:
+    """The share for the rows of a matrix of the GPU that is a run of memory, where that pays; None: none.
+
+    Every group has some rows, so that those are on their way while it begins. Weights of another type would take other
+    registers. Exports have no such launches: they would ask for as many SMs wherever they run.
+    """
+    info = describe(rows)
+    if info is None or info.kind != "cuda" or run_of(rows) is None:
+        return None
+    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    if any(name != info.dtype_name for name in others):
+        return None
+    sms = px.device(info.device).sms
+    config = choose_shares(info.shape[1], rows.dtype.itemsize, kind, sms)
+    few = config is not None and config.share < sms and info.shape[0] * config.share < LIMITS.ring_rows * sms
+    return None if few else config
+
+
+@px.func
+def slice_of(columns, VEC, SHARE):
+    """Elements of a CTA's slice of a row, wherever it begins in a vector: whole sectors of L2."""
+    return px.cdiv(columns + VEC - 1, 2 * VEC * SHARE) * (2 * VEC)
+
+
+@px.func
+def most_rows(rows, PERIOD, groups):
+    """The rows of a group, at most."""
+    return px.cdiv(px.cdiv(rows, PERIOD) * PERIOD, groups)
+
+
+def launch_shares(
+    kernel: Any, config: ShareConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
+) -> None:
+    """Runs the kernel of this file, whose first argument is the run of memory with the rows, on whole groups of SMs."""
+    run, info = args[0], describe(args[0])
+    assert info is not None
+    itemsize = run.dtype.itemsize
+    vector = VECTOR_BYTES // itemsize
+    if slice_of(columns, vector, config.share) > config.span(itemsize):
+        raise Error(
+            f"{config.warps} warps with {config.parts} vectors a thread in each of {config.share} CTAs have no room for "
+            f"rows of {columns} elements",
+            location=caller_location(),
+            remedy="let parts be more, or share",
+        )
+    if config.stages < (config.delay + 1) * config.pieces:
+        raise Error(
+            f"a ring of {config.stages} stages for {config.delay + 1} rows of {config.pieces} pieces",
+            location=caller_location(),
+            remedy=f"let stages be {(config.delay + 1) * config.pieces} at least: so many wait for what is known of a row",
+        )
+    sms = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_GROUPS * config.share
+    groups = min(sms // config.share, rows)
+    slots, period = px.cdiv(config.share, LANES) * LANES, vector // gcd(columns, vector)
+    words = empty(run, (groups * most_rows(rows, period, groups) * slots,), "i64")
+    constants = {**config.constants(), **constants, "SLOTS": slots, "PERIOD": period}
+    kernel[groups * config.share](*args, words, **constants)
+
+
+@px.struct
+class Group:
+    """The rows of this CTA's group, `part` places of each of which are the CTA's slice."""
+
+    columns: Any
+    rows: Any
+    part: Any
+    number: Any
+    groups: Any
+    rank: Any
+    VEC: int
+    PERIOD: int
+
+    def share(self):
+        """Which part of all rows, class by class, is this group's: as many as another's, or one more."""
+        every = px.cdiv(self.rows, self.PERIOD) * self.PERIOD
+        own, more = every // self.groups, every % self.groups
+        begin = self.number * own + px.minimum(self.number, more)
+        return begin, begin + own + px.where(self.number < more, 1, 0)
+
+    def classes(self):
+        """The first class of rows of this group, and the one behind its last."""
+        if self.PERIOD == 1:
+            ends = 0, 1
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.PERIOD)
+            ends = begin // each, px.minimum(px.cdiv(end, each), self.PERIOD)
+        return ends
+
+    def rows_of(self, which):
+        """The first row of this group in a class, how many there are, and how far they are apart."""
+        if self.PERIOD == 1:
+            found = self.number, px.cdiv(self.rows - self.number, self.groups), self.groups
+        else:
+            begin, end = self.share()
+            each = px.cdiv(self.rows, self.PERIOD)
+            first = which + px.maximum(begin - which * each, 0) * self.PERIOD
+            last = px.minimum(which + px.minimum(end - which * each, each) * self.PERIOD, self.rows)
+            found = first, px.maximum(px.cdiv(last - first, self.PERIOD), 0), self.PERIOD
+        return found
+
+    def total(self):
+        """How many rows this group has."""
+        if self.PERIOD == 1:
+            count = self.rows_of(0)[1]
+        else:
+            count = 0
+            first, last = self.classes()
+            for which in range(first, last):
+                count = count + self.rows_of(which)[1]
+        return count
+
+    def shift(self, which):
+        """By how many places the rows of a class begin behind a multiple of a vector."""
+        return which * self.columns % self.VEC if self.PERIOD > 1 else 0
+
+    def begin(self, row):
+        """Where this CTA's slice of a row begins: at a multiple of a vector."""
+        return row * self.columns // self.VEC * self.VEC + self.rank * self.part
+
+    def mine(self, row):
+        """Where this CTA's slice of a row begins, and where it ends."""
+        if self.PERIOD > 1:
+            first, last = self.begin(row), row * self.columns + self.columns
+            begin = first
+        else:
+            first = row * self.columns // self.VEC * self.VEC
+            last = (row * self.columns + self.columns) // self.VEC * self.VEC
+            begin = px.minimum(first + self.rank * self.part, last)
+        return begin, px.minimum(begin + self.part, last)
+
+    def inside(self, shift):
+        """Which places of this CTA's slices are the row's: those from the first number on, before the second."""
+        before = self.rank * self.part
+        return shift - before, px.minimum(shift + self.columns - before, self.part)
+
+
+@px.func
+def group_of(X, columns, rows, SHARE, PERIOD):
+    """The `Group` of this CTA."""
+    VEC = VECTOR_BYTES // X.dtype.itemsize
+    groups, block = px.num_blocks(0) // SHARE, px.block_id(0)
+    part = slice_of(columns, VEC, SHARE)
+    return Group(columns, rows, part, block // SHARE, groups, block % SHARE, VEC, PERIOD)
+
+
+@px.struct
+class Turn:
+    """A role's place in the rows of its group: `row` of class `which`, of which `left` are left with it."""
+
+    which: Any
+    row: Any
+    left: Any
+    step: Any
+
+    def advance(self, group):
+        """Moves on by a row."""
+        self.row, self.left = self.row + self.step, self.left - 1
+        self.settle(group)
+
+    def settle(self, group):
+        """Moves on to the next class that has rows, where none are left."""
+        if group.PERIOD > 1:
+            while (self.left == 0) & (self.which < group.PERIOD - 1):
+                self.which = self.which + 1
+                self.row, self.left, self.step = group.rows_of(self.which)
+
+
+@px.func
+def first_turn(group):
+    """The first row of a group."""
+    which = group.classes()[0]
+    first, count, step = group.rows_of(which)
+    turn = Turn(which, first, count, step)
+    turn.settle(group)
+    return turn
+
+
+@px.func
+def fetch_all(group, X, ring, full, empty, PIECES):
+    """The role that fills the ring."""
+    SPAN = ring.shape[1]
+    filled = px.ring(ring.shape[0])
+    first_class, last_class = group.classes()
+    for which in range(first_class, last_class):
+        first, count, step = group.rows_of(which)
+        for number in range(count):
+            row = first + number * step
+            end = row * group.columns + group.columns
+            for piece in px.static_range(PIECES):
+                at = group.begin(row) + piece * SPAN
+                at = px.where(at < end, at, 0)  # behind the row's end: nobody looks at what it brings
+                empty[filled.stage].wait(filled.parity ^ 1)
+                with full[filled.stage].transaction():
+                    px.tma.load(X[at : at + SPAN], ring[filled.stage], full[filled.stage], cache="evict_first")
+                filled.advance()
+
+
+@px.struct
+class Places:
+    """The places of a warp in all slices: PARTS times a vector of each lane, WARPS such apart. `low` and `high`: those of
+    the slice that are the row's."""
+
+    warp: Any
+    low: Any
+    high: Any
+    VEC: int
+    WARPS: int
+    EDGES: bool
+
+    def at(self, part):
+        """Where a part begins in the slice."""
+        return (part * self.WARPS + self.warp) * (LANES * self.VEC)
+
+    def whole(self, first, last):
+        """Whether all places of these parts are the row's."""
+        found = self.at(last - 1) + LANES * self.VEC <= self.high
+        return found & (self.at(first) >= self.low) if self.EDGES else found
+
+    def part(self, ring, stage, part):
+        """A part of a piece, in f32, as (1, lanes, elements of a vector)."""
+        at = self.at(part)
+        return px.load(ring[stage, at : at + LANES * self.VEC]).to(px.f32).reshape(1, LANES, self.VEC)
+
+    def mask(self, part):
+        """Which places of a part are the row's, as (1, lanes, elements of a vector)."""
+        place = px.arange(LANES * self.VEC).reshape(1, LANES, self.VEC) + self.at(part)
+        inside = place < self.high
+        return inside & (place >= self.low) if self.EDGES else inside
+
+
+@px.func
+def along_lane(x):
+    """The sum of what each lane has of a part."""
+    return px.sum(px.sum(x, axis=2), axis=0)
+
+
+@px.func
+def more_squares(x, inside, VEC, squares):
+    """The sum of x^2 in each lane, with a part more."""
+    if inside is not None:
+        x = px.where(inside, x, 0.0)
+    return (squares + along_lane(x * x),)
+
+
+@px.func
+def more_moments(x, inside, VEC, count, pivot, sums, squares):
+    """What each lane knows of a row with a part more: how many elements, what they are apart from its pivot in sum, and the
+    squares of that."""
+    apart = x - pivot.reshape(1, LANES, 1)
+    if inside is None:
+        count = count + float(VEC)
+    else:
+        apart = px.where(inside, apart, 0.0)
+        count = count + along_lane(px.where(inside, 1.0, 0.0))
+    return count, pivot, sums + along_lane(apart), squares + along_lane(apart * apart)
+
+
+@px.func
+def pivot_of(x, inside):
+    """For each lane the mean of what it has of a row's first part (see `stream_norms.pivot_of`)."""
+    there = px.where(inside, 1.0, 0.0)
+    return along_lane(px.where(inside, x, 0.0)) * px.reciprocal(px.maximum(along_lane(there), 1.0))
+
+
+@px.func
+def of_lanes(count, pivot, sums, squares):
+    """How many elements of a row a warp has, their mean, and their squared distances from it."""
+    near = sums * px.reciprocal(px.maximum(count, 1.0))
+    mean, squares = pivot + near, squares - sums * near
+    every = px.sum(count)
+    middle = px.sum(count * mean) * px.reciprocal(px.maximum(every, 1.0))
+    apart = mean - middle
+    return every, middle, px.sum(squares + count * apart * apart)
+
+
+@px.func
+def look_at(row, ring, full, taken, PARTS, PIECES, CENTERED):
+    """What a warp knows of a row: one number, or three with CENTERED. `row` are its places.
+
+    All parts but the last one, and where rows begin anywhere the first, are the row's in most slices; else they are looked
+    at one by one.
+    """
+    VEC, EACH = row.VEC, PARTS // PIECES
+    more = more_moments if CENTERED else more_squares
+    none = px.zeros((LANES,), px.f32)
+    known: tuple[Any, ...] = (none,)
+    for piece in px.static_range(PIECES):
+        stage, before = taken.stage, piece * EACH
+        full[stage].wait(taken.parity)
+        if CENTERED and piece == 0:
+            known = none, pivot_of(row.part(ring, stage, 0), row.mask(0)), none, none
+        FIRST = 1 if row.EDGES and piece == 0 else 0
+        LAST = max(FIRST, EACH - 1) if piece == PIECES - 1 else EACH
+        if FIRST > 0:
+            known = more(row.part(ring, stage, 0), row.mask(0), VEC, *known)
+        if FIRST < LAST:
+            if row.whole(before + FIRST, before + LAST):
+                for part in px.static_range(FIRST, LAST):
+                    known = more(row.part(ring, stage, part), None, VEC, *known)
+            else:
+                for part in range(FIRST, LAST):
+                    known = more(row.part(ring, stage, part), row.mask(before + part), VEC, *known)
+        if LAST < EACH:
+            known = more(row.part(ring, stage, LAST), row.mask(before + LAST), VEC, *known)
+        taken.advance()
+    return of_lanes(*known) if CENTERED else (px.sum(known[0]),)
+
+
+@px.func
+def store_row(row, ring, empty, again, begin, end, w, b, Y, mean, scale, PARTS, PIECES):
+    """The result of a row, of which this CTA has the places from `begin` to `end`, and whose stages are given back.
+
+    Where rows begin at multiples of a vector, each is stored whole or not at all. Else the first part and the last one are
+    stored element by element where they have to be, and others where a slice is shorter than most.
+    """
+    VEC, EACH = row.VEC, PARTS // PIECES
+    low = begin + px.maximum(row.low, 0) if row.EDGES else begin
+    whole = row.whole(1, PARTS - 1) if row.EDGES and PARTS > 2 else False
+    for piece in px.static_range(PIECES):
+        for part in px.static_range(EACH):
+            at, number = row.at(part), piece * EACH + part
+            x = px.load(ring[again.stage, at : at + LANES * VEC]).to(px.f32)
+            y = normalised(x, beside(w, number), beside(b, number), mean, scale, Y.dtype).to(Y.dtype)
+            at = begin + row.at(number)
+            if 0 < number < PARTS - 1 and row.EDGES:
+                if whole:
+                    px.store(Y[at : at + LANES * VEC], y, once=True)
+                else:
+                    px.store(Y[at : at + LANES * VEC].within(low, end), y, once=True)
+            else:
+                px.store(Y[at : at + LANES * VEC].within(low, end), y, once=True)
+        empty[again.stage].arrive()
+        again.advance()
+
+
+@px.func
+def beside(v, part):
+    """The weights or biases of a part; None: there are none."""
+    return None if v is None else px.keep(v[part])  # in their own type: widened ones take twice the registers
+
+
+@px.func
+def take(V, group, warp, which, WARPS, PARTS):
+    """The weights or biases beside a warp's places of the rows of a class. None without any."""
+    if V is None:
+        return None
+    row = Places(warp, 0, 0, group.VEC, WARPS, False)
+    place, SHIFTED = group.rank * group.part - group.shift(which), group.PERIOD > 1
+    held: tuple[Any, ...] = ()
+    for part in px.static_range(PARTS):
+        at = place + row.at(part)
+        held = (*held, px.load(V[at : at + LANES * row.VEC], shifted=SHIFTED))
+    return held
+
+
+@px.func
+def none_of(V, VEC, PARTS):
+    """Registers for the weights or biases of PARTS parts."""
+    return None if V is None else (px.zeros((LANES * VEC,), V.dtype),) * PARTS
+
+
+@px.func
+def normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
+    """A warp's places of all rows of its group."""
+    EDGES, total = group.PERIOD > 1, group.total()
+    taken, again = px.ring(ring.shape[0]), px.ring(ring.shape[0])
+    leaves, gets = px.ring(DELAY + 1), px.ring(DELAY + 1)
+    ahead, turn = first_turn(group), first_turn(group)
+    which = -1 if EDGES else 0
+    w, b = none_of(W, group.VEC, PARTS), none_of(B, group.VEC, PARTS)
+    if not EDGES:
+        w, b = take(W, group, warp, 0, WARPS, PARTS), take(B, group, warp, 0, WARPS, PARTS)
+    for number in range(total + DELAY):
+        if number < total:
+            low, high = group.inside(group.shift(ahead.which))
+            row = Places(warp, low, high, group.VEC, WARPS, EDGES)
+            exchange.leave(leaves.stage, warp, look_at(row, ring, full, taken, PARTS, PIECES, CENTERED))
+            leaves.advance()
+            ahead.advance(group)
+        if number >= DELAY:
+            if EDGES:
+                if which != turn.which:
+                    which = turn.which
+                    w, b = take(W, group, warp, which, WARPS, PARTS), take(B, group, warp, which, WARPS, PARTS)
+            low, high = group.inside(group.shift(turn.which))
+            row = Places(warp, low, high, group.VEC, WARPS, EDGES)
+            begin, end = group.mine(turn.row)
+            if not EDGES:
+                px.assume(begin >= 0)
+                px.assume(begin <= end)
+                px.assume(end <= Y.shape[0])
+            mean, scale = exchange.get(gets)
+            mean = mean if CENTERED else None
+            store_row(row, ring, empty, again, begin, end, w, b, Y, mean, scale, PARTS, PIECES)
+            gets.advance()
+            turn.advance(group)
+
+
+@px.struct
+class Exchange:
+    """What is told of rows: in the CTA by each warp, `parts`, and of all, `known`, in places that rows take in turn, with
+    barriers; between CTAs by the WORDS, SLOTS of a row. `cleared` counts those that have set their words to 0, and those
+    that have seen that all did."""
+
+    WORDS: Any
+    cleared: Any
+    parts: Any
+    known: Any
+    left: Any
+    found: Any
+    SLOTS: int
+    SHARE: int
+
+    def leave(self, place, warp, numbers):
+        """Leaves what a warp knows of a row."""
+        for which in px.static_range(len(numbers)):
+            px.store(self.parts[place, which, warp], numbers[which])
+        self.left[place].arrive()
+
+    def get(self, gets):
+        """The mean of a row and its scale."""
+        self.found[gets.stage].wait(gets.parity)
+        return px.load(self.known[gets.stage, 0]), px.load(self.known[gets.stage, 1])
+
+    def clear(self, group, place, PLACES):
+        """Sets the words of this CTA to 0, of every PLACES-th row from `place` on."""
+        most = most_rows(group.rows, group.PERIOD, group.groups)
+        for some in range(place, most, LANES * PLACES):
+            number = some + px.arange(LANES) * PLACES
+            at = (group.number * most + number) * self.SLOTS + group.rank
+            px.store(self.WORDS[px.where(number < most, at, -1)], px.zeros((LANES,), px.i64))
+        px.atomic_add(self.cleared[0], 1, order="acq_rel")
+        every = px.num_blocks(0) * PLACES
+        while px.atomic_add(self.cleared[0], 0, order="acq_rel") < every:
+            pass
+        if px.atomic_add(self.cleared[1], 1, order="acq_rel") == every - 1:  # nobody looks at the first one any more
+            px.atomic_exch(self.cleared[0], 0)
+            px.atomic_exch(self.cleared[1], 0)
+
+    def tell_all(self, group, place, PLACES, eps, CENTERED):
+        """One of PLACES roles that exchange what is known of rows, which they take in turn."""
+        self.clear(group, place, PLACES)
+        most, turn, number = most_rows(group.rows, group.PERIOD, group.groups), px.ring(PLACES), 0
+        first_class, last_class = group.classes()
+        for which in range(first_class, last_class):
+            count, shift = group.rows_of(which)[1], group.shift(which)
+            for _ in range(count):
+                if turn.stage == place:
+                    self.left[place].wait(turn.parity)
+                    at = (group.number * most + number) * self.SLOTS
+                    mean, scale = self.tell(group, place, at, shift, eps, CENTERED)
+                    px.store(self.known[place, 0], mean)
+                    px.store(self.known[place, 1], scale)
+                    self.found[place].arrive()
+                turn.advance()
+                number = number + 1
+
+    def tell(self, group, place, at, shift, eps, CENTERED):
+        """Publishes what the warps of this CTA left of a row, waits for the words of all, and joins them."""
+        if CENTERED:
+            first, second = join_moments(
+                px.load(self.parts[place, 0]), px.load(self.parts[place, 1]), px.load(self.parts[place, 2])
+            )
+        else:
+            first, second = px.sum(px.load(self.parts[place, 0])), 1.0
+        px.atomic_exch(self.WORDS[at + group.rank], as_word(first, second))
+        lane = px.arange(self.SLOTS)
+        there = lane < self.SHARE
+        words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
+        while px.min(px.where(there & (words == 0), 0, 1)) == 0:
+            if self.SLOTS > LANES:  # only those that are missing: so many would keep L2 busy
+                words = words | px.atomic_load(self.WORDS[px.where(there & (words == 0), at + lane, -1)])
+            else:
+                words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
+        one, other = as_numbers(words)
+        if not CENTERED:
+            return 0.0, px.rsqrt(px.sum(px.where(there, one, 0.0)) / group.columns + eps)
+        high = px.minimum(shift + group.columns - lane * group.part, group.part)
+        counts = px.maximum(high - px.where(lane == 0, shift, 0), 0).to(px.f32)
+        counts = px.where(there, counts, 0.0)
+        means, squares = px.where(there, one, 0.0), px.where(there, other, 0.0)
+        mean = px.sum(counts * means) / group.columns
+        apart = means - mean
+        return mean, px.rsqrt(px.sum(squares + counts * apart * apart) / group.columns + eps)
+
+
+@px.kernel(warps=lambda WARPS, DELAY: WARPS + DELAY + 2, exit_sync=False, cooperative=True)
+def norm_shares(
+    X, W, B, Y, eps, columns, rows, WORDS, *, SHARE, WARPS, PARTS, STAGES, SLOTS, DELAY=2, PIECES=1, CENTERED=False,
+    PERIOD=1,
+):
+    """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
+
+    Rows PERIOD apart begin at the same place of a vector. DELAY + 1 rows have a place each for what is known of them: who
+    leaves something there has stored the row that had it before, and so has found what was told of it.
+    """
+    VEC = VECTOR_BYTES // X.dtype.itemsize
+    ring = px.shared((STAGES, PARTS // PIECES * WARPS * LANES * VEC), X.dtype)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    PLACES = DELAY + 1
+    parts, known = px.shared((PLACES, 3 if CENTERED else 1, WARPS), px.f32), px.shared((PLACES, 2), px.f32)
+    left, found, cleared = px.barrier(PLACES), px.barrier(PLACES, count=1, checked=False), px.counters(2)
+    with px.warps(0, 1, copies=WARPS) as warp:
+        group = group_of(X, columns, rows, SHARE, PERIOD)
+        exchange = Exchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
+        normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
+    with px.warps(WARPS, 1):
+        fetch_all(group_of(X, columns, rows, SHARE, PERIOD), X, ring, full, empty, PIECES)
+    with px.warps(WARPS + 1, 1, copies=PLACES) as place:
+        group = group_of(X, columns, rows, SHARE, PERIOD)
+        exchange = Exchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
+        exchange.tell_all(group, place, PLACES, eps, CENTERED)
