@@ -224,8 +224,11 @@ void box(const px_map& m, unsigned char* memory, unsigned at, const std::vector<
   for (int axis = 0; way != IN && axis < m.rank; ++axis)  // a store touches nothing at a negative place: there it faults
     if (corner[axis] < 0) { px_fail("a tensor store that begins at %d of axis %d", corner[axis], axis); return; }
   int index[5] = {};
+  // Rows of a box lie side by side, but that fewer bytes than a swizzle spans have room for as many.
+  const unsigned span = m.mask == 0 ? 0 : m.mask == 0x10 ? 32 : m.mask == 0x30 ? 64 : 128, columns = (unsigned)m.box[0];
+  const unsigned pitch = std::max(span, columns * (unsigned)m.item);
   for (unsigned n = 0;; ++n) {
-    const unsigned plain = at + n * (unsigned)m.item;
+    const unsigned plain = at + n / columns * pitch + n % columns * (unsigned)m.item;
     const unsigned swizzled = plain ^ (plain >> (m.mask == 0x60 ? 2 : 3) & (unsigned)m.mask);  // 0x60: atoms of 32 bytes
     if (swizzled + (size_t)m.item > shared_bytes) { px_fail("a box beyond the shared memory"); return; }
     long long offset = 0;

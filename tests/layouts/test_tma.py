@@ -15,12 +15,17 @@ QUICK = settings(deadline=None, max_examples=60)
 
 
 def copy_engine(plan: BoxPlan, layout: SharedLayout, tile: np.ndarray) -> np.ndarray:
-    """What the hardware does: each box row-major from its address on, the swizzle applied to the address."""
+    """What the hardware does: each box row-major from its address on, the swizzle applied to the address.
+
+    Rows of fewer bytes than the swizzle spans are as far apart as if they had them all.
+    """
     memory = np.full(layout.nbytes // layout.itemsize, -1, dtype=np.int64)
     for piece in plan.pieces:
         part = tile[tuple(slice(o, o + b) for o, b in zip(piece.offset, plan.box))]
         assert part.shape == plan.box, "a box reaches beyond the tile"
-        addresses = piece.shared_offset + np.arange(part.size) * layout.itemsize
+        row, column = np.divmod(np.arange(part.size), plan.box[-1])
+        pitch = max(layout.swizzle, plan.box[-1] * layout.itemsize)
+        addresses = piece.shared_offset + row * pitch + column * layout.itemsize
         where = layout.swizzled(addresses) // layout.itemsize
         assert (memory[where] == -1).all(), "two boxes overlap in shared memory"
         memory[where] = part.reshape(-1)
@@ -103,6 +108,22 @@ def test_a_view_of_rows_is_a_smaller_box() -> None:
     inner = boxes((16, 32), SharedLayout((64, 128), 4), origin=(0, 32))
     assert inner.box == (1, 32)
     assert [p.shared_offset for p in inner.pieces][:2] == [128, 128 + 512]
+
+
+@pytest.mark.parametrize(
+    "rows, columns, itemsize, swizzle", [(64, 16, 2, 128), (16, 8, 2, 64), (32, 4, 4, 32), (8, 112, 1, 128)]
+)
+def test_a_narrow_box_has_the_first_columns_of_a_panel(rows: int, columns: int, itemsize: int, swizzle: int) -> None:
+    panel = swizzle // itemsize
+    layout = SharedLayout((64, 2 * panel), itemsize, swizzle, panel)
+    plan = boxes((rows, columns), layout, origin=(0, panel))
+    assert plan.box == (rows, columns) and len(plan.pieces) == 1 and plan.nbytes == rows * columns * itemsize
+    tile = np.arange(rows * columns).reshape(rows, columns)
+    memory = copy_engine(plan, layout, tile)
+    assert np.array_equal(memory[layout.offsets() // itemsize][:rows, panel : panel + columns], tile)
+    assert (memory >= 0).sum() == tile.size
+    with pytest.raises(ValueError, match="boxes of fewer columns have the first ones"):
+        boxes((rows, columns // 2), layout, origin=(0, panel + columns // 2))
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def _row_boxes(rows: int, columns: int, layout: SharedLayout, origin: tuple[int,
         raise ValueError(f"{rows} rows of {columns} at {origin} do not fit a shared tile of shape {layout.shape}")
     if columns * layout.itemsize % COPY_CHUNK:
         raise ValueError(f"rows of {columns * layout.itemsize} bytes; TMA copies multiples of {COPY_CHUNK}")
-    inner = _box_shape((1, columns), origin, layout)[-1]
+    inner = _box_shape((1, columns), origin, layout, narrow=False)[-1]
     problems = check_descriptor(itemsize=layout.itemsize, box=(1, inner), swizzle=layout.swizzle)
     if problems:
         raise ValueError("; ".join(problems))

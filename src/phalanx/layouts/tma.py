@@ -127,8 +127,13 @@ def _place(extents: tuple[int, ...], layout: SharedLayout, axes: Sequence[int] |
     return places
 
 
-def _box_shape(region: tuple[int, ...], origin: tuple[int, ...], layout: SharedLayout) -> tuple[int, ...]:
-    """The largest box, per shared dimension, that divides the region and lands contiguously."""
+def _box_shape(
+    region: tuple[int, ...], origin: tuple[int, ...], layout: SharedLayout, narrow: bool = True
+) -> tuple[int, ...]:
+    """The largest box, per shared dimension, that divides the region and lands contiguously.
+
+    `narrow`: it may have fewer columns than a swizzle spans, the first ones.
+    """
     columns, start = region[-1], origin[-1]
     width = layout.panel_columns
     whole_panels = start % width == 0 and columns % width == 0
@@ -137,15 +142,21 @@ def _box_shape(region: tuple[int, ...], origin: tuple[int, ...], layout: SharedL
             f"columns {start}..{start + columns - 1} are neither whole panels of {width} columns of the "
             "shared tile nor within one"
         )
-    if layout.swizzle and (not whole_panels or layout.row_pitch != layout.swizzle):
+    if layout.swizzle and (not (whole_panels or narrow) or layout.row_pitch != layout.swizzle):
         raise ValueError(
             f"a {layout.swizzle}-byte swizzle needs boxes of {layout.swizzle} bytes along the inner axis, in "
             f"rows of as many; here are {min(columns, width) * layout.itemsize} in rows of {layout.row_pitch}"
         )
+    if layout.swizzle and start % width:
+        raise Misplaced(
+            f"columns {start}..{start + columns - 1} begin within {layout.swizzle} bytes that are swizzled together: "
+            "boxes of fewer columns have the first ones"
+        )
     inner = _part(width if whole_panels else columns, layout.itemsize, COPY_CHUNK)
     box = [inner]
     # The rows of a box follow each other without gaps: it has several only if it spans the whole pitch.
-    full = inner * layout.itemsize == layout.row_pitch
+    # Under a swizzle it does: the rows of a narrower box are as far apart as the swizzle spans.
+    full = inner * layout.itemsize == layout.row_pitch or layout.swizzle > 0
     if layout.rank > 1:
         rows = _part(region[-2], layout.row_pitch) if full else 1
         box.insert(0, rows)
