@@ -52,8 +52,7 @@ SPLIT_LIMITS = {
 }
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
-    "longest_row",
-    "spare_columns", "spare_columns_alone", "shortest_part", "most_parts", "split_results",
+    "longest_row", "spare_columns", "spare_columns_alone", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
     "cold_waits",
 )
@@ -75,7 +74,7 @@ TILE_LIMITS = {
     "read_again": (0.001, 0.5), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
     "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.2e6, 4.5e6),
     "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 66e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
-    "spare_again": (0.02, 1.5), "endings_after": (0.02, 1.0),
+    "endings_after": (0.02, 1.0),
     "fused_factor": (0.8, 2.2), "epilogue": (50.0, 2500.0), "epilogue_rate": (5.0, 40.0), "extra_part": (20.0, 800.0),
     "second_part": (1.0, 1000.0),
 }

@@ -1,4 +1,4 @@
-"""What the copies of a product bring: panels that are not all multiplied, nothing from outside, streams that pass L2 by."""
+"""What the copies of a product bring: panels and the first columns of one, nothing from outside, streams that pass L2 by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.products.matmul import MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete
-from phalanx.kernels.products.matmul_cuts import PANEL, loaded_columns
+from phalanx.kernels.products.matmul_cuts import PANEL, held_columns
 from phalanx.kernels.products.matmul_tiles import matmul_tiles, within
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
@@ -52,6 +52,9 @@ WIDTHS = {
     "swapped": MatmulConfig(64, 72, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, swapped=True),
     "swapped, columns shared": MatmulConfig(128, 144, stages=2, cluster=(2, 1), group=1, parts=2, swapped=True),
     "swapped, three warpgroups": MatmulConfig(192, 24, stages=2, cluster=(1, 1), group=1, parts=1, groups=3, swapped=True),
+    "half a panel each": MatmulConfig(64, 48, stages=2, cluster=(2, 2), group=1, parts=1, groups=1),
+    "four in a row": MatmulConfig(64, 80, stages=2, cluster=(4, 1), group=1, parts=1, groups=1, swapped=True),
+    "four in a column": MatmulConfig(128, 40, stages=2, cluster=(1, 4), group=1, parts=1),
 }
 
 
@@ -65,7 +68,7 @@ def test_tiles_of_operands_across_k_have_any_width(config: MatmulConfig, form: C
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize("config", list(WIDTHS.values())[1:5:3], ids=list(WIDTHS)[1:5:3])
-def test_panels_that_are_not_multiplied_disturb_nobody(config: MatmulConfig) -> None:
+def test_shares_of_panels_disturb_nobody(config: MatmulConfig) -> None:
     rows, columns, k = config.bm * config.cluster[0], 2 * config.bn * config.cluster[1], 192
     a, b = numbers(rows, k), numbers(k, columns)
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
@@ -76,11 +79,20 @@ def test_panels_that_are_not_multiplied_disturb_nobody(config: MatmulConfig) -> 
     close(c.T if config.swapped else c, product(a, b))
 
 
-def test_whole_panels_come() -> None:
+def test_what_is_not_multiplied_does_not_come() -> None:
+    """80 columns are a panel and a box of 16 columns, of the rows of K that are a CTA's."""
+    config = MatmulConfig(64, 80, stages=4, cluster=(4, 1), group=1, parts=1, groups=1)
+    arrays = px.spec((2048, 4096), px.bf16), px.spec((4096, 80), px.bf16), px.spec((2048, 80), px.bf16)
+    made = px.compile(
+        matmul_tiles[32, 1], *arrays, None, None, None, None, None, arch="sm_90a", **config.constants(), B_BY_K=False
+    )
+    assert {slot.box for slot in made.signature.tensor_maps if slot.array == 1} == {(16, 64), (16, 16)}
+
+
+def test_there_is_room_for_whole_panels() -> None:
     problem = Problem(312, 8192, 28672, by_k=(False, True))
-    assert loaded_columns(problem, 160, (1, 2), True) == 192
-    assert loaded_columns(problem, 160, (2, 1), True) == 256
-    assert loaded_columns(problem, 160, (2, 1), False) == 160  # of B, whose rows lie along K
+    assert held_columns(problem, 160, True) == 192
+    assert held_columns(problem, 160, False) == 160  # of B, whose rows lie along K
     config = complete(problem, 128, 160, 2, (1, 2), True)
     narrow = complete(problem.turned(), 128, 160, 2, (1, 2), True)
     assert config.stages == 4 and narrow.stages == 5
@@ -183,7 +195,7 @@ def test_rows_that_lie_across_k_have_tiles_of_their_height() -> None:
 
 
 def test_large_products_keep_to_pairs() -> None:
-    """Four CTAs in a row, and columns that are fetched in vain, are for products with few tiles."""
+    """Four CTAs in a row, and narrow panels that nobody shares, are for smaller products."""
     cases = (4096, 4096, 4096, (True, True)), (4624, 28672, 8192, (False, False)), (1936, 8192, 8192, (False, True))
     for m, n, k, by_k in cases:
         config = chosen(m, n, k, by_k=by_k)

@@ -161,11 +161,11 @@ def test_is_clean(name: str) -> None:
 
 ACROSS = SplitConfig(64, 64, 2, 3, groups=1, pieces=2, lag=1, across=True)
 """For rows that lie across K, which come in panels of 64."""
-HALF_PANELS = replace(ACROSS, bm=80, cn=2, pieces=5, reuse=True)
-"""The same for 80 rows of 128 that come, half of them for each of two CTAs."""
+ROWS_OF_K = replace(ACROSS, bm=80, cn=2, pieces=5, reuse=True)
+"""The same for 80 rows, a panel and a part of one, of which two CTAs fetch half of the rows of K each."""
 
 
-@pytest.mark.parametrize("config", [ACROSS, HALF_PANELS])
+@pytest.mark.parametrize("config", [ACROSS, ROWS_OF_K])
 def test_rows_that_lie_across_k_are_clean(config: SplitConfig) -> None:
     a, b, _ = make(48, 128, 5 * 64)
     c, bias = np.zeros((48, 128), a.dtype), np.ones(48, a.dtype)
@@ -183,7 +183,7 @@ def test_rows_that_lie_across_k(rows: int, turned: bool) -> None:
     want = a.astype(np.float32) @ b.astype(np.float32).T
     out = np.zeros((200, rows), np.float32).T if turned else np.zeros((rows, 200), np.float32)
     for right in (b.T, np.ascontiguousarray(b.T)):
-        for config in (ACROSS, HALF_PANELS, None):
+        for config in (ACROSS, ROWS_OF_K, None):
             assert np.array_equal(split_k_matmul(np.asfortranarray(a), right, out=out, config=config), want)
     bias = np.arange(rows).astype(a.dtype)
     launch_split(np.asfortranarray(a), b.T, bias, "relu", out, ACROSS, bias_of_rows=True)

@@ -95,6 +95,26 @@ def experts_in_tensor_memory() -> Case:
     return Case("grouped_blackwell", grouped_blackwell[2], args, settings)
 
 
+def splitting_across() -> Case:
+    """Rows that lie across K: two CTAs fetch 32 of a step's 64 rows of K each, a panel and 16 columns of the next."""
+    config = split_k.SplitConfig(80, 64, 2, 2, cn=2, groups=1, pieces=5, lag=1, across=True)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((296, 72), (128, 296)))
+    c = np.zeros((72, 128), a.dtype)
+    settings = {**config.constants(), "A_ROWS": False}
+    return Case("split_ring", split_k.split_ring[config.grid(72, 128)], [a, b, c, c], settings)
+
+
+def multiplying_across() -> Case:
+    """Both operands lie across K and are shared: 32 rows of K of each from each CTA, columns in a panel and a part."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((200, 128), (200, 152)))
+    config = MatmulConfig(64, 80, stages=2, cluster=(2, 2), parts=1, groups=1)
+    settings = {**config.constants(), "A_BY_K": False, "B_BY_K": False}
+    c = np.zeros((128, 152), a.dtype)
+    return Case("matmul_tiles", matmul_tiles[2, 2], [a, b, c, None, None, None, None, None], settings)
+
+
 def splitting(**settings: Any) -> Callable[[], Case]:
     """A tile of 16 or 32 rows and 64 columns, 3 or 4 steps along K for each CTA through rings of 2 or 3."""
 
@@ -167,6 +187,8 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "split_ring": splitting(stages=3, ahead=1),
     "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
     "split_ring, sharing": splitting(cn=2, lag=1),
+    "split_ring, across K": splitting_across,
+    "matmul_tiles, across K": multiplying_across,
     "grouped_ring, columns": groups(1, 2),
     "grouped_ring, rows": groups(2, 1),
     "grouped_ring, turned": turned_groups,

@@ -31,11 +31,13 @@ TILES = TileCosts(
     l2_rate=44.1,
     l2_rate_alone=130,
     read_together=0.0,
+    read_together_across=0.0,
     unaligned_factor=1.46,
     across_factor=1.21,
     unaligned_across_factor=1.25,
     odd_factor=1.6,
     odd_across_factor=1.6,
+    narrow_panels=0.7,
     latency=600,
     latency_missed=500,
     held_stages=1.7,
@@ -74,7 +76,6 @@ TILES = TileCosts(
     # `sweep_batches.json`: twelve products, 1.7% faster in the mean, up to 8%, three of them 1 to 2% slower.
     stored_steps=2,
     hbm_unasked=0.0,
-    spare_again=0.5,
     read_again=0.01,
     read_again_streamed=0.1,
     most_again=1000,
@@ -89,9 +90,10 @@ TILES = TileCosts(
     sharpness=8,
     # `sweep_ragged.json`, the largest product of it: 334 us in rows of four, 305 in squares of them.
     longest_row=2,
-    # The same product: 302 us with 16 that two CTAs share, 318 with 16 that are one's own.
+    # The same product: 302 us with 16 that two CTAs share, 318 with 16 that are one's own. Measured with panels that were
+    # fetched as a whole; large products keep to what was measured.
     spare_columns=64,
-    spare_columns_alone=1,
+    spare_columns_alone=0,
     # `sweep_ragged.json`: products of 1 to 3 readers take up to 11% less time where bytes are the limit.
     streamed_readers=4,
     streamed_from=43_500_000,
@@ -146,6 +148,8 @@ MIDDLE_TILES = replace(
     launch=1.71,
     endings_after=0.02,
     sharpness=4,
+    spare_columns=256,
+    spare_columns_alone=256,
 )
 
 # Of products with at most `few_results`: fitted to those of `sweep_drawn.json`; older sweeps had no rests between blocks.
@@ -153,13 +157,14 @@ MIDDLE_TILES = replace(
 FEW_TILES = replace(
     TILES,
     read_together=0.158,
+    read_together_across=0.08,
     l2_rate=43,
     shared_rate=124,
     unaligned_factor=1.2,
     across_factor=1,
-    unaligned_across_factor=1.24,
+    unaligned_across_factor=1,
     odd_factor=1.65,
-    odd_across_factor=1.73,
+    odd_across_factor=1.82,
     latency=336,
     latency_missed=1080,
     held_stages=1.82,
@@ -186,7 +191,6 @@ FEW_TILES = replace(
     hbm_streamed=4.6e6,
     hbm_in_four=0.98,
     hbm_unasked=0.331,
-    spare_again=0.468,
     read_again=0.34,
     read_again_streamed=0.145,
     most_again=4,
@@ -196,8 +200,8 @@ FEW_TILES = replace(
     endings_after=1,
     sharpness=4,
     longest_row=4,
-    spare_columns=64,
-    spare_columns_alone=64,
+    spare_columns=256,
+    spare_columns_alone=256,
     trimmed_waves=3,
 )
 

@@ -47,6 +47,8 @@ class TileCosts:
     read_together: Factor
     """How a byte's part of that falls with the CTAs that ask for it at about the same time, as a power of their number. What
     CTAs share by multicast does not fall: such requests are not put together."""
+    read_together_across: Factor
+    """The same of an operand that lies across K."""
     unaligned_factor: Factor
     """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
     across_factor: Factor
@@ -55,6 +57,8 @@ class TileCosts:
     """What it costs on top where its rows do not begin at lines of L2."""
     odd_factor: Factor
     """What a row costs that does not begin at a sector of L2 either, in place of `unaligned_factor`."""
+    narrow_panels: Factor
+    """What a column counts that the last panel of an operand across K has not: rows of fewer take L2 nearly as long."""
     odd_across_factor: Factor
     """What it costs, in all, where an operand comes in panels."""
     latency: Cycles
@@ -127,8 +131,6 @@ class TileCosts:
     """Steps along K up to which a product takes the time of its results, which then are stored row after row."""
     hbm_unasked: Factor
     """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
-    spare_again: Factor
-    """Part of the columns that come in whole panels, and are another tile's, that HBM brings again."""
     read_again: Factor
     """Part of the larger operand that each tile beside the first brings from HBM again."""
     read_again_streamed: Factor
@@ -154,9 +156,9 @@ class TileCosts:
     longest_row: Count
     """CTAs in a row or column of a cluster, at most: four of them wait for each other longer than two."""
     spare_columns: Count
-    """Columns of a tile that may come in whole panels and not be multiplied, at most."""
+    """Columns of an operand across K that a tile may lack to as many whole panels for each of its CTAs, at most."""
     spare_columns_alone: Count
-    """The same where no other CTA gets them."""
+    """The same of rows, and of columns that no other CTA gets."""
     streamed_from: Bytes
     """Of a product, from which on L2 is told what it need not keep."""
     streamed_readers: Count

@@ -112,9 +112,9 @@ def product_with_one_stage():
 
 
 @case
-def product_with_shares_of_half_a_panel():
+def product_that_three_share_across_k():
     x = np.zeros((64, 64), A.dtype)
-    px.kernels.matmul(x.T, x, config=MatmulConfig(bm=64, bn=64, groups=1, parts=1, cluster=(1, 2)))
+    px.kernels.matmul(x.T, x, config=MatmulConfig(bm=192, bn=64, groups=3, parts=1, cluster=(1, 3)))
 
 
 @case

@@ -17,7 +17,6 @@ from phalanx.kernels.products.matmul_cuts import (
     candidates,
     complete,
     deepened,
-    loaded_columns,
     require_fits,
 )
 from phalanx.kernels.products.quickest_parts import quickest_parted
@@ -71,15 +70,16 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     does not count.
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
-    (cm, cn), loaded = config.cluster, loaded_columns(problem, config.bn, config.cluster, config.swapped)
+    cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     streamed = side if readers <= streaming_readers(problem, costs) else None
     larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
     kept = kept_parts(larger, moved_bytes(problem)[1]) if streamed else 0
-    last = (columns * cn - 1) * config.bn + loaded  # where the last copy of columns ends
+    last = columns * cn * config.bn  # where the last copy of columns ends
+    piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
-    trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= PANEL
+    trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= piece
     group = 1 if cm > cn and config.tiles(problem) <= config.clusters(device) else config.group
     deep = deepened(config, problem)
     if streamed is None and not any(trimmed) and group == config.group:

@@ -82,7 +82,7 @@ that a share may begin within it. `least_shared` says where such shares are look
 LARGE_TILE = 128 * 256
 """Results of the first tile."""
 PANEL = 64
-"""Elements of 16 bits in a row of the widest swizzle: what is not contiguous along K is shared in panels."""
+"""Elements of 16 bits in a row of the widest swizzle: what lies across K comes in panels; the last may be narrower."""
 
 
 @frozen
@@ -212,7 +212,7 @@ def complete(
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
-    stage = (bm + loaded_columns(problem, bn, cluster, swapped)) * STAGE_ROW_BYTES
+    stage = (bm + held_columns(problem, bn, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - reserved_bytes(problem, turns)
     width, high = bn, bm if turns else bm // groups
     stored = high * groups  # rows that wait for their store
@@ -237,7 +237,7 @@ def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with a ring of up to `DEEPEST` stages."""
     if config.stages != MAX_STAGES or config.turns:
         return config
-    stage = (config.bm + loaded_columns(problem, config.bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
     used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts))
     return replace(config, stages=max(MAX_STAGES, min(DEEPEST, (SHARED_LIMIT - used) // stage)))
 
@@ -259,7 +259,7 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
         return None
     if groups == 3 and problem.fused and ceil(bn / width) > MOST_SPLIT_PARTS:
         return None
-    stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * STAGE_ROW_BYTES
+    stage = (bm + held_columns(problem, bn, config.swapped)) * STAGE_ROW_BYTES
     stages = min(MAX_STAGES, (SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, bm, width)) // stage)
     return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
 
@@ -269,20 +269,15 @@ def part_width(bn: int, parts: int) -> int:
     return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
 
 
-def whole_panels(columns: int, ctas: int) -> int:
-    """Columns that come of an operand that is not contiguous along K, as `matmul_tiles.whole_panels` says."""
-    return ceil(columns / (ctas * PANEL)) * ctas * PANEL
+def whole_panels(columns: int) -> int:
+    """Columns that a stage has room for, of an operand that lies across K, as `matmul_tiles.whole_panels` says."""
+    return ceil(columns / PANEL) * PANEL
 
 
-def loaded_columns(problem: Problem, bn: int, cluster: tuple[int, int], swapped: bool) -> int:
-    """Columns of a stage of a tile: as many as are multiplied, or whole panels, of which the last ones are not."""
+def held_columns(problem: Problem, bn: int, swapped: bool) -> int:
+    """Columns of a stage of a tile that there is room for: as many as are fetched and multiplied, or whole panels."""
     by_k = problem.by_k[0 if swapped else 1]
-    return bn if by_k else whole_panels(bn, cluster[0])
-
-
-def cuts_panels(problem: Problem, rows: int) -> bool:
-    """Whether a CTA's share of rows that are not contiguous along K would not be whole panels: so much is multiplied."""
-    return not problem.by_k[0] and rows % PANEL != 0
+    return bn if by_k else whole_panels(bn)
 
 
 def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
@@ -306,7 +301,7 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
     for number, (bm, bn, groups, swapped) in enumerate(tile_sizes(problem)):
         seen = problem.turned() if swapped else problem
         for cm, cn in CLUSTERS if number else CLUSTERS_OF_FIRST:
-            if cuts_panels(seen, bm // cn) or bn % (least_shared(seen, bm * bn, (cm, cn)) * cm):
+            if seen.by_k[1] and bn % (least_shared(seen, bm * bn, (cm, cn)) * cm):
                 continue
             config = complete(problem, bm, bn, groups, (cm, cn), swapped)
             if config.stages >= 3:
@@ -363,8 +358,10 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"stages={config.stages} and group={config.group}: there are at least 2 stages and 1 row of clusters"
     elif cm < 1 or cn < 1 or cm * cn > 16:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
-    elif bm % (LEAST_SHARED * cn) or bn % (LEAST_SHARED * cm):
+    elif (seen.by_k[0] and bm % (LEAST_SHARED * cn)) or (seen.by_k[1] and bn % (LEAST_SHARED * cm)):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of {LEAST_SHARED}"
+    elif (not seen.by_k[0] and config.bk % cn) or (not seen.by_k[1] and config.bk % cm):
+        broken = f"a cluster of {cm} x {cn} does not share bk={config.bk} rows of K of an operand that lies across K"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
     elif not 0 <= config.kept < HINTED_PARTS or (config.kept and config.streamed is None):
@@ -376,10 +373,8 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
     elif config.split > 1 and width & (width - 1):
         broken = f"split={config.split} with parts of {width} columns, which is no power of two"
-    elif cuts_panels(seen, bm // cn):
-        broken = f"a share of rows that is not contiguous along K is not a multiple of {PANEL}"
     else:
-        stage = (bm + loaded_columns(problem, bn, config.cluster, config.swapped)) * config.bk * problem.itemsize
+        stage = (bm + held_columns(problem, bn, config.swapped)) * config.bk * problem.itemsize
         room = SHARED_LIMIT - epilogue_bytes(problem, high * groups, width)
         if config.stages * stage > room:
             broken = f"{config.stages} stages of {stage:,} bytes do not fit the {max(room, 0):,} that the epilogue leaves"

@@ -52,9 +52,15 @@ def block(X, z, i, j, HEIGHT, WIDTH):
 
 
 @px.func
-def whole_panels(BN, CM):
-    """Columns that come of an operand that is contiguous along N: the next so many that CM CTAs share in whole panels."""
-    return px.cdiv(BN, CM * PANEL) * CM * PANEL
+def whole_panels(columns):
+    """Columns for which there is room in shared memory, of an operand that lies across K: whole panels."""
+    return px.cdiv(columns, PANEL) * PANEL
+
+
+@px.func
+def in_panels(columns, ctas):
+    """Whether CTAs share the columns of an operand that lies across K in whole panels: else they share its rows of K."""
+    return columns % (ctas * PANEL) == 0
 
 
 @px.func
@@ -191,21 +197,49 @@ class Tiles:
         """The role that fills the ring, for all tiles."""
         CM, CN, BK = self.CM, self.CN, self.BK
         high = self.BM // CN  # this CTA's share of A's rows, and of B's columns
-        wide = (self.BN if self.B_BY_K else whole_panels(self.BN, CM)) // CM
+        wide = self.BN // CM
+        rows_of_k = not self.A_BY_K and not in_panels(self.BM, CN), not self.B_BY_K and not in_panels(self.BN, CM)
         for number in range(self.first, self.count, self.step):
             tile, _, begin, end = self.part(number)
             z, i, j = self.place(tile)
-            m, n = (i * CM + self.x) * self.BM + self.y * high, (j * CN + self.y) * self.BN + self.x * wide
+            m, n = (i * CM + self.x) * self.BM, (j * CN + self.y) * self.BN
+            m, n = m if rows_of_k[0] else m + self.y * high, n if rows_of_k[1] else n + self.x * wide
             for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
                 self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
-                    self.fetch_rows(A, z, m, k, s, high)
-                    self.fetch_columns(B, z, n, k, s, wide)
+                    if rows_of_k[0]:
+                        mask, hint = self.row if CN > 1 else None, self.HINT if self.STREAMED == "rows" else None
+                        of = z if self.A_BATCH else None
+                        self.fetch_rows_of_k(A, of, k, m, self.a[s], s, self.y, CN, self.BM, self.TRIM_ROWS, mask, hint)
+                    else:
+                        self.fetch_rows(A, z, m, k, s, high)
+                    if rows_of_k[1]:
+                        mask, hint = self.column if CM > 1 else None, self.HINT if self.STREAMED == "columns" else None
+                        of = z if self.B_BATCH else None
+                        self.fetch_rows_of_k(B, of, k, n, self.b[s], s, self.x, CM, self.BN, self.TRIM_COLUMNS, mask, hint)
+                    else:
+                        self.fetch_columns(B, z, n, k, s, wide)
                 self.ring.advance()
         for _ in range(self.STAGES):  # the peers' last releases have arrived: no CTA leaves while one is on its way to it
             self.empty[self.ring.stage].wait(self.ring.parity ^ 1)
             self.ring.advance()
+
+    def fetch_rows_of_k(self, X, z, k, first, stage, s, place, CTAS, COLUMNS, TRIM, mask, hint):
+        """This CTA's share of an operand that lies across K for one step: some rows of K, of all columns.
+
+        The last panel may be a part of one: what is not multiplied is not fetched.
+        """
+        depth, extent = self.BK // CTAS, X.shape[1 if z is None else 2]
+        top, wide = place * depth, PANEL if TRIM or COLUMNS < PANEL else COLUMNS // PANEL * PANEL
+        for start in px.static_range(0, COLUMNS, wide):
+            size, here = min(COLUMNS - start, wide), first + start
+            if TRIM:
+                here = within(here, extent)
+            px.tma.load(
+                block(X, z, k + top, here, depth, size), stage[top : top + depth, start : start + size], self.full[s],
+                multicast=mask, cache=hint,
+            )
 
     def fetch_rows(self, A, z, m, k, s, high):
         """This CTA's share of A for one step, for all CTAs of its row."""
@@ -471,7 +505,7 @@ def matmul_tiles(
     row, column = peers(x, y, CM, CN)
     height, width = BM if TURNS else BM // GROUPS, part_width(BN, PARTS)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
-    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN, CM)), B.dtype)
+    b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN)), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None
     if TMA_STORE:
         out = px.shared((GROUPS, width, height) if SWAPPED else (GROUPS, height, width), C.dtype)

@@ -69,14 +69,14 @@ class SplitConfig:
         return 2 * self.bk * self.bn * self.stages
 
     @property
-    def loaded(self) -> int:
-        """Rows of A that a stage of its ring holds, as `split_ring.loaded_rows` says."""
-        return whole_panels(self.bm, self.cn) if self.across else self.bm
+    def held(self) -> int:
+        """Rows of A that a stage of its ring has room for."""
+        return whole_panels(self.bm) if self.across else self.bm
 
     @property
     def row_bytes(self) -> int:
         """Shared memory of the ring of A."""
-        return 2 * self.bk // self.parts * self.loaded * (self.stages - self.ahead)
+        return 2 * self.bk // self.parts * self.held * (self.stages - self.ahead)
 
     @property
     def summed_rows(self) -> int:
@@ -130,7 +130,7 @@ class SplitTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `cluster` are the CTAs of a cluster, of which an SM holds `per_sm`; it covers `high` rows and `wide` columns. A CTA
-    fetches `weights` rows of them in a step, gets `loaded` of A, and has `ring` steps on their way. `summed` are the
+    fetches `weights` rows of them in a step, and has `ring` steps on their way. `summed` are the
     microseconds of a launch and of partial sums, `multiplied` those of a column of K of a tile, `ending` those of its
     results, by the state of L2 (`STATES`); `kept` the part of the weights that L2 is told to keep.
     """
@@ -142,7 +142,6 @@ class SplitTable:
     high: Any
     wide: Any
     weights: Any
-    loaded: Any
     ring: Any
     summed: tuple[Any, ...]
     multiplied: tuple[Any, ...]
@@ -170,7 +169,7 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
         ending.append(bm * bn / costs.stored)
     return SplitTable(
         configs, fields, np.array([c.cluster for c in configs]), np.where(sharing, 2.0, 1.0), bm * cm, bn * cn, bn / cm,
-        np.array([c.loaded for c in configs], np.float64), bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
+        bk * stages, tuple(summed), tuple(multiplied), tuple(ending),
         np.array([c.kept / HINTED_PARTS for c in configs]),
     )
 
@@ -193,8 +192,7 @@ def predicted_all(
     doubled = np.where(tiles > waves * at_once, 2.0, 1.0)  # on some SM
     part = np.ceil(np.ceil(k / bk) / split) * bk
     # Of the last tiles: rows of A, and rows of the weights, that are not there.
-    loaded = table.loaded
-    missing = np.minimum(loaded, readers * table.high - bm + loaded - m) + np.minimum(weights, columns * table.wide - n)
+    missing = np.minimum(bm, readers * table.high - m) + np.minimum(weights, columns * table.wide - n)
     # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
     streamed, nbytes = 2 * part * doubled, 2 * (k * (m + n) + m * n)
     times = np.empty((6, len(states), len(bm)))
@@ -211,8 +209,8 @@ def predicted_all(
             from_hbm * once + (costs.reread_factor * from_hbm) * again,
             both * (missed / costs.hbm_sm),
             held * (costs.latency + costs.latency_missed * missed),
-            shared * (weights * (weight * 2 / costs.l2) + loaded * (row * 2 / costs.l2)),
-            streamed * (bn * of_weight + loaded * of_row + missing * of_missing),
+            shared * (weights * (weight * 2 / costs.l2) + bm * (row * 2 / costs.l2)),
+            streamed * (bn * of_weight + bm * of_row + missing * of_missing),
             multiplied * table.multiplied[state],
         )
         rest[state] = waves * doubled * table.ending[state] + (waves - 1) * costs.restart + table.summed[state]

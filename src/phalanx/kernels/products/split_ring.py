@@ -12,7 +12,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
-from phalanx.kernels.products.matmul_tiles import block, whole_panels
+from phalanx.kernels.products.matmul_tiles import PANEL, block, in_panels, whole_panels
 
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
@@ -34,12 +34,6 @@ def sharers(s, y, z, SPLIT, CN, CM):
     for other in px.static_range(SPLIT):
         same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
     return same_rows, same_columns, same_tile
-
-
-@px.func
-def loaded_rows(BM, CN, A_ROWS):
-    """Rows that come of A for a tile of BM: where they lie across K, the next so many that CN CTAs share in whole panels."""
-    return BM if A_ROWS else whole_panels(BM, CN)
 
 
 @px.func
@@ -157,8 +151,10 @@ class Rings:
     def fetch_rows(self, A, m, y):
         """The role that fills the ring of A: this CTA's share of the tile's rows, for all CTAs of other columns."""
         DEPTH, AK = self.STAGES - self.AHEAD, self.BK // self.PARTS
-        share = loaded_rows(self.BM, self.CN, self.A_ROWS) // self.CN
-        first_row = m + y * share
+        rows_of_k = not self.A_ROWS and not in_panels(self.BM, self.CN)
+        share, depth = self.BM // self.CN, AK // self.CN  # rows of A, or else rows of K
+        first_row, top = m + y * share, y * depth
+        wide = self.BM // PANEL * PANEL if self.BM > PANEL else self.BM
         for step in range(self.first, self.end):
             k = self.column(step)
             for part in px.static_range(self.PARTS):
@@ -172,6 +168,15 @@ class Rings:
                             self.a[stage][y * share : y * share + share], self.a_full[stage],
                             multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
                         )
+                    elif rows_of_k:
+                        for left in px.static_range(0, self.BM, wide):  # whole panels, and the first columns of one
+                            size = min(self.BM - left, wide)
+                            px.tma.load(
+                                A[start + top : start + top + depth, m + left : m + left + size],
+                                self.a[stage][top : top + depth, left : left + size], self.a_full[stage],
+                                multicast=self.same_rows if self.CN > 1 else None,
+                                cache="evict_last" if self.HINTS else None,
+                            )
                     else:
                         px.tma.load(
                             A[start : start + AK, first_row : first_row + share],
@@ -304,8 +309,9 @@ def split_ring(
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    loaded = loaded_rows(BM, CN, A_ROWS)
-    a = px.shared((STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, loaded), A.dtype)
+    a = px.shared(
+        (STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, whole_panels(BM)), A.dtype
+    )
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)

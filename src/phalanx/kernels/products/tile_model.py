@@ -29,7 +29,6 @@ from phalanx.kernels.products.matmul_cuts import (
     MatmulConfig,
     Problem,
     in_turns,
-    loaded_columns,
     possible,
     whole_panels,
     with_parts,
@@ -47,17 +46,16 @@ class TileTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
-    one, `turns` how many warpgroups take tiles in turn, so that one stores beside another's products; up to
-    `alone_high` and `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2
-    puts requests of at most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns.
-    `row_share` and `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` the columns
-    where they come in panels; `row_zeros` and `column_zeros` the cycles of each that is not there. `columns` is what a CTA
-    multiplies, `asked_ahead` the stages that are on their way, `streamed` whether L2 is told not to keep an operand;
-    `tensor` are the cycles of a step's products, `step` what comes on top, `ending` those of an epilogue. `results` are a
-    CTA's of a tile, `split` the parts of K of those that fill no wave; `hbm_time` is what HBM takes longer or shorter.
-    `spare` is what panels bring beyond the columns that are multiplied, as a part of these; `starts` is where the second
-    tile's panels begin, as `_begins` counts it. `counted` is what the time of a configuration counts, `kept` the part of a
-    streamed operand that L2 keeps all the same.
+    one, `turns` how many warpgroups take tiles in turn, so that one stores beside another's products; up to `alone_high` and
+    `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2 puts requests of at
+    most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns. `row_share` and
+    `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` what columns count as that come
+    in panels; `row_zeros` and `column_zeros` the cycles of
+    each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that are on their way, `streamed`
+    whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products, `step` what comes on top,
+    `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those that fill no wave;
+    `hbm_time` is what HBM takes longer or shorter. `starts` is where the second tile's panels begin, as `_begins` counts it.
+    `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -86,7 +84,6 @@ class TileTable:
     results: Any
     split: Any
     hbm_time: Any
-    spare: Any
     starts: Any
     counted: Any
     kept: Any
@@ -107,7 +104,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
     step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
     stored = bm * bn / costs.epilogue_rate * (costs.fused_factor if fused else 1.0)
     ending = costs.epilogue + stored + costs.second_part * (parts > 1) + costs.extra_part * np.maximum(0, parts - 2)
-    panels = np.array([whole_panels(c.bn, c.cluster[0]) for c in found], np.float64)
+    panels = np.array([whole_panels(c.bn) for c in found], np.float64)
+    counted = bn + costs.narrow_panels * (panels - bn)
     rows_zeros, columns_zeros = (
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
     )
@@ -115,10 +113,10 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
         bm * cm, bn * cn, band, np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
         np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
-        panels / cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
+        counted / cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
-        panels / bn - 1, np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
+        np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
         np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
     )
 
@@ -222,9 +220,14 @@ def predicted_tiles(
     if costs.read_together:
         # L2 brings a line once for several CTAs that ask for it at about the same time, unless each asks for some at once.
         beside = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
-        together = _together(costs.read_together)
-        row = row * together[np.minimum(beside, table.asking_rows).astype(np.intp)]
-        column = column * together[np.minimum(rows, table.asking_columns).astype(np.intp)]
+        ask_rows = np.minimum(beside, table.asking_rows).astype(np.intp)
+        ask_columns = np.minimum(rows, table.asking_columns).astype(np.intp)
+        of_a, of_b = (_together(costs.read_together if along else costs.read_together_across) for along in problem.by_k)
+        if of_a is of_b:
+            row, column = row * of_a[ask_rows], column * of_a[ask_columns]
+        else:
+            row = row * np.where(table.swapped, of_b[ask_rows], of_a[ask_rows])
+            column = column * np.where(table.swapped, of_a[ask_columns], of_b[ask_columns])
     loads = (table.row_share * row + column_share * column) / rate
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
@@ -235,7 +238,7 @@ def predicted_tiles(
         no_rows, no_columns = _remainder(no_rows, PANEL), np.where(no_columns < PANEL, no_columns, PANEL / 2)
         if not all(problem.by_k):
             partly = _remainder(-across, table.columns)
-            no_columns = np.where(by_panels, _remainder(partly - table.columns, PANEL), no_columns)
+            no_columns = np.where(by_panels, np.minimum(partly, _remainder(partly - table.columns, PANEL)), no_columns)
     no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
     there = loads - (no_rows * row + no_columns * column) / rate
     row_zeros = no_rows * table.row_zeros * (1 + costs.zeros_in_all / rows)
@@ -260,8 +263,6 @@ def predicted_tiles(
     alone = (larger * missed - kept) / costs.hbm_sm / np.minimum(device.sms, busy)
     again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
     again = again * np.minimum(readers - 1, costs.most_again)
-    if not all(problem.by_k) and missed:
-        again = again + np.where(by_panels, table.spare, 0.0) * across * (batch * k * itemsize * missed * costs.spare_again)
     rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
     asked = again + (read * missed + written - kept)
     from_hbm = asked / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
@@ -303,9 +304,11 @@ def row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
 def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
     """The table of all configurations that a kind of product allows: `problem` is one of its kind, without sizes."""
     def suits(config: MatmulConfig) -> bool:
-        spare = loaded_columns(problem, config.bn, config.cluster, config.swapped) - config.bn
-        allowed = costs.spare_columns if config.cluster[0] > 1 else costs.spare_columns_alone
-        return spare <= allowed and max(config.cluster) <= costs.longest_row
+        (cm, cn), (rows_by_k, columns_by_k) = config.cluster, problem.by_k[::-1] if config.swapped else problem.by_k
+        rows = 0 if rows_by_k else -config.bm % (cn * PANEL)
+        columns = 0 if columns_by_k else -config.bn % (cm * PANEL)
+        spare = columns <= (costs.spare_columns if cm > 1 else costs.spare_columns_alone)
+        return spare and rows <= costs.spare_columns_alone and max(cm, cn) <= costs.longest_row
 
     return tabled(filter(suits, possible(problem)), device, costs, problem.fused)
 
