@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
-from phalanx.kernels.products.matmul_config import Problem, candidates
+from phalanx.kernels.products.matmul_config import Problem, candidates, complete
 from phalanx.kernels.products.split_config import choose_split
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")]
@@ -75,6 +76,18 @@ def test_configurations_of_every_kind(by_k: bool) -> None:
     for config in kinds.values():
         same(matmul(a, b, config=config), want)
         same(matmul(a, b, bias, "relu", config=config), torch.relu(want + bias.float()))
+
+
+@pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)])
+@pytest.mark.parametrize("bm, bn, swapped", [(64, 72, True), (128, 80, True), (64, 40, False), (192, 104, False)])
+def test_what_lies_across_k_comes_in_narrow_panels_and_in_rows_of_k(
+    bm: int, bn: int, swapped: bool, cluster: tuple[int, int]
+) -> None:
+    problem = Problem(328, 776, 600, by_k=(False, False))
+    config = complete(problem, bm, bn, {64: 1, 128: 2, 192: 3}[bm], cluster, swapped)
+    a, b = integers(600, 328).T, integers(600, 776)
+    for trimmed in (False, False), (True, True):
+        same(matmul(a, b, config=replace(config, trimmed=trimmed)), a.float() @ b.float())
 
 
 @pytest.mark.parametrize("m, n", [(100, 2048), (2048, 104), (300, 1000)])

@@ -360,8 +360,11 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"a cluster of {cm} x {cn}, which has 1 to 16 CTAs"
     elif (seen.by_k[0] and bm % (LEAST_SHARED * cn)) or (seen.by_k[1] and bn % (LEAST_SHARED * cm)):
         broken = f"{cn} CTAs do not share {bm} rows, or {cm} do not share {bn} columns, in multiples of {LEAST_SHARED}"
-    elif (not seen.by_k[0] and config.bk % cn) or (not seen.by_k[1] and config.bk % cm):
-        broken = f"a cluster of {cm} x {cn} does not share bk={config.bk} rows of K of an operand that lies across K"
+    elif any(
+        not by_k and size % (ctas * PANEL) and config.bk % ctas for by_k, size, ctas in zip(seen.by_k, (bm, bn), (cn, cm))
+    ):
+        share = f"a cluster of {cm} x {cn} shares"
+        broken = f"{share} neither panels of {PANEL} of an operand across K nor bk={config.bk} rows of K"
     elif config.streamed not in (None, "rows", "columns"):
         broken = f'streamed={config.streamed!r}: A\'s "rows", B\'s "columns" or neither (None) may pass L2 by'
     elif not 0 <= config.kept < HINTED_PARTS or (config.kept and config.streamed is None):
