@@ -49,7 +49,10 @@ def test_every_number_has_a_unit_and_a_sentence() -> None:
             assert told[field.name].strip().endswith("."), field.name
 
 
-NOTHING = "stored", "step_shared_columns", "zeros_in_all", "hbm_unasked", "read_together", "second_part", "finds_kept"
+NOTHING = (
+    "stored", "step_shared_columns", "zeros_in_all", "hbm_unasked", "read_together", "read_together_across", "second_part",
+    "finds_kept", "spare_columns_alone",
+)  # fmt: skip
 """What may cost nothing."""
 
 

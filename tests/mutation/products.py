@@ -97,22 +97,22 @@ def experts_in_tensor_memory() -> Case:
 
 def splitting_across() -> Case:
     """Rows that lie across K: two CTAs fetch 32 of a step's 64 rows of K each, a panel and 16 columns of the next."""
-    config = split_k.SplitConfig(80, 64, 2, 2, cn=2, groups=1, pieces=5, lag=1, across=True)
+    config = split_k.SplitConfig(80, 64, 1, 2, cn=2, groups=1, lag=1, across=True)
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((296, 72), (128, 296)))
-    c = np.zeros((72, 128), a.dtype)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((192, 80), (128, 192)))
+    c = np.zeros((80, 128), a.dtype)
     settings = {**config.constants(), "A_ROWS": False}
-    return Case("split_ring", split_k.split_ring[config.grid(72, 128)], [a, b, c, c], settings)
+    return Case("split_ring", split_k.split_ring[config.grid(80, 128)], [a, b, c, c], settings)
 
 
 def multiplying_across() -> Case:
-    """Both operands lie across K and are shared: 32 rows of K of each from each CTA, columns in a panel and a part."""
+    """Columns that lie across K and are shared: 32 rows of K from each of two CTAs, a panel and 16 columns of the next."""
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((200, 128), (200, 152)))
-    config = MatmulConfig(64, 80, stages=2, cluster=(2, 2), parts=1, groups=1)
-    settings = {**config.constants(), "A_BY_K": False, "B_BY_K": False}
-    c = np.zeros((128, 152), a.dtype)
-    return Case("matmul_tiles", matmul_tiles[2, 2], [a, b, c, None, None, None, None, None], settings)
+    a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((128, 192), (192, 80)))
+    config = MatmulConfig(64, 80, stages=2, cluster=(2, 1), group=1, parts=1, groups=1)
+    c = np.zeros((128, 80), a.dtype)
+    settings = {**config.constants(), "B_BY_K": False}
+    return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, None, None, None, None, None], settings)
 
 
 def splitting(**settings: Any) -> Callable[[], Case]:
