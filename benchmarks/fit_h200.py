@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem
+from phalanx.kernels.products.matmul_cuts import PANEL
 from phalanx.kernels.products.split_config import SplitConfig, predicted_all
 from phalanx.kernels.products.split_config import tabled as split_table
 from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
@@ -52,15 +53,15 @@ SPLIT_LIMITS = {
 }
 TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
-    "longest_row", "spare_columns", "spare_columns_alone", "shortest_part", "most_parts", "split_results",
+    "longest_row", "spare_columns", "spare_columns_alone", "lacking_steps", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
     "cold_waits",
 )
 SWEEPS = (
     "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",
-    "sweep_few.json",
+    "sweep_few.json", "sweep_across.json",
 )
-WITH_RESTS = ("sweep_drawn.json", "sweep_few.json")
+WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", "sweep_across.json")
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 TILE_LIMITS = {
     "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "read_together": (0.001, 0.5),
@@ -140,13 +141,36 @@ def split_samples() -> Iterator[Sample]:
     yield from swept_splits(cold=True)
 
 
+def swept(sweeps: tuple[str, ...]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Products of the sweeps, and what was timed of them by kernels that fetch as they do now.
+
+    Before `sweep_across.json`, what lies across K came in whole panels for each CTA, even if fewer columns were multiplied.
+    """
+    for name in sweeps:
+        for product in json.loads((RESULTS / name).read_text())["products"]:
+            a_by_k, b_by_k = product["problem"]["by_k"]
+            rows = []
+            for row in product["rows"]:
+                config = row["config"]
+                if row["kind"] == "tiles":
+                    by_k = a_by_k if config.get("swapped", False) else b_by_k
+                    columns, ctas = config.get("bn", MatmulConfig.bn), config.get("cluster", MatmulConfig.cluster)[0]
+                else:
+                    by_k = a_by_k if row["kind"] == "rows" else b_by_k
+                    columns, ctas = config["bm"], config.get("cn", 1)
+                in_panels = by_k or columns % (ctas * PANEL) == 0
+                if in_panels or (name == "sweep_across.json" and not row.get("before", False)):
+                    rows.append(row)
+            yield product, rows
+
+
 def swept_splits(*, cold: bool, sweeps: tuple[str, ...] = SWEEPS) -> Iterator[Sample]:
     """Times of `split_ring` of the sweeps, with nothing in L2 or behind another launch like it."""
-    for product in [each for name in sweeps for each in json.loads((RESULTS / name).read_text())["products"]]:
+    for product, rows in swept(sweeps):
         problem = product["problem"]
         m, n, k, by_k = problem["m"], problem["n"], problem["k"], tuple(problem["by_k"])
         name = "us" if product["cold"] == cold else "cold_us" if cold else ""
-        for row in (row for row in product["rows"] if row["kind"] != "tiles" and name in row):
+        for row in (row for row in rows if row["kind"] != "tiles" and name in row):
             shape, lies = ((m, n, k), by_k) if row["kind"] == "rows" else ((n, m, k), by_k[::-1])
             yield Sample(shape, SplitConfig(**row["config"]), row[name], lies)
 
@@ -165,8 +189,8 @@ class Measured(NamedTuple):
 def tile_samples(sweeps: tuple[str, ...] = SWEEPS) -> list[Measured]:
     """Times of `matmul_tiles`."""
     found = []
-    for product in [each for name in sweeps for each in json.loads((RESULTS / name).read_text())["products"]]:
-        rows = [row for row in product["rows"] if row["kind"] == "tiles" and "us" in row]
+    for product, timed in swept(sweeps):
+        rows = [row for row in timed if row["kind"] == "tiles" and "us" in row]
         if not rows:
             continue
         configs = tuple(config_of(row["config"]) for row in rows)

@@ -37,6 +37,7 @@ TILES = TileCosts(
     unaligned_across_factor=1.25,
     odd_factor=1.6,
     odd_across_factor=1.6,
+    # `sweep_across.json`, with `read_together_across` of `FEW_TILES`.
     narrow_panels=0.7,
     latency=600,
     latency_missed=500,
@@ -94,6 +95,7 @@ TILES = TileCosts(
     # fetched as a whole; large products keep to what was measured.
     spare_columns=64,
     spare_columns_alone=0,
+    lacking_steps=0,
     # `sweep_ragged.json`: products of 1 to 3 readers take up to 11% less time where bytes are the limit.
     streamed_readers=4,
     streamed_from=43_500_000,
@@ -150,10 +152,14 @@ MIDDLE_TILES = replace(
     sharpness=4,
     spare_columns=256,
     spare_columns_alone=256,
+    # `sweep_across.json`: two batches of two steps take 5 and 38% longer in such tiles.
+    lacking_steps=3,
 )
 
 # Of products with at most `few_results`: fitted to those of `sweep_drawn.json`; older sweeps had no rests between blocks.
-# `sweep_together.json` judges: the 26 of its drawn products that these constants choose anew take 2.6% less time.
+# `sweep_together.json` judges: the 26 of its drawn products that these constants choose anew take 2.6% less time. What is
+# said of operands across K was fitted anew, to them and to the first 31 products of `sweep_across.json`, when such operands
+# no longer came in whole panels.
 FEW_TILES = replace(
     TILES,
     read_together=0.158,

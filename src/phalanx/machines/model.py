@@ -159,6 +159,8 @@ class TileCosts:
     """Columns of an operand across K that a tile may lack to as many whole panels for each of its CTAs, at most."""
     spare_columns_alone: Count
     """The same of rows, and of columns that no other CTA gets."""
+    lacking_steps: Count
+    """Steps along K from which on a tile may lack any: with fewer, results take most of the time."""
     streamed_from: Bytes
     """Of a product, from which on L2 is told what it need not keep."""
     streamed_readers: Count

@@ -55,6 +55,8 @@ class TileTable:
     whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products, `step` what comes on top,
     `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those that fill no wave;
     `hbm_time` is what HBM takes longer or shorter. `starts` is where the second tile's panels begin, as `_begins` counts it.
+    `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
+    lie across K.
     `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same.
     """
 
@@ -85,6 +87,8 @@ class TileTable:
     split: Any
     hbm_time: Any
     starts: Any
+    lacking_rows: Any
+    lacking_columns: Any
     counted: Any
     kept: Any
 
@@ -117,6 +121,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
         np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
+        bm % (cn * PANEL) > 0, -bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
         np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
     )
 
@@ -278,6 +283,9 @@ def predicted_tiles(
     if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
         squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
         took = np.where(squares, took * costs.batch_panels_in_squares, took)
+    if steps < costs.lacking_steps and not all(problem.by_k):
+        across_rows = np.where(table.swapped, not problem.by_k[1], not problem.by_k[0])
+        idle = idle | (by_panels & table.lacking_columns) | (across_rows & table.lacking_rows)
     return np.where(idle, np.inf, took * table.counted)
 
 
