@@ -414,8 +414,10 @@ def test_pairs_of_large_tiles_share_columns_in_multiples_of_four() -> None:
     assert (found.bm, found.bn, found.cluster, found.swapped) == (256, 184, (2, 1), True)
     odd = [config for config in possible(Problem(0, 0, 0)) if config.bn % (8 * config.cluster[0])]
     assert {config.cluster for config in odd} == {(2, 1)} and min(config.bm * config.bn for config in odd) > 128 * 256
-    for kind in (Problem(0, 0, 0, itemsize=1), Problem(0, 0, 0, by_k=(False, False))):
-        assert not [config for config in possible(kind) if config.bn % (8 * config.cluster[0])]
+    assert not [config for config in possible(Problem(0, 0, 0, itemsize=1)) if config.bn % (8 * config.cluster[0])]
+    # What lies across K is not shared by columns: a tile has any multiple of 8.
+    across = [config for config in possible(Problem(0, 0, 0, by_k=(False, False))) if config.bn % (8 * config.cluster[0])]
+    assert {config.cluster for config in across} == {(2, 1), (2, 2), (4, 1)}
 
 
 def test_large_products_take_the_pairs_that_fill_fewer_waves() -> None:

@@ -283,9 +283,6 @@ def predicted_tiles(
     if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
         squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
         took = np.where(squares, took * costs.batch_panels_in_squares, took)
-    if steps < costs.lacking_steps and not all(problem.by_k):
-        across_rows = np.where(table.swapped, not problem.by_k[1], not problem.by_k[0])
-        idle = idle | (by_panels & table.lacking_columns) | (across_rows & table.lacking_rows)
     return np.where(idle, np.inf, took * table.counted)
 
 
@@ -331,10 +328,17 @@ def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> Tile
 
 
 def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
-    """All configurations of a product without parts of K, and the microseconds that the model gives each of them."""
-    costs = costs_of(problem)
+    """All configurations of a product without parts of K, and the microseconds that the model gives each of them.
+
+    What lacks panels takes forever along so short a K that results take most of the time.
+    """
+    costs, (a_by_k, b_by_k) = costs_of(problem), problem.by_k
     table = table_for(problem.kind(), device, costs)
-    return table, predicted_tiles(table, problem, device, costs)
+    took = predicted_tiles(table, problem, device, costs)
+    if steps_of(problem) < costs.lacking_steps and not (a_by_k and b_by_k):
+        rows, columns = (np.where(table.swapped, *by_k) for by_k in ((b_by_k, a_by_k), (a_by_k, b_by_k)))
+        took = np.where((table.lacking_rows & ~rows) | (table.lacking_columns & ~columns), np.inf, took)
+    return table, took
 
 
 @lru_cache(maxsize=256)
