@@ -9,7 +9,7 @@ import pytest
 import phalanx as px
 from front import array, prepared
 from phalanx.cuda.abi import TensorMapSlot
-from phalanx.cuda.lower.copies import Copies, plan_copies
+from phalanx.cuda.lower.copies import MISSED_BYTES, Copies, plan_copies
 from phalanx.cuda.plan import Box
 from phalanx.errors import Error
 from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
@@ -42,7 +42,7 @@ def test_a_tile_goes_through_a_descriptor_per_array() -> None:
     copies, (load, store) = copies_of(tile_copy, array(2), array(2))
     assert (load.path, load.tensor_map, load.boxes) == ("tensor", 0, (Box((0, 0), 0),))
     assert (store.path, store.tensor_map) == ("tensor", 1)
-    assert copies.tensor_maps == (TensorMapSlot(0, (64, 64)), TensorMapSlot(1, (64, 64)))
+    assert copies.tensor_maps == tuple(TensorMapSlot(array, (64, 64), l2_promotion=MISSED_BYTES) for array in (0, 1))
     assert [note.message for note in copies.notes] == [
         "tma.load of X: tensor copy, a box of 64 x 64",
         "tma.store of Y: tensor copy, a box of 64 x 64",
@@ -52,7 +52,7 @@ def test_a_tile_goes_through_a_descriptor_per_array() -> None:
 def test_a_swizzled_tile_wider_than_its_span_takes_several_boxes() -> None:
     layout = SharedLayout((64, 128), 2, swizzle=128, panel=64)
     copies, (load, _) = copies_of(tile_copy, array(2, bf16), array(2, bf16), layout=layout, BN=128)
-    assert copies.tensor_maps[0] == TensorMapSlot(0, (64, 64), 128)
+    assert copies.tensor_maps[0] == TensorMapSlot(0, (64, 64), 128, l2_promotion=MISSED_BYTES)
     assert load.boxes == (Box((0, 0), 0), Box((0, 64), 8192))
     assert load.reason == "2 boxes of 64 x 64, 128-byte swizzle"
 

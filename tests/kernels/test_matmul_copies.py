@@ -143,25 +143,6 @@ def test_a_copy_from_outside_is_one_of_the_last_whole_panel() -> None:
 # Operands that pass L2 by.
 
 
-@pytest.mark.parametrize("streamed", ["rows", "columns"])
-def test_a_streamed_operand_passes_l2_by(streamed: str) -> None:
-    """What is read once brings no more than was asked for: its tensor map is another one. The other operand's is as ever."""
-    config = complete(Problem(128, 8192, 8192), 128, 64, 2, (1, 1))
-    arrays = px.spec((8192, 8192), px.bf16), px.spec((128, 8192), px.bf16), px.spec((8192, 128), px.bf16)
-    made = {
-        name: px.compile(
-            matmul_tiles[132, 1], *arrays, None, None, None, None, None, arch="sm_90a",
-            **replace(config, streamed=name).constants(),
-        )
-        for name in (None, streamed)
-    }
-    promotions = {
-        name: [slot.l2_promotion for slot in compiled.signature.tensor_maps] for name, compiled in made.items()
-    }
-    assert set(promotions[None]) == {256}
-    assert sorted(promotions[streamed]) == [128, *[256] * (len(promotions[None]) - 1)]
-
-
 # What is chosen.
 
 

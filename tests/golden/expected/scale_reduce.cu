@@ -36,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
     const __grid_constant__ px_array<float, 2> Y,
     const float alpha,
     const __grid_constant__ px_tensor_map X_map,
-    const __grid_constant__ px_tensor_map X_map_1,
     const __grid_constant__ px_tensor_map Y_map) {
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
@@ -48,7 +47,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&X_map);
-    ptx::prefetch_tensormap(&X_map_1);
     ptx::prefetch_tensormap(&Y_map);
   }
   // kernels.py:70: ready = px.barrier()
@@ -71,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
     ptx::mbarrier_arrive_expect_tx_shared_cta(ready, 16384);
     // kernels.py:72: px.tma.load(X[m : m + BM, n : n + BN], s, ready, cache="evict_first")
     // tensor copy: a box of 32 x 128
-    ptx::cp_async_bulk_tensor_2d_shared_global_cache_hint(s_addr, &X_map_1, n, m, ready, 0x12f0000000000000ull);
+    ptx::cp_async_bulk_tensor_2d_shared_global_cache_hint(s_addr, &X_map, n, m, ready, 0x12f0000000000000ull);
   }
   // kernels.py:73: ready.wait(0)
   ptx::mbarrier_wait_parity(ready, 0);
