@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,9 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.products import split_config
+from phalanx.kernels.products.matmul_config import Problem, split_choice, split_side
 from phalanx.kernels.products.operand_recipes import CopyWarning
+from phalanx.kernels.products.split_config import table_for
 from phalanx.kernels.products.split_k import SplitConfig, choose_split, launch_split, split_k_matmul, split_ring
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)
@@ -36,6 +39,8 @@ CONFIGS = {
     "24 rows in three pieces": replace(BASE, bm=24, pieces=3, lag=1),
     "48 rows in six pieces": replace(BASE, bm=48, split=4, pieces=6, reuse=True, stages=4),
     "40 rows, sharing": replace(BASE, bm=40, split=1, pieces=1, cm=2, bn=64, groups=1, lag=1),
+    "three warpgroups, split 5": replace(BASE, bm=48, bn=192, split=5, groups=3, pieces=6, stages=4, lag=1),
+    "split 7": replace(BASE, bm=48, bn=64, split=7, groups=1, pieces=6, stages=4, lag=1, reuse=True),
 }
 
 
@@ -243,6 +248,42 @@ def test_columns_leave_as_they_lie() -> None:
     )
     assert "st.global.v4" in made.ptx and "st.global.u16" not in made.ptx and "convert_layout" not in made.ir
     assert "stmatrix.sync.aligned.m8n8.x4.shared" in made.ptx and made.spills == 0
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    "bm, bn, split, flipped",
+    [(160, 192, 3, False), (144, 192, 7, True), (256, 128, 8, True), (240, 64, 7, False), (256, 64, 5, True)],
+)
+def test_the_largest_tiles_along_a_long_k_compile_without_spills(bm: int, bn: int, split: int, flipped: bool) -> None:
+    m, n, k = 2 * bm, 2 * bn, 8192
+    of_size = [c for c in table_for(320, deep=True).configs if (c.bm, c.bn, c.split) == (bm, bn, split)]
+    spec = px.spec
+    made = px.compile(
+        split_ring[of_size[0].grid(m, n)], spec((m, k), px.bf16), spec((n, k), px.bf16),
+        spec((n, m) if flipped else (m, n), px.bf16), spec((m if flipped else n,), px.bf16), arch="sm_90a",
+        FLIPPED=flipped, BIASED=True, BIAS_OF_ROWS=flipped, ACTIVATION="gelu", **of_size[0].constants(),
+    )
+    assert made.spills == 0 and made.shared_bytes <= of_size[0].shared_bytes
+
+
+@pytest.mark.parametrize("by_k", list(product((True, False), repeat=2)))
+@pytest.mark.parametrize(
+    "m, n, k", [(312, 640, 9000), (1184, 232, 12008), (528, 536, 8616), (104, 1400, 4096), (840, 176, 15000)]
+)
+def test_along_a_long_k_one_wave_of_clusters_has_most_sms(m: int, n: int, k: int, by_k: tuple[bool, bool]) -> None:
+    found = split_choice(Problem(m, n, k, by_k=by_k))
+    assert found is not None
+    side, config = found
+    ctas = int(np.prod(config.grid(m, n) if side == "rows" else config.grid(n, m)))
+    assert 80 <= ctas <= config.cluster * px.device().clusters(config.cluster)
+    assert config.across == (not by_k[0 if side == "rows" else 1])
+
+
+def test_either_side_of_a_product_along_a_long_k_may_be_the_weights() -> None:
+    assert split_side(Problem(1200, 224, 12456)) == "rows"  # 24.2 us; 27.7 with 224 rows
+    assert split_side(Problem(296, 528, 11856, by_k=(False, True))) == "columns"  # 14.7 us; 16.0 with 296 rows
+    assert split_side(Problem(1200, 224, 512)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.products import tuned
-from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits
+from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_choice
 from phalanx.kernels.products.split_k import SplitConfig
 from phalanx.runtime.launch.replay import RECORDINGS, recording
 
@@ -30,6 +30,12 @@ def test_the_choice_is_among_what_is_measured() -> None:
         for config in configs:
             assert isinstance(config, MatmulConfig)
             require_fits(config, problem)
+
+
+def test_along_a_long_k_the_choice_is_among_them() -> None:
+    problem = Problem(280, 912, 8024)
+    found = split_choice(problem, ON)
+    assert found is not None and found[0] == "rows" and found[1] in tuned.promising(problem, ON, splittable=True)
 
 
 def test_few_rows_are_split_too() -> None:

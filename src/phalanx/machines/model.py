@@ -251,6 +251,20 @@ class SplitRule:
 
 
 @frozen
+class DeepRule:
+    """Products along a long K that always go to the kernel that splits it, in more ways than others (`matmul_config`)."""
+
+    least: Count
+    """Rows and columns, at least."""
+    most: Count
+    """Rows and columns, at most."""
+    results: Count
+    """At most so many."""
+    least_k: Count
+    """Elements along K, at least."""
+
+
+@frozen
 class RowLimits:
     """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring (`rowwise.rows_ring`)."""
 
@@ -478,6 +492,7 @@ class Machine:
     warm_split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule
+    deep: DeepRule
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits

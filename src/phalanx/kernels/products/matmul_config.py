@@ -149,14 +149,17 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
-    tiles. `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
+    tiles. Where both sides are short and K is long (`H200.deep`) K is split, and the models decide which side is which.
+    Else `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
     are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
     with nothing there, and with what a launch like it has left. Split if that is at most `allowed` times that of the best
     tiles.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(32, 8192, 8192))[0] == "rows"``.
     """
-    if problem.batch != 1 or problem.itemsize != 2 or not any([_may_split(problem, *side) for side in _sides(problem)]):
+    if problem.batch != 1 or problem.itemsize != 2:
+        return None
+    if not is_deep(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
     return _split_choice(problem, device or default_device())
 
@@ -174,21 +177,30 @@ def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k
     return few <= min(rule.most, MOST_ROWS, many) and many * problem.k * problem.itemsize >= H200.streamed_bytes
 
 
+def is_deep(problem: Problem) -> bool:
+    """Whether K is so long, and the result so small, that tiles can't keep the SMs busy, however they are cut along K."""
+    rule = H200.deep
+    small, large = min(problem.m, problem.n), max(problem.m, problem.n)
+    return rule.least <= small and large <= rule.most and small * large <= rule.results and problem.k >= rule.least_k
+
+
 @chosen_by_sizes
 @lru_cache(maxsize=CHOICES)
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
-    found, least = None, float("inf")
+    found, least, deep = None, float("inf"), is_deep(problem)
     for side, rule, few, many, by_k in _sides(problem):
-        if not _may_split(problem, side, rule, few, many, by_k):
+        if not deep and not _may_split(problem, side, rule, few, many, by_k):
             continue
         rows = -(-few // 8) * 8 if by_k[0] else few
         if few <= rule.few:
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
-        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on)
+        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, deep)
         took = (cold + rule.stored * few * many) * warm / rule.allowed**2
         if took < least:
             found, least = (side, config), took
+    if deep:
+        return found
     tiles, warm = best_tiles(problem, on)
     return found if least <= warm * cold_microseconds(problem, warm, deepened(tiles, problem)) else None
 
@@ -200,9 +212,9 @@ def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool, device:
 
 @lru_cache(maxsize=CHOICES)
 def _best_either_way(
-    few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device
+    few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device, deep: bool
 ) -> tuple[SplitConfig, float, float]:
-    return best_either_way(few, many, k, a_rows, b_rows, device)
+    return best_either_way(few, many, k, a_rows, b_rows, device, deep)
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:
@@ -212,6 +224,6 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
 
 __all__ = [
-    "MatmulConfig", "Problem", "candidates", "choose", "complete", "microseconds", "require_fits", "split_choice",
+    "MatmulConfig", "Problem", "candidates", "choose", "complete", "is_deep", "microseconds", "require_fits", "split_choice",
     "split_side",
 ]

@@ -119,6 +119,14 @@ def _constants(config: SplitConfig) -> dict[str, Any]:
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
+DEEP_HEIGHTS = tuple(range(48, 257, 16))
+"""The same of products along a long K: with tiles of few heights too few CTAs would have something to do."""
+DEEP_WIDTHS = {64: 1, 128: 2, 192: 3}
+"""Columns of their tiles, and the warpgroups that multiply them."""
+DEEP_MOST_TALL = 160
+"""Rows of a tile of three warpgroups: more need more registers than they have."""
+DEEP_PIECES = 24
+"""Pieces in which they are summed up, at most: with 32 they take seven seconds to compile."""
 SHORT_RING = 320
 """Steps along K that a ring of weights holds: with fewer, weights that lie across K come late."""
 SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
@@ -176,16 +184,17 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
 
 def predicted_all(
     table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
-    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False,
+    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False, deep: bool = False,
 ) -> Any:
     """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
 
     The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
     the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K. `suits`: L2
-    is told to keep as much of the weights as `suited` has it; else as the configurations themselves say.
+    is told to keep as much of the weights as `suited` has it; else as the configurations themselves say. `deep`: both
+    operands are about as long, so that it shows which requests for A its readers share.
     """
-    bm, bn, split, _, bk, _, _ = table.fields
+    bm, bn, split, _, bk, cn, _ = table.fields
     readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
     tiles, at_once = readers * columns, _at_once(device or px.device())[table.cluster]
     waves = np.ceil(tiles / (at_once * table.per_sm))
@@ -205,6 +214,8 @@ def predicted_all(
         row, weight = (_line_factor(along, k if along else size, costs) for along, size in zip(by_k, (m, n)))
         from_hbm = 2 * n * k * missed * (1 - costs.finds_kept * kept) / costs.hbm
         of_row, of_weight, of_missing = row / costs.l2_sm, weight / costs.l2_sm, 1 / costs.zero_fill - 1 / costs.l2_sm
+        if deep:  # rows that begin at no line take more requests, of which each of `cn` CTAs makes its part
+            row = np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
         times[:, state] = (
             from_hbm * once + (costs.reread_factor * from_hbm) * again,
             both * (missed / costs.hbm_sm),
@@ -255,19 +266,25 @@ def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
             yield config
 
 
-def table_for(m: int, a_rows: bool = True) -> SplitTable:
-    """The table of all configurations for so many rows."""
+def table_for(m: int, a_rows: bool = True, deep: bool = False) -> SplitTable:
+    """The table of all configurations for so many rows; `deep`: of products along a long K."""
+    if deep:
+        return _deep_table(a_rows, _step(m))
     counts = range(px.cdiv(m, 256), px.cdiv(m, 128) + 1)
     heights = dict.fromkeys(_height(px.cdiv(m, count)) for count in counts)
-    return _table(tuple((bm, m > bm) for bm in heights), 128 if m <= 128 else 64, a_rows)
+    return _table(tuple((bm, m > bm) for bm in heights), _step(m), a_rows)
+
+
+def _step(m: int) -> int:
+    """Columns of K in a stage: 128 halve the signals where HBM is the limit, 64 keep tensor cores busy where they are it."""
+    return 128 if m <= 128 else 64
 
 
 @cache
 def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> SplitTable:
     """All configurations with tiles of these heights, of which there is one or (True) several; preferred ones first.
 
-    Steps of 128 along K halve the signals where HBM is the limit; steps of 64 keep the tensor cores busy where they
-    are. A product is always in flight when a stage is released.
+    A product is always in flight when a stage is released.
     """
     made = []
     for (bm, several), bn, split, cn, cm in product(heights, (64, 128, 256), (1, 2, 3, 4, 6, 8), (1, 2), (1, 2)):
@@ -286,13 +303,29 @@ def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> Spli
     return tabled(tuple(sorted(made, key=lambda config: (config.cluster, config.reuse, -config.weight_bytes))))
 
 
+@cache
+def _deep_table(a_rows: bool, bk: int) -> SplitTable:
+    """All configurations for products along a long K, of any height: K is split as often as fills the SMs."""
+    made = []
+    for bm, (bn, groups), split, cn, cm in product(DEEP_HEIGHTS, DEEP_WIDTHS.items(), range(2, 9), (1, 2), (1, 2)):
+        if split * cn * cm > 8 or bm * bn > 128 * 256 or (groups > 2 and bm > DEEP_MOST_TALL):
+            continue
+        if a_rows and bm % (8 * cn):
+            continue
+        pieces = _pieces(bm, split, DEEP_PIECES)
+        plain = SplitConfig(bm, bn, split, 2, bk, cn, cm, groups, pieces, lag=1, across=not a_rows)
+        kinds = (with_rings(replace(plain, reuse=reuse), 1) for reuse in (False, True))
+        made += [found for found in kinds if found is not None]
+    return tabled(tuple(made))
+
+
 def _height(m: int) -> int:
     return next(height for height in HEIGHTS if height >= m)
 
 
-def _pieces(bm: int, split: int) -> int:
+def _pieces(bm: int, split: int, most: int = 256) -> int:
     """Into how many pieces, powers of two of at least 8 rows, a tile is cut so that its CTAs sum up about as much each."""
-    widths = [width for width in (128, 64, 32, 16, 8) if bm % width == 0] if split > 1 else [bm]
+    widths = [width for width in (128, 64, 32, 16, 8) if bm % width == 0 and bm <= width * most] if split > 1 else [bm]
     return bm // min(widths, key=lambda width: width * px.cdiv(bm // width, split))
 
 
@@ -346,12 +379,15 @@ def best_split(
 
 
 def best_either_way(
-    m: int, n: int, k: int, a_rows: bool, b_rows: bool, device: Device
+    m: int, n: int, k: int, a_rows: bool, b_rows: bool, device: Device, deep: bool = False
 ) -> tuple[SplitConfig, float, float]:
     """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
-    what a launch like it has left: that with the least product of both."""
-    table = table_for(m, a_rows)
-    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True) * _allowed(table, m, k, b_rows)
+    what a launch like it has left: that with the least product of both. `deep`: of those for products along a long K."""
+    table = table_for(m, a_rows, deep)
+    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True, deep=deep)
+    if not deep:
+        allowed = _allowed(table, m, k, b_rows)
+        cold, warm = cold * allowed, warm * allowed
     best = int(np.argmin(cold * warm))
     return suited(table.configs[best], m, n, k), float(cold[best]), float(warm[best])
 
