@@ -280,6 +280,14 @@ def test_along_a_long_k_one_wave_of_clusters_has_most_sms(m: int, n: int, k: int
     assert config.across == (not by_k[0 if side == "rows" else 1])
 
 
+def test_two_ctas_share_a_panel_of_weights_that_lie_across_k() -> None:
+    """Each fetches half of its columns, which a wider swizzle would not let it do."""
+    config = SplitConfig(128, 64, 4, 12, cm=2, groups=1, pieces=4, lag=1, ahead=6)
+    a, b, c = px.spec((256, 8192), px.bf16), px.spec((8192, 640), px.bf16), px.spec((256, 640), px.bf16)
+    made = px.compile(split_ring[config.grid(256, 640)], a, b, c, c, arch="sm_90a", ROWS=False, **config.constants())
+    assert "a box of 64 x 32, 64-byte swizzle" in made.source
+
+
 def test_either_side_of_a_product_along_a_long_k_may_be_the_weights() -> None:
     assert split_side(Problem(1200, 224, 12456)) == "rows"  # 24.2 us; 27.7 with 224 rows
     assert split_side(Problem(296, 528, 11856, by_k=(False, True))) == "columns"  # 14.7 us; 16.0 with 296 rows

@@ -213,7 +213,8 @@ def _copies(layout: SharedLayout, copied: list[SharedView], facts: Divisibility)
         extents = view.extents[lead:]
         panel = layout.panel_columns
         column = view.offsets[-1]
-        if layout.panels > 1 and not isinstance(column, Const) and not facts.proves(column, 1, panel & -panel):
+        begins = isinstance(column, Const) or facts.proves(column, 1, panel & -panel)
+        if (layout.panels > 1 or layout.swizzle) and not begins:  # narrow boxes have the first columns of a panel
             return None
         try:
             inner = layout.sub_layout(lead)
