@@ -380,7 +380,7 @@ def main() -> None:
     options = parser.parse_args()
     all_of_them, with_rests = tile_samples(), tile_samples(WITH_RESTS)
     for title, costs, products in (
-        ("TILES", H200.tiles, all_of_them), ("MIDDLE_TILES", H200.middle_tiles, with_rests),
+        ("LARGE_TILES", H200.large_tiles, all_of_them), ("MIDDLE_TILES", H200.middle_tiles, with_rests),
         ("FEW_TILES", H200.few_tiles, with_rests),
     ):
         mine = [product for product in products if costs_of(product.problem) is costs]

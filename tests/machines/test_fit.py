@@ -45,10 +45,10 @@ def test_recorded_times_are_found_and_predicted(fit: Any) -> None:
     few, middle = (
         [each for each in rested if fit.costs_of(each.problem) is costs] for costs in (H200.few_tiles, H200.middle_tiles)
     )
-    many = [each for each in tiles if fit.costs_of(each.problem) is H200.tiles]
+    many = [each for each in tiles if fit.costs_of(each.problem) is H200.large_tiles]
     assert len(few) > 200 and fit.tile_error(few, H200.few_tiles) < 0.003  # 0.0024; with the constants of the others 0.0086
     assert len(middle) > 90 and fit.tile_error(middle, H200.middle_tiles) < 0.0021  # 0.0017; with those of large ones 0.0040
-    assert len(many) > 15 and fit.tile_error(many, H200.tiles) < 0.0023  # 0.0018
+    assert len(many) > 15 and fit.tile_error(many, H200.large_tiles) < 0.0023  # 0.0018
     warm = [abs(each) for each in fit.deviations(list(fit.swept_splits(cold=False)), fit.split_model, H200.warm_split)]
     assert len(warm) > 200 and sum(warm) / len(warm) < 0.08  # 6.7%
     assert fit.tile_error(few, H200.tiles) > fit.tile_error(few, H200.few_tiles)

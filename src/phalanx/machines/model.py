@@ -40,6 +40,8 @@ class TileCosts:
     """Columns of one wgmma instruction (64 rows, 32 bytes of K) that an SM multiplies."""
     shared_rate: BytesPerCycle
     """Bytes of operands that the tensor cores of an SM read from its shared memory."""
+    carried_rate: BytesPerCycle
+    """What shared memory carries of operands that products read, and of those that arrive meanwhile, together."""
     l2_rate: BytesPerCycle
     """Bytes that L2 brings to an SM while all SMs read."""
     l2_rate_alone: BytesPerCycle
@@ -480,12 +482,14 @@ class Machine:
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts
+    large_tiles: TileCosts
     middle_tiles: TileCosts
     few_tiles: TileCosts
     few_results: Count
     """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
     middle_products: Count
-    """Multiplications of 16 bits up to which `middle_tiles` are the costs of those with more: power does not limit them."""
+    """Multiplications of 16 bits up to which `middle_tiles` are the costs of those with more: power does not limit them, as
+    it does those of `large_tiles`."""
     fitting: Factor
     """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts

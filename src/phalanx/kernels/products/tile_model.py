@@ -104,6 +104,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
     products = bm / wgmma.ROWS * (STAGE_ROW_BYTES // wgmma.STEP_BYTES)
     one = np.maximum(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
     tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
+    read = products * (wgmma.ROWS + bn) * wgmma.STEP_BYTES
+    tensor = np.maximum(tensor, (read + (bm + bn) * STAGE_ROW_BYTES) / costs.carried_rate)
     step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
     stored = bm * bn / costs.epilogue_rate * (costs.fused_factor if fused else 1.0)
@@ -161,7 +163,9 @@ def costs_of(problem: Problem) -> TileCosts:
     results = problem.m * problem.n * problem.batch
     if results <= H200.few_results:
         return H200.few_tiles
-    return H200.middle_tiles if problem.itemsize == 2 and results * problem.k <= H200.middle_products else H200.tiles
+    if problem.itemsize != 2:
+        return H200.tiles
+    return H200.middle_tiles if results * problem.k <= H200.middle_products else H200.large_tiles
 
 
 def moved_bytes(problem: Problem) -> tuple[int, int]:
