@@ -47,6 +47,28 @@ def test_a_transposed_read_gets_a_swizzle_and_a_note() -> None:
 
 
 @px.kernel(warps=4)
+def stored_by_tma(X, Y, *, M=64, N=144):
+    s = px.shared((M, N), px.bf16)
+    acc = px.zeros((M, N), px.f32)
+    a, b = px.shared((M, 64), px.bf16), px.shared((N, 64), px.bf16)
+    px.wgmma(a, b.T, acc)
+    px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(s, acc.to(px.bf16))
+    px.fence.async_proxy()
+    px.tma.store(s, Y[0:M, 0:N])
+    px.tma.commit()
+    px.tma.wait(0)
+
+
+def test_rows_of_a_store_are_not_cut_into_narrow_boxes() -> None:
+    """Two rows that meet in a bank cost less than nine boxes of 32 bytes a row; boxes of 64 and 128 are wide enough."""
+    for width, swizzle in ((80, 0), (112, 0), (144, 0), (176, 0), (16, 32), (96, 64), (160, 64), (128, 128), (192, 128)):
+        layouts, _ = chosen(stored_by_tma, (array(2, bf16), array(2, bf16)), N=width)
+        assert layouts["s"].swizzle == swizzle, width
+
+
+@px.kernel(warps=4)
 def by_tma(X, Y, *, M=64, N=64, S=2):
     s = px.shared((S, M, N), px.bf16)
     bar = px.barrier(S)

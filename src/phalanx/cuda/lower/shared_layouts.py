@@ -25,6 +25,11 @@ from phalanx.layouts.tma import boxes, choose_panel, merge_axes
 SWIZZLES = (0, 32, 64, 128)
 WORD_BYTES = 4
 _SAMPLE = 8
+NARROWEST = 32
+"""Bytes of the boxes of the least swizzle: the copy engine takes as long for each row of such a box as for one of 128."""
+NARROW_BOX = 8
+"""What one more box of so few columns counts, in bank conflicts of a warp. Stores of results of 144 and 176 columns in nine
+and eleven such boxes take up to 15% of a product (`sweep_narrow.json`), conflicts of two rows each next to nothing."""
 
 
 def choose_shared_layouts(
@@ -88,7 +93,8 @@ def choose_shared_layouts(
         if layout.swizzle:
             notes.append(Note(f"{buffer.name}: {layout.swizzle}-byte swizzle, {conflicts} bank conflicts", buffer.loc))
         elif conflicts:
-            notes.append(Note(f"{buffer.name}: {conflicts} bank conflicts that no allowed swizzle avoids", buffer.loc))
+            left = f"{conflicts} bank conflicts that no swizzle avoids without narrow boxes"
+            notes.append(Note(f"{buffer.name}: {left}", buffer.loc))
     return chosen, tuple(notes)
 
 
@@ -134,7 +140,8 @@ def _choose(
         if pieces is None or not _is_operand(layout, multiplied):
             continue
         conflicts = sum(_conflicts(layout, view, tile, facts) for view, tile in touched)
-        key = (slow, conflicts, pieces, layout.swizzle)
+        narrow = NARROW_BOX * max(0, pieces - len(copied)) if layout.swizzle == NARROWEST else 0
+        key = (slow, conflicts + narrow, pieces, layout.swizzle)
         if multiplied:
             key = (-layout.swizzle, slow, conflicts, pieces)
         if best is None or key < best[0]:
