@@ -11,6 +11,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, complete
+from phalanx.kernels.products.matmul_cuts import fitted, fitted_width
 from phalanx.kernels.products.split_config import choose_split
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")]
@@ -88,6 +89,18 @@ def test_what_lies_across_k_comes_in_narrow_panels_and_in_rows_of_k(
     a, b = integers(600, 328).T, integers(600, 776)
     for trimmed in (False, False), (True, True):
         same(matmul(a, b, config=replace(config, trimmed=trimmed)), a.float() @ b.float())
+
+
+@pytest.mark.parametrize("by_k", [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize("n", [136, 144, 176, 216, 264])
+def test_tiles_as_wide_as_a_narrow_result(n: int, by_k: tuple[bool, bool]) -> None:
+    a = integers(3, 600, 424) if by_k[0] else integers(3, 424, 600).mT
+    b = integers(3, n, 424).mT if by_k[1] else integers(3, 424, n)
+    problem = Problem(600, n, 424, 3, by_k=by_k)
+    width = fitted_width(problem)
+    assert width is not None
+    for config in fitted(problem, *width):
+        same(matmul(a, b, config=config), a.float() @ b.float())
 
 
 @pytest.mark.parametrize("m, n", [(100, 2048), (2048, 104), (300, 1000)])

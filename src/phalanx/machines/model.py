@@ -417,6 +417,20 @@ class TurnRule:
 
 
 @frozen
+class FitRule:
+    """When tiles are as wide as a narrow result, or half of it (`matmul_config.choose`)."""
+
+    whole_steps: Count
+    """Steps along K up to which they are stored in as few parts as can be, whatever that leaves for stages."""
+    most_steps: Count
+    """Steps along K up to which those that are as wide are taken by `margin`."""
+    least_bytes: Bytes
+    """Bytes of the product from which they are."""
+    margin: Factor
+    """So, if the model gives them less than so many times what it gives the others."""
+
+
+@frozen
 class GroupLimits:
     """Which way the CTAs of a cluster share a grouped product (`products.grouped`), and the estimates of `group_model` for
     few rows."""
@@ -501,6 +515,7 @@ class Machine:
     moves: MoveLimits
     groups: GroupLimits
     turns: TurnRule
+    fitted: FitRule
 
     def shared_bytes(self, ctas: int = 1) -> int:
         """Shared memory of each of so many CTAs that share an SM. Example: ``H200.shared_bytes() == 232448``."""

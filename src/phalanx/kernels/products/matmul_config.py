@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.kernels.products.keeping import kept_parts
+from phalanx.kernels.products.keeping import kept_parts, may_stream
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
     MatmulConfig,
@@ -26,9 +26,9 @@ from phalanx.kernels.products.tile_model import (
     cold_microseconds,
     costs_of,
     moved_bytes,
-    predicted_all,
     predicted_in_turns,
     predicted_tiles,
+    predicted_with_fitted,
     steps_of,
     streaming_readers,
     tabled,
@@ -73,9 +73,9 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
-    streamed = side if readers <= streaming_readers(problem, costs) else None
-    larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
-    kept = kept_parts(larger, moved_bytes(problem)[1]) if streamed else 0
+    larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
+    streamed = side if readers <= streaming_readers(problem, costs) and may_stream(read, written, problem.batch) else None
+    kept = kept_parts(larger, written) if streamed else 0
     last = columns * cn * config.bn  # where the last copy of columns ends
     piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
@@ -112,22 +112,27 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
 
 @lru_cache(maxsize=CHOICES)
 def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulConfig, float]:
-    table, took = predicted_all(problem, device)
-    costs, best = costs_of(problem), int(np.argmin(took))
+    table, took, count = predicted_with_fitted(problem, device)
+    costs, best = costs_of(problem), int(np.argmin(took[:count]))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])
     margin = costs.margin if _fits(table.configs[default], problem) else 1.0
     chosen = best if best > 1 and took[best] < margin * took[default] else default
-    idle = not whole and took[chosen] > costs.split_above * busy_microseconds(problem, device)
-    parted = quickest_parted(problem, device, costs.split_margin * float(took[chosen])) if idle else None
+    config, least = table.configs[chosen], float(took[chosen])
+    if len(took) > count:
+        row = count + int(np.argmin(took[count:]))
+        if took[row] < least * _fitted_margin(table.configs[row], problem):
+            config, least = table.configs[row], float(took[row])
+    idle = not whole and least > costs.split_above * busy_microseconds(problem, device)
+    parted = quickest_parted(problem, device, costs.split_margin * least) if idle else None
     if parted is not None:
         return parted
-    turned = predicted_in_turns(problem, device)
+    turned = predicted_in_turns(problem, device) if config is table.configs[chosen] else None
     if turned is not None:
         row = int(np.argmin(turned[1]))
-        if turned[1][row] < H200.turns.margin * took[chosen]:
+        if turned[1][row] < H200.turns.margin * least:
             return turned[0].configs[row], float(turned[1][row])
-    return _in_order(table.configs[chosen], problem), float(took[chosen])
+    return _in_order(config, problem), least
 
 
 def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
@@ -135,6 +140,13 @@ def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     if steps_of(problem) > costs_of(problem).stored_steps:
         return config
     return replace(config, group=ALL_ROWS if config.swapped else 1)
+
+
+def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:
+    """How many times what the model gives others it may give a tile that fits the result: more where HBM is the limit."""
+    rule = H200.fitted
+    streams = steps_of(problem) <= rule.most_steps and sum(moved_bytes(problem)) >= rule.least_bytes
+    return rule.margin if config.cluster[1] == 1 and streams else 1.0
 
 
 def _fits(config: MatmulConfig, problem: Problem) -> bool:

@@ -62,6 +62,12 @@ MOST_TURNED = 32 * 128
 """Results of a part that is turned on its way to the store, behind a bias or an activation."""
 PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
+FITTED_WIDTHS = (136, 144, 152, 168, 176, 184, 200, 208, 216)
+"""Those of a tile that is as wide as the result, or half of it: up to 15% of a product that HBM limits is what
+wider tiles lose, which have no room for a fourth stage, or two side by side (`sweep_narrow.json`)."""
+FITTED = {1: (128, 2, (1, 2, 4)), 2: (256, 2, (1,))}
+"""Their rows, warpgroups and CTAs along M that share columns, by how many lie side by side: of 13 products taller ones are
+2 to 18% slower side by side with none, lower ones up to 30% slower in pairs (`sweep_narrow.json`)."""
 SWAPPED_WIDTHS = tuple(range(16, 257, 8))
 """Rows of a swapped tile, which are the columns of the tensor cores."""
 CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
@@ -238,7 +244,7 @@ def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     if config.stages != MAX_STAGES or config.turns:
         return config
     stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
-    used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts))
+    used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts, config.swapped))
     return replace(config, stages=max(MAX_STAGES, min(DEEPEST, (SHARED_LIMIT - used) // stage)))
 
 
@@ -264,9 +270,9 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
 
 
-def part_width(bn: int, parts: int) -> int:
+def part_width(bn: int, parts: int, swapped: bool) -> int:
     """Columns of a part, as `matmul_tiles.part_width` says."""
-    return bn if parts == 1 else 1 << (ceil(bn / parts) - 1).bit_length()
+    return 1 << (ceil(bn / parts) - 1).bit_length() if swapped and parts > 1 else ceil(bn / parts)
 
 
 def whole_panels(columns: int) -> int:
@@ -320,9 +326,46 @@ def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
                 yield config
 
 
+def fitted_width(problem: Problem) -> tuple[int, int] | None:
+    """Columns of tiles that fit the result, and how many of them lie side by side; None where there are none such.
+
+    Of 16-bit operands, with nothing in the epilogue that has rows: such tiles are stored in parts that are no power of two.
+    """
+    across = 1 if problem.n <= FITTED_WIDTHS[-1] else 2
+    width = -(-problem.n // (8 * across)) * 8
+    plain = problem.itemsize == 2 and problem.staged and not problem.matrix and not problem.vectors
+    return (width, across) if plain and width in FITTED_WIDTHS else None
+
+
+def fitted(problem: Problem, width: int, across: int) -> Iterator[MatmulConfig]:
+    """Configurations with tiles so wide, stored as a whole, and in even parts where that leaves room for more stages.
+
+    136 columns have no even parts: some of these tiles are wider by eight.
+    """
+    if width == FITTED_WIDTHS[0]:
+        yield from fitted(problem, FITTED_WIDTHS[1], across)
+    bm, groups, clusters = FITTED[across]
+    high, bk = bm // groups, STAGE_ROW_BYTES // problem.itemsize
+    if high * width > MOST_RESULTS[groups]:
+        return
+    stage = (bm + held_columns(problem, width, False)) * STAGE_ROW_BYTES
+    for cm in clusters:
+        if problem.by_k[1] and width % (LEAST_SHARED * cm):
+            continue
+        found = 2  # stages: fewer than three are too few
+        for parts in (parts for parts in range(1, 6) if width % (8 * parts) == 0):
+            held = high * width // parts + (high * width if problem.fused else 0)
+            room = SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, bm, width // parts)
+            stages = min(MAX_STAGES, room // stage)
+            if stages > found and held <= MOST_HELD[groups]:
+                found = stages
+                yield MatmulConfig(bm, width, bk, stages, (cm, across), max(1, 2048 // (bm * cm)), parts, groups)
+
+
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """Those of them that have something to do for every CTA of a cluster."""
-    for config in chain(possible(problem), in_turns(problem)):
+    width = fitted_width(problem)
+    for config in chain(possible(problem), in_turns(problem), fitted(problem, *width) if width else ()):
         seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
         if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
             yield config
@@ -339,7 +382,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     step = STAGE_ROW_BYTES // problem.itemsize
     multiple = 8
     seen = problem.turned() if config.swapped else problem
-    width = part_width(bn, config.parts) if config.parts > 0 else 0
+    width = part_width(bn, config.parts, config.swapped) if config.parts > 0 else 0
     broken = ""
     high = bm if config.turns else bm // max(1, groups)
     if groups not in (1, 2, 3) or high % 64 or high * groups % bm:
@@ -374,6 +417,8 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
         broken = f"turns with groups={groups} and split={config.split}: two or three warpgroups take turns, with all of K"
     elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):
         broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
+    elif config.parts > 1 and width & (width - 1) and (problem.matrix or not problem.staged):
+        broken = f"parts of {width} columns beside a bias with rows, or without TMA stores: these are powers of two"
     elif config.split > 1 and width & (width - 1):
         broken = f"split={config.split} with parts of {width} columns, which is no power of two"
     else:

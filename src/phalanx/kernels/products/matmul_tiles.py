@@ -97,10 +97,10 @@ def of_turns(GROUPS, TURNS):
 
 
 @px.func
-def part_width(BN, PARTS):
-    """Columns of each of PARTS parts of BN but the last ones: all of them, or a power of two."""
+def part_width(BN, PARTS, SWAPPED):
+    """Columns of each of PARTS parts of BN: as many in each; swapped a power of two, but for the last ones."""
     width = px.cdiv(BN, PARTS)
-    if PARTS > 1:
+    if PARTS > 1 and SWAPPED:
         for power in px.static_range(3, 8):
             width = 1 << power if 1 << (power - 1) < width <= 1 << power else width
     return width
@@ -117,6 +117,20 @@ def cuts(BN, WIDTH):
         size = WIDTH >> halvings
         if left & size:
             found = (*found, (BN - left % (2 * size), size))
+    return found
+
+
+@px.func
+def pieces(start, width, BN):
+    """What threads can cut from BN columns of sums for a part: all of them, or powers of two that begin at multiples."""
+    found: tuple[Any, ...] = ()
+    low = start
+    for _ in px.static_range(2 * 5):
+        size = BN if width == BN and low == 0 else 0
+        for power in px.static_range(3, 8):
+            size = 1 << power if width < BN and low % (1 << power) == 0 and low + (1 << power) <= start + width else size
+        found = (*found, (low, size)) if size > 0 else found
+        low = low + size
     return found
 
 
@@ -397,10 +411,15 @@ class Epilogue:
                 bias = px.load(self.row_bias)
             if self.row_scales is not None and part == 0:
                 by_row = px.load(self.row_scales)
-            total = acc[:, start : start + width]
-            if sums is not None:
-                total = sums.total(total, start)
-            result = self.finish(total, by_row, by_column, bias).to(self.C.dtype)
+            several = pieces(start, width, self.BN)
+            result = None
+            if len(several) == 1:
+                total = acc[:, start : start + width]
+                if sums is not None:
+                    total = sums.total(total, start)
+                result = self.finish(total, by_row, by_column, bias).to(self.C.dtype)
+            else:
+                self.place(acc, by_row, several)
             if part + 1 < len(parts) and not self.SWAPPED:
                 bias = self.bias(z, m, n + start + width)
             if self.out is not None and self.SWAPPED:
@@ -409,12 +428,24 @@ class Epilogue:
                 px.tma.store(self.out[:width], block(self.C, z, n + start, m, width, self.height))
                 px.tma.commit()
             elif self.out is not None:
-                px.store(self.out, result)
+                if result is not None:
+                    px.store(self.out, result)
                 px.fence.async_proxy()
                 px.tma.store(self.out, block(self.C, z, m, n + start, self.height, width))
                 px.tma.commit()
             else:
                 px.store(block(self.C, z, m, n + start, self.height, width), result)
+
+    def place(self, acc, by_row, several):
+        """A part into the buffer of its store, piece by piece; what vectors hold for each of them is in shared memory."""
+        first, _ = several[0]
+        for piece in px.static_range(len(several)):
+            low, size = several[piece]
+            start, end = low - first, low - first + size
+            by_column = None if self.column_scales is None else px.load(self.column_scales[:, start:end])
+            added = None if self.row_bias is None else px.load(self.row_bias[:, start:end])
+            result = self.finish(acc[:, low : low + size], by_row, by_column, added)
+            px.store(self.out[:, start:end], result.to(self.C.dtype))
 
 
 @px.func
@@ -503,7 +534,7 @@ def matmul_tiles(
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
-    height, width = BM if TURNS else BM // GROUPS, part_width(BN, PARTS)
+    height, width = BM if TURNS else BM // GROUPS, part_width(BN, PARTS, SWAPPED)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN)), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None

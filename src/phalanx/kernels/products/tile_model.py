@@ -12,7 +12,7 @@ table of arrays, made once: a new shape costs some fifty operations on arrays, n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,8 @@ from phalanx.kernels.products.matmul_cuts import (
     STAGE_ROW_BYTES,
     MatmulConfig,
     Problem,
+    fitted,
+    fitted_width,
     in_turns,
     possible,
     whole_panels,
@@ -184,9 +186,7 @@ def streaming_readers(problem: Problem, costs: TileCosts) -> int:
 
     A product that fits L2 may find its operands there. Matrices of a batch follow each other: each is read by one tile.
     """
-    read = problem.k * (problem.m + problem.n) * problem.itemsize
-    nbytes = problem.batch * (read + problem.m * problem.n * problem.out_itemsize)
-    if nbytes < costs.streamed_from:
+    if sum(moved_bytes(problem)) < costs.streamed_from:
         return 0
     return costs.streamed_readers if problem.batch == 1 else 1
 
@@ -336,13 +336,18 @@ def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
 
     What lacks panels takes forever along so short a K that results take most of the time.
     """
-    costs, (a_by_k, b_by_k) = costs_of(problem), problem.by_k
+    costs = costs_of(problem)
     table = table_for(problem.kind(), device, costs)
-    took = predicted_tiles(table, problem, device, costs)
-    if steps_of(problem) < costs.lacking_steps and not (a_by_k and b_by_k):
-        rows, columns = (np.where(table.swapped, *by_k) for by_k in ((b_by_k, a_by_k), (a_by_k, b_by_k)))
-        took = np.where((table.lacking_rows & ~rows) | (table.lacking_columns & ~columns), np.inf, took)
-    return table, took
+    return table, _without_lacking(table, problem, costs, predicted_tiles(table, problem, device, costs))
+
+
+def _without_lacking(table: TileTable, problem: Problem, costs: TileCosts, took: Any) -> Any:
+    """Times of a table's configurations, of which those that lack panels take forever along a short K."""
+    a_by_k, b_by_k = problem.by_k
+    if steps_of(problem) >= costs.lacking_steps or (a_by_k and b_by_k):
+        return took
+    rows, columns = (np.where(table.swapped, *by_k) for by_k in ((b_by_k, a_by_k), (a_by_k, b_by_k)))
+    return np.where((table.lacking_rows & ~rows) | (table.lacking_columns & ~columns), np.inf, took)
 
 
 @lru_cache(maxsize=256)
@@ -368,6 +373,45 @@ def predicted_in_turns(problem: Problem, device: Device) -> tuple[TileTable, Any
         return None
     few = _tiles(table, problem) < rule.least_tiles * table.slots
     return table, np.where(few, np.inf, predicted_tiles(table, problem, device, costs))
+
+
+@lru_cache(maxsize=256)
+def fitted_table_for(
+    problem: Problem, width: int, across: int, device: Device, costs: TileCosts
+) -> tuple[TileTable, int, Any]:
+    """The table of a kind of product with tiles behind it whose width fits the result: one table costs one prediction.
+
+    How many come before these, and which of all are not stored in more parts than others that fit.
+    """
+    general, found = table_for(problem, device, costs), tuple(fitted(problem, width, across))
+    if not found:
+        return general, len(general.configs), None
+    fitting = tabled(found, device, costs, problem.fused)
+    names = (each.name for each in fields(general) if each.name != "configs")
+    joined = {name: np.concatenate((getattr(general, name), getattr(fitting, name))) for name in names}
+    parts = np.array([config.parts for config in found])
+    few = np.concatenate((np.ones(len(general.configs), bool), parts == parts.min()))
+    return TileTable(configs=general.configs + found, **joined), len(general.configs), few
+
+
+def predicted_with_fitted(problem: Problem, device: Device) -> tuple[TileTable, Any, int]:
+    """The configurations of `predicted_all`, the microseconds that the model gives each, and how many these are; behind them
+    those whose tiles are as wide as the result, or half of it, unless K is too short for halves.
+
+    Along a short K those that are stored in more parts take forever: what more stages would bring is less than what the
+    parts cost.
+    """
+    width, costs, rule = fitted_width(problem), costs_of(problem), H200.fitted
+    short = steps_of(problem) <= rule.whole_steps
+    if width is None or (width[1] > 1 and short):
+        table, took = predicted_all(problem, device)
+        return table, took, len(table.configs)
+    table, count, few = fitted_table_for(problem.kind(), *width, device, costs)
+    fitting = predicted_tiles(table, problem, device, costs)
+    took = _without_lacking(table, problem, costs, fitting)
+    if took is not fitting:
+        took[count:] = fitting[count:]
+    return table, np.where(few, took, np.inf) if short and few is not None else took, count
 
 
 def _tiles(table: TileTable, problem: Problem) -> Any:

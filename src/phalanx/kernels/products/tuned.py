@@ -11,8 +11,7 @@ from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import is_deep, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
-from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted
-from phalanx.kernels.products.tile_model import predicted_all as predicted_tiles
+from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted, predicted_with_fitted
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.exporting.numbers import current_trace
 from phalanx.runtime.launch.replay import unrecorded
@@ -29,7 +28,8 @@ Config = MatmulConfig | SplitConfig
 def promising(problem: Problem, device: Device, splittable: bool) -> list[Config]:
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
     found: dict[Any, Config] = {}
-    kinds = predicted_tiles(problem, device), predicted_parted(problem, device), predicted_in_turns(problem, device)
+    tiles = predicted_with_fitted(problem, device)[:2]
+    kinds = tiles, predicted_parted(problem, device), predicted_in_turns(problem, device)
     for most, predicted in zip((TILES, TILES + PARTED, TILES + PARTED + TURNS), kinds):
         if predicted is None:
             continue
