@@ -15,6 +15,7 @@ from library_launches import launches
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("queries, keys, dim, causal", [
     (70, 150, 64, True),
     pytest.param(200, 170, 128, False, marks=pytest.mark.long),

@@ -161,7 +161,7 @@ def test_under_the_sanitizers() -> None:
         assert np.array_equal(case.result, case.want)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @needs_compiler
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (i % 4 > 0)) for i, n in enumerate(BROKEN)])
 def test_what_is_left_out_shows(name: str) -> None:

@@ -34,6 +34,7 @@ def test_every_block_runs_exactly_once(cluster: Any, grid: tuple[int, ...]) -> N
         assert starts.max() == 1 and set(who) == set(np.flatnonzero(starts)), "only clusters that started run blocks"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", [1, 2, (2, 2)], ids=str)
 def test_roles_that_read_answers_at_their_own_pace(cluster: Any) -> None:
     grid = (8, 2)

@@ -48,7 +48,7 @@ def test_ranks_ids_and_barriers() -> None:
     compiles(who, types)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: part if isinstance(part, str) else "")
 def test_pushes_reductions_and_collective_copies_compile(module: Any, name: str) -> None:
     made = module.case(name, (4, 1, 1))

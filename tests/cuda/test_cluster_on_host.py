@@ -18,7 +18,7 @@ def check(name: str, shape: Shape, seed: int) -> None:
     made.check(made.args[1])
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("name", NAMES)
 def test_text_does_what_the_simulator_does(name: str) -> None:
     for seed in range(2):

@@ -94,6 +94,7 @@ def copies_anywhere(X, S, L, R, T, *, K, M=8, N=128):
         px.sync()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_copies_that_begin_anywhere_are_the_simulator_s(dtype: type) -> None:
     """A 64-bit start was cut to 32 bits: 2^32 was row 0."""

@@ -74,6 +74,7 @@ def compiles(form: str, arch: str) -> bool:
     return True
 
 
+@pytest.mark.share(2)
 @OLD
 @pytest.mark.parametrize("feature", Feature, ids=lambda feature: feature.name)
 def test_a_target_has_it_and_another_does_not(feature: Feature) -> None:
@@ -90,6 +91,7 @@ def test_the_table_is_the_compilers(feature: Feature) -> None:
     assert have_it == {arch.name for arch in archs_with((feature,))}
 
 
+@pytest.mark.share(2)
 @OLD
 @pytest.mark.parametrize("name", ARCHS)
 def test_the_compiler_knows_every_target(name: str) -> None:

@@ -115,6 +115,7 @@ def test_a_pairs_rows_are_credited_to_the_even_cta(arch: str) -> None:
         px.compile(of_a_pair[2], px.spec((64, 64), px.bf16), px.spec(64, px.i32), arch="sm_90a")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kernel", [move, move4], ids=lambda kernel: kernel.name)
 def test_stores_of_rows_have_hints_too(kernel: Any) -> None:
     for arch, store in (("sm_90a", STORE), ("sm_100a", STORE4)):
@@ -152,7 +153,7 @@ def test_gathers_alone_have_four_rows_on_sm_120a() -> None:
     assert not any("gather4" in line for line in wide) and any("multicast::cluster" in line for line in wide)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("k, sm_90, sm_100", [
     (64, "rows, single rows of a box of 1 x 64", "four rows, gather4 of a box of 1 x 64"),
     (512, "rows, single rows of 2 boxes of 1 x 256", "four rows, gather4 of 2 boxes of 1 x 256"),

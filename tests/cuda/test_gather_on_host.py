@@ -85,7 +85,7 @@ def compare(kernel: Any, grid: int, args: list[Any], arch: str, **constants: Any
             assert np.array_equal(one, other)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(
     "dtype, k, rows",
@@ -102,7 +102,7 @@ def test_every_path(dtype: Any, k: int, rows: int, arch: str) -> None:
     compare(there_and_back, 2, [x, i, j, y], arch, R=rows, K=k, COL=16)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("rows, warps", [(4, 4), (12, 1), (20, 4), (32, 3), (48, 4), (64, 4), (64, 1)])
 def test_warps_share_the_rows(rows: int, warps: int, arch: str) -> None:
@@ -122,6 +122,7 @@ def test_four_at_a_time(k: int, arch: str) -> None:
     compare(by_four, 2, [x, i, j, y], arch, K=k)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_multicast(arch: str) -> None:
     x, y = random((50, 64), np.float32), random((32, 64), np.float32, 1)
@@ -134,7 +135,7 @@ def test_gathers_of_a_pair() -> None:
     compare(gathered_by_a_pair, 2, [x, np.random.default_rng(4).integers(-5, 55, 32), y], "sm_100a")
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("swizzle", [32, 64, 128])
 def test_bulk_rows_and_boxes_know_the_swizzle(swizzle: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the layout forced, the text still agrees with the simulator, which knows no layouts."""

@@ -84,6 +84,7 @@ def test_majors_of_16_bit_types_are_flags_of_ldmatrix(ta: bool, tb: bool) -> Non
     assert "128-byte swizzle, 0 bank conflicts" in module.ir
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype, acc", [(f8e4m3, f32), (f32, f32), (i8, i32)])
 def test_other_types_across_k_take_plain_loads(dtype: DType, acc: DType) -> None:
     _, ptx = compiled(product, types(dtype, dtype, acc), TA=True, TB=True, M=32, N=16)

@@ -66,7 +66,7 @@ def test_types_and_majors(types: tuple[Any, Any, Any], ta: bool, tb: bool) -> No
     check(types, (32, 48, 64), ta, tb, WARPS=3)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "shape, warps", [((16, 8, 8), 1), ((16, 24, 40), 1), ((48, 8, 16), 4), ((64, 64, 48), 2), ((16, 64, 32), 6)]
 )
@@ -142,6 +142,7 @@ def steps(A, B, C, offset, *, M=64, N=64, K=64):
     px.store(C[0:M, 0:N], px.dot(px.load(A[0:M, 0:K]), b[:, offset : offset + K].T))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("offset", [0, 5, 64])
 def test_a_tile_in_registers_beside_steps_of_shared_memory(offset: int) -> None:
     """With columns that begin anywhere, which takes plain loads."""

@@ -14,6 +14,7 @@ INSTRUCTIONS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", INSTRUCTIONS)
 def test_a_plain_matmul(arch: str) -> None:
     x = px.spec((1024, 1024), px.bf16)

@@ -56,6 +56,7 @@ def test_a_plain_attention_loop(arch: str) -> None:
     same_as_simulated(kernels.plain_attention, 128 // rows, args, arch, 3, 1e-2, BM=rows)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_120a"))
 def test_copies_of_a_role(arch: str) -> None:
     rng = np.random.default_rng(1)

@@ -182,6 +182,7 @@ def test_a_start_within_a_byte():
     assert px.compile(assumed[1], px.spec((1, 64), px.f4e2m1), px.spec((1, 32), px.f32), 6).cubin
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a", "sm_120a"))
 def test_what_assembles(arch):
     spec = px.spec((64, 256), px.f4e2m1)

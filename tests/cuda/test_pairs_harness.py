@@ -68,7 +68,7 @@ def loads(statement: str, expected: list[int], seed: int) -> tuple[np.ndarray, n
 
 
 @needs_compiler
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", WAYS)
 def test_whose_barrier_hears_of_the_bytes(name: str) -> None:
     statement, expected, rows_in = WAYS[name]
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(32) run(unsigned* out) {
 
 
 @needs_compiler
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("statement, told", [
     ("if (rank == 2) commit<2>(place(&bar));", [0, 0, 1, 0]),
     ("if (rank == 2) commit<2>(in_cta(place(&bar), 1));", [0, 1, 0, 0]),

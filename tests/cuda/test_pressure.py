@@ -50,6 +50,7 @@ def persistent(A, B, C, n, *, N):
 TYPES = (array(2, dtype=bf16), array(2, dtype=bf16), array(2, dtype=bf16), I32)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("columns, again", [(64, 0), (224, 2)])
 def test_the_lane_is_read_again_where_tiles_fill_the_registers(columns: int, again: int) -> None:
     """The coordinates of the mask and the offsets of the store: else they are kept over the loop of the products."""

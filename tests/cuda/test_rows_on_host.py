@@ -145,6 +145,7 @@ def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfi
 SPANS = [("bf16", SpanConfig(4, 10, 8, 2, warps=1), 39), ("f32", SpanConfig(32, 3, 4, 3), 67)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name, chosen, columns", SPANS)
 def test_text_of_spans(name: str, chosen: SpanConfig, columns: int) -> None:
     """Of short rows that begin anywhere, of which the last span is not full."""

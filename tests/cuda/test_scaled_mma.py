@@ -82,7 +82,7 @@ def test_the_simulator_multiplies_blocks_by_their_scales(name: str) -> None:
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     "name, constants",
     [

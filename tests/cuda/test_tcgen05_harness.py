@@ -29,6 +29,7 @@ COLUMNS, IMAGE = 512, 65536
 TEXTS = {group: instruction_text(group) for group in (1, 2)}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("group", TEXTS)
 def test_the_texts_compile(group: int) -> None:
     assert compile_cuda(TEXTS[group], "sm_100a").resources[0].function == "one"
@@ -287,7 +288,7 @@ CASES = {
 
 
 @needs_compiler
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", CASES)
 def test_products(name: str) -> None:
     for seed in (1, 2):  # at once, and when the commit lands
@@ -351,6 +352,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.share(2)
 @needs_compiler
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_told(name: str) -> None:

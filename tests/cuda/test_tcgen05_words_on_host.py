@@ -241,7 +241,7 @@ def moves(access: TensorAccess, slots: int) -> str:
     return f"  unsigned words[{slots // access.elements}];\n" + "\n".join(text)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", ACCESSES)
 def test_loads(name: str) -> None:
     part, access = ACCESSES[name]

@@ -170,7 +170,7 @@ CASES += [(shape, 4, True) for shape in SHAPES]
 
 
 @needs_compiler
-@pytest.mark.share(14)
+@pytest.mark.share(28)
 @pytest.mark.parametrize("shape, times, packed", CASES)
 def test_registers_of_a_shape(shape: str, times: int, packed: bool) -> None:
     split, count = 20, SHAPES[shape] * times

@@ -29,12 +29,13 @@ def compiled(name: str) -> px.Compiled:
     return px.compile(case.kernel[case.grid], *args, arch="sm_90a", **case.constants)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", [*map(first_of, FAMILIES), "fma-float16", "fma-bfloat16", "affine-24x40-axis0-w6"])
 def test_compiles(name: str) -> None:
     assert compiled(name).ptx
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("kind", "instruction"), [
     ("float32", "fma.rn.f32"), ("float64", "fma.rn.f64"), ("float16", "fma.rn.f16"), ("bfloat16", "fma.rn.bf16"),
 ])
@@ -63,6 +64,7 @@ def running_sums(X, Y, *, N, W):
     px.store(Y[0:N], px.cumsum(px.load(X[0:N]), 0))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("warps", "shuffles"), [(4, 40), (8, 20), (16, 10)])
 def test_running_sums_of_4096(warps: int, shuffles: int) -> None:
     """Five shuffles for each vector that a thread loads, and one exchange between the warps."""

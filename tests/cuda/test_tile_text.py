@@ -192,7 +192,7 @@ def updates(X, Y, *, C, N=64):
     px.store(Y[0:N], px.atomic_max(s[px.arange(N)], x))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("dtype", [px.f32, px.f64, px.i32, px.u32, px.i64, px.u64, px.f16, px.bf16], ids=str)
 def test_updates_are_instructions_or_loops_around_compare_and_swap(dtype: px.DType) -> None:
     """Integers have instructions; floats of any width are compared and swapped as bits; 16 bits are also exchanged so."""

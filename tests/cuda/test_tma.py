@@ -73,7 +73,7 @@ def test_a_run_through_a_descriptor_and_added_without() -> None:
     compiles(rank1, types)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32", "u32", "u64", "f64"])
 def test_runs_of_every_type_are_added(dtype: str) -> None:
     @px.kernel(warps=1)
@@ -216,6 +216,7 @@ def test_many_boxes_in_a_row_become_a_loop() -> None:
     compiles(long, types)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "load, store", [("evict_last", "evict_first"), ("evict_normal", "evict_last"), ("evict_first 4/16", "evict_last 15/16")]
 )

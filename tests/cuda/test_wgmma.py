@@ -76,13 +76,14 @@ def test_majors_are_flags_of_the_instruction(ta: bool, tb: bool) -> None:
     assert f"p, -1, 1, {int(ta)}, {int(tb)};" in module.source
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("n", [8, 24, 96, 192, 256])
 def test_widths(n: int) -> None:
     _, ptx = compiled(product, types(bf16, bf16), N=n)
     assert instructions(ptx) == [f"m64n{n}k16.f32.bf16.bf16"] * 4
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("k, swizzle, code", [(64, 128, 1), (32, 64, 2), (16, 32, 3)])
 def test_narrow_tiles_get_narrow_swizzles(k: int, swizzle: int, code: int) -> None:
     module, _ = compiled(product, types(bf16, bf16), K=k)
@@ -348,6 +349,7 @@ def two_accumulators(A, B, C, *, FORM):
     px.store(C[0:64, 32:64], y)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", ["one group", "two groups", "loaded"])
 def test_accumulators_are_made_before_products_are_in_flight(form: str) -> None:
     """Else ptxas waits for the first product before it touches the second one's registers, which is an error here."""
@@ -383,6 +385,7 @@ def unmade(A, B, C, *, FORM):
     px.store(C[0:64, 0:64], acc)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form, times", [("carried", 1), ("in flight", 3), ("empty", 2)])
 def test_an_accumulator_that_no_instruction_makes_is_not_held(form: str, times: int) -> None:
     """Not where its cell is read, between products, or where it is named: where it is loaded, before the first product
@@ -437,6 +440,7 @@ def softmax_under_a_product(A, B, C, n, *, FORM):
     px.store(C[0:64, 0:64], acc + sums.reshape(64, 1) + s)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form, ctype, registers", [("sums", "float", 2), ("alone", "px_bf16", 32)])
 def test_arithmetic_under_products_is_over_before_their_wait(form: str, ctype: str, registers: int) -> None:
     """The assembler would move the wait up; the sums need all exponentials, and without them the narrow tile does."""

@@ -128,6 +128,7 @@ def computes_meanwhile(A, B, C, n):
     px.store(C[0:64, 0:32], acc + sums.reshape(64, 1))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", [BF16, F16])
 def test_arithmetic_under_products(kind: Any) -> None:
     rng = np.random.default_rng(1)

@@ -36,6 +36,7 @@ def case(rung: str, *sizes: int, **constants: Any) -> Any:
     return module(rung).example(np.random.default_rng(0), *sizes, **constants)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rung", ["v0", "v2", "v4"])
 def test_is_right(rung: str) -> None:
     case(rung).run()

@@ -29,13 +29,14 @@ def also(first: list[Any], long: list[Any]) -> list[Any]:
     return [*first, *(pytest.param(case, marks=pytest.mark.long) for case in long)]
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("shape", also([SHAPES[1], SHAPES[4]], [SHAPES[0], *SHAPES[2:4]]))
 @pytest.mark.parametrize("rung", RUNGS[:7])
 def test_is_right(rung: str, shape: tuple[int, ...]) -> None:
     case(rung, *shape).run()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("shape", also([(200, 328, 160)], [(256, 512, 384), (300, 264, 512), (128, 256, 32)]))
 @pytest.mark.parametrize("make", ["example", "nvfp4"])
 def test_block_scales_are_right(make: str, shape: tuple[int, ...]) -> None:
@@ -113,7 +114,7 @@ def test_however_many_clusters_the_device_holds(rung: str, clusters: int) -> Non
     simulated(case(rung, 520, 520, 128, BN=128), clusters=clusters)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("rung", ["v0", "v4", "v6"])
 def test_f16_works_as_well(rung: str) -> None:
     from operands import gemm_case
@@ -141,7 +142,7 @@ PRODUCTS = {
 }  # fmt: skip
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
 @pytest.mark.parametrize("rung", PRODUCTS)
 def test_compiles_to_the_instructions_it_should(rung: str, arch: str) -> None:
@@ -171,6 +172,7 @@ def table_row(rung: str, compiled: Any) -> str:
     return f"| {rung} | {warps} | {cluster or 1} | {compiled.shared_bytes} | {columns} |"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_hopper_refuses_with_an_alternative(rung: str) -> None:
     made = case(rung)

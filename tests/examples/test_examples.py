@@ -30,7 +30,7 @@ def test_is_right_in_the_simulator_for_many_shapes(name: str, seed: int) -> None
     random_case(name, seed).run()
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_compiles_without_spills(name: str, arch: str) -> None:

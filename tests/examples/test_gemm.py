@@ -39,6 +39,7 @@ def test_clusters_of_any_shape(cluster: tuple[int, int]) -> None:
     case("v7", 512, 1024, 192, CM=cluster[0], CN=cluster[1]).run()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("schedule", [Schedule("early"), Schedule("random", 1), Schedule("random", 2)])
 @pytest.mark.parametrize("rung", ["v1", "v4", "v6"])
 def test_is_right_under_other_schedules(rung: str, schedule: Schedule) -> None:
@@ -68,7 +69,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_compiles_to_the_instructions_it_should(rung: str) -> None:
     made = case(rung)
@@ -89,6 +90,7 @@ def test_the_main_loop_has_no_barrier_of_threads() -> None:
     assert len(loops) == 2 and all("sync  (" not in loop for loop in loops)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("rung", RUNGS)
 def test_blackwell_refuses_with_an_alternative(rung: str) -> None:
     made = case(rung)

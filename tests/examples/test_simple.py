@@ -14,7 +14,7 @@ ALL = [pytest.param(name, sizes, id=f"{name} {sizes or 'as it is'}") for name in
 MOST_LINES = 30
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("name, sizes", ALL)
 def test_is_right(name: str, sizes: dict[str, Any]) -> None:
     case(name, **sizes).run()

@@ -111,6 +111,7 @@ def decoding(C: int = 1, G: int = 4, **constants: Any) -> tuple[Any, list[Any], 
 IN_TURNS = {"G": 100, "BM": 128, "CTAS": 1}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
 def test_checked_clean(constants: dict[str, Any]) -> None:
     bound, args, constants = decoding(**constants)

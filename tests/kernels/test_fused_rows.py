@@ -43,6 +43,7 @@ def test_masks_of_every_shape(name: str, kind: str) -> None:
     near(px.kernels.softmax(x, scale=0.5, mask=mask), exact_softmax(want))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", (np.float16, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("columns, config", [(64, None), (1000, None), (1501, CLUSTER)])
 def test_scaled_rows(columns: int, config: RowConfig | None, dtype: Any) -> None:

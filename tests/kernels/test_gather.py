@@ -149,7 +149,7 @@ def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:
     assert caught.value.message == message and caught.value.remedy
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("columns", (8, 24, 96, 640))
 @pytest.mark.parametrize("ring", (False, True))
 def test_both_ways_at_every_width(columns: int, ring: bool) -> None:

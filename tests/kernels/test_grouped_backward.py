@@ -98,6 +98,7 @@ def test_weights_and_biases(sizes: list[int]) -> None:
         start += size
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("sizes", [SIZES, [130, 0, 40, 3]])
 def test_rows(sizes: list[int]) -> None:
     rng = np.random.default_rng(0)

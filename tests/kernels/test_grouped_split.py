@@ -37,7 +37,7 @@ def make(sizes: list[int], k: int = 320, n: int = 136, behind: int = 5) -> tuple
     return x, w, want
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_uneven_groups(config: SplitConfig) -> None:
     """Each row by its own weights; rows behind the last group are left as they are."""

@@ -39,6 +39,7 @@ def paged(cache: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return pages, table
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float32, ml_dtypes.float8_e4m3fn])
 def test_contiguous(dtype: type) -> None:
     cache, keep = make(dtype)

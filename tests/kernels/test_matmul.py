@@ -244,6 +244,7 @@ def test_expanded_batches() -> None:
 # 8-bit floats.
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("left, right", [(E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2)])
 def test_8_bit_floats(left: Any, right: Any) -> None:
     a, b = numbers(72, 160, dtype=left), by_columns(numbers(160, 136, dtype=right))
@@ -330,7 +331,7 @@ NARROW_TILES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("config", NARROW_TILES.values(), ids=NARROW_TILES)
 def test_tiles_of_any_height(config: MatmulConfig) -> None:
     a, b, bias = numbers(149, 136), by_columns(numbers(136, 208)), numbers(208)
@@ -359,6 +360,7 @@ def test_swapped_tiles_of_a_batch_with_scales() -> None:
     close(got, product(a, b.swapaxes(-1, -2)) * rows * columns)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("a_form, b_form", [(as_is, as_is), (by_columns, by_columns), (by_columns, as_is)])
 def test_swapped_tiles_read_operands_as_they_lie(a_form: Callable, b_form: Callable) -> None:
     config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, swapped=True)
@@ -366,6 +368,7 @@ def test_swapped_tiles_read_operands_as_they_lie(a_form: Callable, b_form: Calla
     close(matmul(a, b, config=config), product(a, b))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)

@@ -72,6 +72,7 @@ def test_a_sum_of_nothing_is_the_bias() -> None:
     assert np.array_equal(matmul(numbers(4, 0), numbers(0, 8), bias, arch="sm_100a"), np.broadcast_to(bias, (4, 8)))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("axes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_bias_and_activation(activation: str, axes: int) -> None:
@@ -113,6 +114,7 @@ def test_block_scales(name: str, shape: tuple[int, int, int]) -> None:
         close(matmul(a.codes, b.codes.T, scale_a=left, scale_b=right, out_dtype=np.float32), want)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", [float, lambda x: np.full((1,), x, np.float32)], ids=["number", "array"])
 def test_the_tensor_scale_of_nvfp4(form: Callable) -> None:
     a, b = Quantized(48, 64, "nvfp4", tensor_scale=2.0**-6), Quantized(40, 64, "nvfp4", tensor_scale=2.0**-7, seed=1)

@@ -58,7 +58,7 @@ WIDTHS = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("form", [as_is, across])
 @pytest.mark.parametrize("config", WIDTHS.values(), ids=WIDTHS)
 def test_tiles_of_operands_across_k_have_any_width(config: MatmulConfig, form: Callable) -> None:

@@ -33,7 +33,7 @@ def operands(shape: tuple[int, ...], form: str) -> tuple[Any, Any]:
     return a, b
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("bn, parts", [(144, 2), (144, 3), (216, 3), (168, 3), (176, 2), (200, 5)])
 def test_parts_of_any_width(bn: int, parts: int, form: str) -> None:
@@ -43,6 +43,7 @@ def test_parts_of_any_width(bn: int, parts: int, form: str) -> None:
     assert (got == (a.astype(np.float32) @ b.astype(np.float32)).astype(ml_dtypes.bfloat16)).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("turns", [False, True])
 def test_parts_of_any_width_with_all_that_follows(turns: bool) -> None:
     a, b = operands((200, 144, 72), "a @ b")
@@ -53,6 +54,7 @@ def test_parts_of_any_width_with_all_that_follows(turns: bool) -> None:
     assert (got == np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0)).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", [(2, 1), (4, 1)])
 def test_parts_of_any_width_are_clean(cluster: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ def in_parts(problem: Problem, bm: int, bn: int, cluster: tuple[int, int], split
     return found
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("swapped", [False, True])
 def test_results_of_all_layouts(form: str, swapped: bool) -> None:
@@ -51,7 +51,7 @@ def test_results_of_all_layouts(form: str, swapped: bool) -> None:
     assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "batch, split, cluster, more",
     [
@@ -80,6 +80,7 @@ def launch_of(split: int, clusters: int, rng: Any = None) -> tuple[Any, list[Any
     return matmul_tiles[clusters, 2], [a, b, c, None, None, None, None, sums], {**config.constants(), "TMA_STORE": False}
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("split, clusters", [(2, 4), (3, 3)])
 def test_choreography(split: int, clusters: int) -> None:
     launch, args, constants = launch_of(split, clusters)

@@ -38,7 +38,7 @@ def as_the_tensor_cores(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return as_tf32(np.ascontiguousarray(a)) @ as_tf32(np.ascontiguousarray(b))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("arch", KERNELS)
 @pytest.mark.parametrize("m, n, k", [(136, 264, 80), (9, 16, 24), (64, 40, 4)])
 def test_the_product_of_the_bits_that_are_read(arch: str, m: int, n: int, k: int) -> None:

@@ -33,7 +33,7 @@ def operands(shape: tuple[int, ...], form: str) -> tuple[Any, Any]:
     return a, b
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_results_of_all_layouts(form: str, swapped: bool) -> None:
@@ -42,7 +42,7 @@ def test_results_of_all_layouts(form: str, swapped: bool) -> None:
     assert (got == a.astype(np.float32) @ b.astype(np.float32)).all()
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("groups, stages, cluster", [(2, 3, (1, 1)), (2, 4, (2, 1)), (3, 3, (1, 2))])
 def test_any_number_of_steps_and_stages(steps: int, groups: int, stages: int, cluster: tuple[int, int]) -> None:
@@ -55,6 +55,7 @@ def test_any_number_of_steps_and_stages(steps: int, groups: int, stages: int, cl
         assert (got == a.astype(np.float32) @ b.astype(np.float32) + bias).all()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 def test_choreography(cluster: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)

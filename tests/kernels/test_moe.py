@@ -60,6 +60,7 @@ def test_indices_of_64_bits_name_no_row_that_32_would() -> None:
     assert np.array_equal(out, expected)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, False), (False, True)])
 def test_rings_are_clean(gather: bool, scatter: bool) -> None:
     x, w, idx, counts = make([100, 50])

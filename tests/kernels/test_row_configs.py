@@ -125,7 +125,7 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     return made
 
 
-@pytest.mark.share(14)
+@pytest.mark.share(28)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "layer_norm"])
 @pytest.mark.parametrize("dtype, columns", SHARE)
 def test_compiles_without_spills(dtype: Any, columns: int, kind: str) -> None:

@@ -56,7 +56,7 @@ def verify(x: np.ndarray, w: np.ndarray, b: np.ndarray, config: RingConfig) -> N
     near(px.kernels.log_softmax(x, config=config), np.log(exact_softmax(x)))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("variant, cluster", EVERY)
 def test_every_variant(variant: str, cluster: int) -> None:
     config = ring(cluster, ml_dtypes.bfloat16, **VARIANTS[variant])
@@ -71,6 +71,7 @@ def test_element_types_and_few_rows(rows: int, dtype: Any) -> None:
     verify(*sample(rows, config.columns, dtype), config)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("missing", (8, 696, 2048 - 8))
 def test_rows_that_do_not_fill_the_cluster(missing: int) -> None:
     config = ring(2, ml_dtypes.bfloat16, stages=5)
@@ -98,7 +99,7 @@ def test_weights_of_another_type_and_none(weights: str) -> None:
     near(px.kernels.layer_norm(x, None, None, EPS, config=config), exact_layer_norm(x, ones, zeros))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("kind", ("rms_norm", "layer_norm", "softmax"))
 @pytest.mark.parametrize("variant, cluster", EVERY)
 def test_checked_clean(variant: str, cluster: int, kind: str) -> None:

@@ -90,6 +90,7 @@ def test_rows_across_a_cluster(cluster: int, warps: int, columns: int, dtype: An
     verify(x, w, b, spread(cluster, warps, columns, dtype))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", (1, 2))
 def test_part_of_the_row_in_shared_memory(cluster: int) -> None:
     x, w, b = sample(2, 2500, np.float32)
@@ -259,6 +260,7 @@ def test_errors(call: Callable[[np.ndarray], Any], message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", (1, 2, 4))
 def test_parts_that_are_all_minus_infinity(cluster: int) -> None:
     """Of a warp, of a CTA, of a whole row: a part without a finite element counts nothing, a row without one is NaN."""

@@ -131,6 +131,7 @@ def test_all_functions(columns: int, dtype: Any) -> None:
     verify(9, columns, dtype)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster, warps, columns", [(2, 2, 1500), (8, 1, 2001)])
 def test_rows_across_a_cluster(cluster: int, warps: int, columns: int) -> None:
     width = 32 * warps * 4
@@ -161,7 +162,7 @@ def test_weights_of_another_type(columns: int) -> None:
     assert [each.dtype for each in rms_norm_backward(d, x, w, EPS)] == [BF16, np.float32]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("weights", (px.f32, px.bf16))
 @pytest.mark.parametrize("columns", (1024, 2048, 8192))
 def test_a_row_takes_one_barrier(columns: int, weights: Any) -> None:
@@ -236,6 +237,7 @@ def test_both_gradients_take_one_launch(weighted: bool, monkeypatch: pytest.Monk
         assert dw is None
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("cluster", (1, 2))
 def test_checked_clean(cluster: int) -> None:
     x, d, w, _ = sample(3, 700, np.float32)

@@ -33,7 +33,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.share(11)
+@pytest.mark.share(22)
 @pytest.mark.parametrize("columns", (1, 17, 512, 1001, 1530, 1536))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("rows", (1, 2, 7))
@@ -152,6 +152,7 @@ CHOSEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind, columns, itemsize", CHOSEN)
 def test_chosen_ones_compile_without_spills(kind: str, columns: int, itemsize: int) -> None:
     config = choose_shares(columns, itemsize, kind, H200.sms)

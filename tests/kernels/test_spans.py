@@ -47,7 +47,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:
     config, columns = CONFIGS[name], 11

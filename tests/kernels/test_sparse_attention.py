@@ -32,6 +32,7 @@ def make(
     return q, k, v, indices
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "case",
     [{"tokens": 200, "entries": 70}, {"tokens": 300, "entries": 7, "block": 16, "lists": 1, "list_heads": 1}],

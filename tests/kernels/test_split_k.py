@@ -51,7 +51,7 @@ def make(m: int, n: int, k: int, dtype: Any = ml_dtypes.bfloat16) -> tuple[np.nd
     return a, b, a.astype(np.float32) @ b.astype(np.float32).T
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_way_to_spread_it(name: str) -> None:
     a, b, want = make(20, 200, 9 * 64)
@@ -64,7 +64,7 @@ def test_every_way_to_spread_it(name: str) -> None:
     assert np.array_equal(got, np.maximum(want + bias, 0).astype(a.dtype))
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("rows", [20, 24])
 def test_a_result_that_lies_along_its_columns(name: str, rows: int) -> None:
@@ -103,6 +103,7 @@ def test_any_shape(m: int, n: int, k: int) -> None:
 ROWS_AT_ODD_PLACES = "its rows do not begin at multiples of 16 bytes"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "a_form, b_form, notes",
     [
@@ -154,7 +155,7 @@ def test_activations(activation: str) -> None:
     np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_is_clean(name: str) -> None:
     config = CONFIGS[name]
@@ -170,6 +171,7 @@ ROWS_OF_K = replace(ACROSS, bm=80, cn=2, pieces=5, reuse=True)
 """The same for 80 rows, a panel and a part of one, of which two CTAs fetch half of the rows of K each."""
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("config", [ACROSS, ROWS_OF_K])
 def test_rows_that_lie_across_k_are_clean(config: SplitConfig) -> None:
     a, b, _ = make(48, 128, 5 * 64)
@@ -180,7 +182,7 @@ def test_rows_that_lie_across_k_are_clean(config: SplitConfig) -> None:
     assert report.ok, report
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("rows", [40, 136])
 @pytest.mark.parametrize("turned", [False, True], ids=["as it lies", "by columns"])
 def test_rows_that_lie_across_k(rows: int, turned: bool) -> None:
@@ -250,6 +252,7 @@ def test_columns_leave_as_they_lie() -> None:
     assert "stmatrix.sync.aligned.m8n8.x4.shared" in made.ptx and made.spills == 0
 
 
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize(
     "bm, bn, split, flipped",

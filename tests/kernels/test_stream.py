@@ -134,6 +134,7 @@ def test_weights_in_shared_memory(name: str, columns: int) -> None:
     px.check(norm_stream[2 * config.cluster], *args, **constants).raise_if_found()
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("columns", (1025, 1031))
 def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
     """Whole vectors of some of these rows end before the last chunk but one does."""

@@ -52,7 +52,7 @@ def test_both_norms(name: str, dtype: Any, columns: int) -> None:
     near(px.kernels.layer_norm(x, None, b, EPS, config=config), exact_layer_norm(x, np.ones_like(w), b))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_checked_clean(name: str) -> None:
     x, w, b = sample(11, 303, np.float32)

@@ -45,6 +45,7 @@ def test_few_rows_are_split_too() -> None:
         assert not any(isinstance(config, SplitConfig) for config in tuned.promising(other, ON, splittable=True))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("best", [0, 3, -1])
 def test_the_quickest_is_taken_and_nothing_of_it_recorded(best: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}

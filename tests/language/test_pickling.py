@@ -47,6 +47,7 @@ def test_a_bound_launch_keeps_its_grid() -> None:
     assert bound.kernel is double and bound.grid == (1,)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("how", ["fork", "spawn"])
 def test_other_processes_launch_it(how: str) -> None:
     if how not in multiprocessing.get_all_start_methods():

@@ -43,6 +43,7 @@ def test_many_random_programs(folder: Path, seed: int) -> None:
     check(seed, folder)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.long] if n > 1 else []) for n in range(12)])
 def test_random_programs_compile(folder: Path, seed: int) -> None:
     """Their CUDA text is accepted: every value is visible where it is used."""

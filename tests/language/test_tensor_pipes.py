@@ -44,6 +44,7 @@ def test_a_stage_goes_back_to_all_whose_copies_fill_it(pairs: tuple[int, int]) -
     assert {row[0] for row in counted} == {height + width - 1}, "as many even CTAs read what a CTA copies"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("pairs", [(1, 1), (1, 2), (2, 1)], ids=str)
 def test_an_accumulator_is_full_in_both_ctas_of_a_pair_and_goes_back_to_the_even_one(pairs: tuple[int, int]) -> None:
     function = prepared(rung("v6").blackwell_v6, MATRICES, CM=pairs[0], CN=pairs[1], STAGES=2)

@@ -21,6 +21,7 @@ def dealt(X, *, CTAS=1, SCHEDULE="counter"):
             px.store(X[rank, 1, t], 1.0)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "ctas, schedule", [(1, "counter"), (2, "counter"), (1, "clc"), pytest.param(2, "clc", marks=pytest.mark.long)]
 )

@@ -76,6 +76,7 @@ def test_there_are_681_layouts_of_two_operands():
     assert len(LAYOUTS) == 681
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bits", [0, 1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
 def test_two_operands(bits):
     for size, pair, shared in LAYOUTS:

@@ -54,6 +54,7 @@ def test_the_producer_fetches_them(case: str, grid: int) -> None:
     assert FETCHED in notes(weighed[grid], *args, CASE=case)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("case", ["left early", "written", "unaligned", "alone"])
 def test_else_threads_store_them(case: str) -> None:
     """Who leaves gives nothing back; what is written is read when its turn has come; and no tensor map describes it."""

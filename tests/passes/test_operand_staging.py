@@ -206,6 +206,7 @@ def test_a_plain_attention_loop_is_right_and_checked(arch: str) -> None:
     np.testing.assert_allclose(out, s / s.sum(1, keepdims=True) @ v.astype(np.float64), atol=2e-2)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("constants", ({}, {"FILL": 1}, {"STORE": True}))
 def test_what_passes_through_registers_is_right_and_checked(arch: str, constants: dict[str, Any]) -> None:

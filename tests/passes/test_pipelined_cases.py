@@ -174,6 +174,7 @@ def test_lengths(k: int, producer: bool) -> None:
     agree(product, (2, 2), [a, b, c], {2: wide(a) @ wide(b).T}, PRODUCER=producer)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("k", [0, 32, 250])
 @pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2)])
 def test_lengths_in_clusters(cluster: tuple[int, int], k: int) -> None:
@@ -189,7 +190,7 @@ def test_eight_warps(k: int, rows: int) -> None:
     agree(product, (px.cdiv(rows, 64), 1), [a, b, c], {2: wide(a) @ wide(b).T}, WARPS=8, BM=64, BN=64)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("form", ["odd rows", "every other", "begins anywhere"])
 def test_a_load_that_can_not_be_tma_beside_one_that_can(which: int, form: str) -> None:
@@ -248,6 +249,7 @@ def test_a_cta_of_a_cluster_leaves_a_step_early(carried: bool) -> None:
     agree(left_by_rank, (2, 1), [a, b, c], {2: np.where(kept, wide(a), 0) @ wide(b).T}, CARRIED=carried)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("producer", [True, False])
 @pytest.mark.parametrize("flag", [0, 1, 2])
 def test_continue_between_a_load_and_its_product(flag: int, producer: bool) -> None:

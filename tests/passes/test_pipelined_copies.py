@@ -47,6 +47,7 @@ def test_rows_by_index_are_copied() -> None:
     assert names(function)["cp_async.load"] == 2
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("k", [250, 251, 30, 0])
 def test_they_are_right_and_checked(arch: str, k: int) -> None:

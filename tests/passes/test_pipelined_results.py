@@ -30,6 +30,7 @@ def operands() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return a, b, np.ones((100, 72), np.float16)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("most", [epilogue.MOST_BYTES, 5120])
 def test_a_transposed_tile_leaves_by_rows(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads hold its rows as they held the columns of the sum; cut the other way it would have to move between them."""

@@ -115,6 +115,7 @@ def shared(A, B, C, limit, *, BM=64, BN=64, BK=32, CASE=""):
     px.store(C[m : m + BM, n : n + BN], acc)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("case", "count", "why"),
     [

@@ -59,7 +59,7 @@ def attention(length: int, dtype: Any = ml_dtypes.bfloat16) -> list[np.ndarray]:
     return [q, k, v, np.zeros((128, 32), np.float32)]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
 @pytest.mark.parametrize("warps", [4, 8])
 def test_powers_go_to_tensor_memory(warps: int, dtype: Any) -> None:

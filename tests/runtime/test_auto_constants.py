@@ -33,6 +33,7 @@ def stages(kernel=copy, **constants) -> int:
     return specialise(kernel, read_arguments(kernel, ARGS), kernel.bind_constants(constants)).constants["STAGES"]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("others, want", [(16, 14), (100_000, 8)])
 def test_as_many_as_fit(others: int, want: int) -> None:
     found = px.compile(copy[1], *ARGS, OTHERS=others)

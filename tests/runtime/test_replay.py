@@ -208,6 +208,7 @@ def test_a_gradient_is_never_dropped(gpu: Any, calls: list[Any]) -> None:
     assert len(calls) == 1 and len(gpu.library.launches) == 2
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("scale", [None, 2.0])
 def test_a_product_drops_no_gradient(gpu: Any, scale: Any) -> None:
     gpu.is_grad_enabled = lambda: True

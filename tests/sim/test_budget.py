@@ -106,6 +106,7 @@ def test_a_launch_ends_with_the_loop_that_does_not(kernel: Any) -> None:
     assert "PHALANX_STEPS=1000000" in str(error.value)
 
 
+@pytest.mark.share(2)
 @pytest.mark.usefixtures("few_steps")
 @pytest.mark.parametrize("kernel", ENDLESS, ids=lambda k: k.name)
 @pytest.mark.parametrize("seed", [None, 3], ids=["late", "random"])

@@ -196,7 +196,7 @@ def ring_of_results(RUNS, *, CLUSTER):
         works(1, RUNS, results, full, empty)
 
 
-@pytest.mark.share(7)
+@pytest.mark.share(14)
 @pytest.mark.parametrize("seed", range(8))
 def test_roles_of_random_clusters_see_the_same_blocks(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ SCHEDULES = [Schedule("late"), Schedule("early"), Schedule("random", 1), Schedul
 CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 
 
-@pytest.mark.share(17)
+@pytest.mark.share(34)
 @pytest.mark.parametrize("shape", SHAPES, ids=label)
 @pytest.mark.parametrize(("module", "name"), CASES, ids=lambda part: part if isinstance(part, str) else "")
 def test_is_right_under_every_schedule(module: Any, name: str, shape: Shape) -> None:

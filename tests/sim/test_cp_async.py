@@ -47,6 +47,7 @@ def test_rows_by_index() -> None:
     np.testing.assert_array_equal(y, np.where(there[:, None], x[np.where(there, rows, 0), :32], 0))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a", "sm_120a"))
 @pytest.mark.parametrize("tma", (False, True))
 @pytest.mark.parametrize("producers", (1, 4))

@@ -31,6 +31,7 @@ def test_every_two_types(a: str, b: str) -> None:
     np.testing.assert_array_equal(c, product_of(left, right))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("constants", [{"TA": True}, {"TB": True, "N": 128}, {"TENSOR": True}, {"D": px.f16}], ids=str)
 @pytest.mark.parametrize("name", NARROW)
 def test_majors_places_and_accumulators(name: str, constants: dict[str, Any]) -> None:

@@ -155,6 +155,7 @@ def run(kernel: Any, grid: Any, args: list[Any], schedule: Schedule, **constants
 SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(3))]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("n, clusters, ctas", [(7, 3, 1), (2, 4, 1), (1, 1, 1), (8, 2, 2), (0, 2, 2), (5, 1, 4)])
 def test_every_tile_is_drawn_once_and_all_are_told(n: int, clusters: int, ctas: int) -> None:
     dealt = set()

@@ -82,6 +82,7 @@ def one(left: Any, right: Any, wide: Any, *, M=128, N=32, K=64, TA=False, TB=Fal
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("left", "right", "wide"),
     [

@@ -170,7 +170,7 @@ def test_an_example_returns_a_launch() -> None:
         px.example(3)
 
 
-@pytest.mark.share(14)
+@pytest.mark.share(28)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_example_is_clean_under_5_schedules(path: Path) -> None:
     result = run(str(path), "--schedules", "5")
@@ -186,7 +186,7 @@ def test_every_example_is_clean_under_50_schedules(path: Path) -> None:
     assert "no findings under 50 schedules" in result.output
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "path",
     [
