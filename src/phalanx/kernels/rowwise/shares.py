@@ -15,10 +15,12 @@ another, and has weights and biases moved by as many places as the rows of the c
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from math import gcd
 from typing import Any
+
+import numpy as np
 
 import phalanx as px
 from phalanx.errors import Error, caller_location
@@ -35,6 +37,8 @@ from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exp
 LANES = 32
 MOST_WARPS = 15
 """That compute: with one that fills the ring, and those that exchange what is known, as many as leave 96 registers each."""
+WARPS, PIECES = np.arange(9, MOST_WARPS + 1)[:, None], np.array((1, 2, 3, 5))
+"""Those that are looked at, against shares: the first axis."""
 SIMULATED_GROUPS = 2
 """Groups in the simulator."""
 
@@ -94,31 +98,32 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
     are loaded again for other classes of rows. Anyone may call it; no hardware is involved.
     Example: ``fitting(640000, 2, 2, 132).delay == 3``.
     """
-    best, least = None, float("inf")
     shortest, long, longest = LIMITS.share_slices
-    period = VECTOR_BYTES // gcd(columns * itemsize, VECTOR_BYTES)
-    for share in range(1, sms + 1):
-        part = slice_of(columns, VECTOR_BYTES // itemsize, share) * itemsize
-        groups, many, alone = sms // share, 2 * share > sms, share == sms and part > long
-        if not shortest <= part <= longest and not alone:
-            continue
-        delay = 2 if alone else 4 if many and vectors == 2 else 3
-        besides = 0.02 * vectors * (period - 1) / groups + 0.03 * (part > long) + 0.15 * (many and part < LIMITS.share_least)
-        for warps in range(9, MOST_WARPS + 1):
-            registers = REGISTERS // (LANES * WARPGROUP) // px.cdiv(warps + delay + 2, WARPGROUP) // 8 * 8
-            for pieces in (1, 2, 3, 5) if alone else (1,):
-                parts = px.cdiv(px.cdiv(part, LANES * VECTOR_BYTES * warps), pieces) * pieces
-                config = ShareConfig(share, warps, parts, 0, delay, pieces)
-                stages = min(LIMITS.share_room * pieces // config.span(1), MOST_WARPS * pieces)
-                needed = 4 * vectors * parts + LIMITS.share_registers[itemsize > 2][alone]
-                if needed > registers or stages < (delay + 1) * pieces:
-                    continue
-                idle = sms / (groups * share)
-                empty = config.span(1) / part * idle * idle + besides + 0.001 * (pieces - 1)
-                empty += (0.002 if alone else 0.015) * (MOST_WARPS - warps) + 0.1 * max(0.0, delay + 2 - stages / pieces)
-                if empty < least:
-                    best, least = replace(config, stages=stages), empty
-    return best
+    vector, period = VECTOR_BYTES // itemsize, VECTOR_BYTES // gcd(columns * itemsize, VECTOR_BYTES)
+    every = np.arange(1, sms + 1)
+    slices = -(-(columns + vector - 1) // (2 * vector * every)) * 2 * VECTOR_BYTES  # bytes of `slice_of`
+    whole = bool(slices[-1] > long)  # then all SMs may have a row, in long slices
+    looked_at = (shortest <= slices) & (slices <= longest)
+    looked_at[-1] |= whole
+    share, part = every[looked_at][:, None, None], slices[looked_at][:, None, None]
+    groups, many, alone = sms // share, 2 * share > sms, (share == sms) & whole
+    idle, warps, pieces = sms / (groups * share), WARPS, PIECES if whole else PIECES[..., :1]
+    delay = np.where(alone, 2, np.where(many, 4, 3) if vectors == 2 else 3)
+    held = -(-part // (LANES * VECTOR_BYTES * warps))  # vectors of a thread
+    parts = -(-held // pieces) * pieces
+    span = LANES * VECTOR_BYTES * warps * parts
+    stages = np.minimum(LIMITS.share_room * pieces // span, MOST_WARPS * pieces)
+    registers = REGISTERS // (LANES * WARPGROUP) // -(-(warps + delay + 2) // WARPGROUP) // 8 * 8
+    needed = 4 * vectors * parts + np.where(alone, *LIMITS.share_registers[itemsize > 2][::-1])
+    fits = ((pieces == 1) | alone) & (needed <= registers) & (stages >= (delay + 1) * pieces)
+    if not fits.any():
+        return None
+    besides = 0.02 * vectors * (period - 1) / groups + 0.03 * (part > long) + 0.15 * (many & (part < LIMITS.share_least))
+    missing = np.where(alone, 0.002, 0.015) * (MOST_WARPS - warps) + 0.1 * np.maximum(0.0, delay + 2 - stages / pieces)
+    empty = span / part * idle * idle + besides + 0.001 * (pieces - 1) + missing
+    best = np.unravel_index(np.where(fits, empty, np.inf).argmin(), fits.shape)
+    numbers = (np.broadcast_to(each, fits.shape)[best] for each in (share, warps, parts, stages, delay, pieces))
+    return ShareConfig(*map(int, numbers))
 
 
 @not_chosen_in_exports
