@@ -135,6 +135,71 @@ def pieces(start, width, BN):
 
 
 @px.struct
+class Operand:
+    """A or B as the role that fetches sees it: stages of SPAN rows of A, or columns of B, by BK, shared by CTAS of a row.
+
+    Each of these fetches its share for all that `mask` names, `place` says which. `hint` is what L2 is told of it. BY_K: the
+    operand lies along K, so that a share is some of the span. Across K it is so, too, where shares are whole panels of a
+    swizzle; else some rows of K, of the whole span. With TRIM, panels beyond the operand's end are not fetched.
+    """
+
+    stages: Any
+    place: Any
+    mask: Any
+    hint: Any
+    CTAS: int
+    SPAN: int
+    BK: int
+    BY_K: bool
+    BATCHED: bool
+    TRIM: bool
+
+    def shares_rows_of_k(self):
+        """Whether a share is rows of K."""
+        return not self.BY_K and not in_panels(self.SPAN, self.CTAS)
+
+    def from_place(self, first):
+        """Where this CTA's share begins, of a tile's rows or columns from `first` on."""
+        return first if self.shares_rows_of_k() else first + self.place * (self.SPAN // self.CTAS)
+
+    def fetch(self, X, z, first, k, s, full):
+        """This CTA's share of stage `s`, from `first` and `k` on, of matrix `z` of a batch."""
+        of, across = z if self.BATCHED else None, not self.BY_K
+        extent = X.shape[(1 if self.BATCHED else 0) + (1 if across else 0)]
+        if self.shares_rows_of_k():
+            self.fetch_rows_of_k(X, of, extent, first, k, self.stages[s], full)
+        else:
+            self.fetch_span(X, of, extent, first, k, self.stages[s], full)
+
+    def fetch_rows_of_k(self, X, z, extent, first, k, stage, full):
+        """Some rows of K, of the whole span. Its last panel may be a part of one: what is not multiplied is not fetched."""
+        depth, SPAN = self.BK // self.CTAS, self.SPAN
+        top, wide = self.place * depth, PANEL if self.TRIM or SPAN < PANEL else SPAN // PANEL * PANEL
+        for start in px.static_range(0, SPAN, wide):
+            size, here = min(SPAN - start, wide), first + start
+            if self.TRIM:
+                here = within(here, extent)
+            px.tma.load(
+                block(X, z, k + top, here, depth, size), stage[top : top + depth, start : start + size], full,
+                multicast=self.mask, cache=self.hint,
+            )
+
+    def fetch_span(self, X, z, extent, first, k, stage, full):
+        """Some of the span, along all of the stage's K."""
+        BK, share = self.BK, self.SPAN // self.CTAS
+        at, wide = self.place * share, PANEL if self.TRIM else share
+        for start in px.static_range(0, share, wide):
+            size, here, there = min(share - start, wide), first + start, at + start
+            if self.TRIM:
+                here = within(here, extent)
+            if self.BY_K:
+                source, target = block(X, z, here, k, size, BK), stage[there : there + size]
+            else:
+                source, target = block(X, z, k, here, BK, size), stage[:, there : there + size]
+            px.tma.load(source, target, full, multicast=self.mask, cache=self.hint)
+
+
+@px.struct
 class Tiles:
     """The tiles that a cluster takes, one after another, and the ring that their operands come through.
 
@@ -209,92 +274,25 @@ class Tiles:
 
     def fetch_all(self, A, B):
         """The role that fills the ring, for all tiles."""
-        CM, CN, BK = self.CM, self.CN, self.BK
-        high = self.BM // CN  # this CTA's share of A's rows, and of B's columns
-        wide = self.BN // CM
-        rows_of_k = not self.A_BY_K and not in_panels(self.BM, CN), not self.B_BY_K and not in_panels(self.BN, CM)
+        CM, CN, BM, BN, BK, by = self.CM, self.CN, self.BM, self.BN, self.BK, self.STREAMED
+        row, of_rows = self.row if CN > 1 else None, self.HINT if by == "rows" else None
+        column, of_columns = self.column if CM > 1 else None, self.HINT if by == "columns" else None
+        rows = Operand(self.a, self.y, row, of_rows, CN, BM, BK, self.A_BY_K, self.A_BATCH, self.TRIM_ROWS)
+        columns = Operand(self.b, self.x, column, of_columns, CM, BN, BK, self.B_BY_K, self.B_BATCH, self.TRIM_COLUMNS)
         for number in range(self.first, self.count, self.step):
             tile, _, begin, end = self.part(number)
             z, i, j = self.place(tile)
-            m, n = (i * CM + self.x) * self.BM, (j * CN + self.y) * self.BN
-            m, n = m if rows_of_k[0] else m + self.y * high, n if rows_of_k[1] else n + self.x * wide
+            m, n = rows.from_place((i * CM + self.x) * BM), columns.from_place((j * CN + self.y) * BN)
             for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
                 self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
-                    if rows_of_k[0]:
-                        mask, hint = self.row if CN > 1 else None, self.HINT if self.STREAMED == "rows" else None
-                        of = z if self.A_BATCH else None
-                        self.fetch_rows_of_k(A, of, k, m, self.a[s], s, self.y, CN, self.BM, self.TRIM_ROWS, mask, hint)
-                    else:
-                        self.fetch_rows(A, z, m, k, s, high)
-                    if rows_of_k[1]:
-                        mask, hint = self.column if CM > 1 else None, self.HINT if self.STREAMED == "columns" else None
-                        of = z if self.B_BATCH else None
-                        self.fetch_rows_of_k(B, of, k, n, self.b[s], s, self.x, CM, self.BN, self.TRIM_COLUMNS, mask, hint)
-                    else:
-                        self.fetch_columns(B, z, n, k, s, wide)
+                    rows.fetch(A, z, m, k, s, self.full[s])
+                    columns.fetch(B, z, n, k, s, self.full[s])
                 self.ring.advance()
         for _ in range(self.STAGES):  # the peers' last releases have arrived: no CTA leaves while one is on its way to it
             self.empty[self.ring.stage].wait(self.ring.parity ^ 1)
             self.ring.advance()
-
-    def fetch_rows_of_k(self, X, z, k, first, stage, s, place, CTAS, COLUMNS, TRIM, mask, hint):
-        """This CTA's share of an operand that lies across K for one step: some rows of K, of all columns.
-
-        The last panel may be a part of one: what is not multiplied is not fetched.
-        """
-        depth, extent = self.BK // CTAS, X.shape[1 if z is None else 2]
-        top, wide = place * depth, PANEL if TRIM or COLUMNS < PANEL else COLUMNS // PANEL * PANEL
-        for start in px.static_range(0, COLUMNS, wide):
-            size, here = min(COLUMNS - start, wide), first + start
-            if TRIM:
-                here = within(here, extent)
-            px.tma.load(
-                block(X, z, k + top, here, depth, size), stage[top : top + depth, start : start + size], self.full[s],
-                multicast=mask, cache=hint,
-            )
-
-    def fetch_rows(self, A, z, m, k, s, high):
-        """This CTA's share of A for one step, for all CTAs of its row."""
-        BK, first = self.BK, self.y * high
-        extent = A.shape[(1 if self.A_BATCH else 0) + (0 if self.A_BY_K else 1)]
-        for start in px.static_range(0, high, PANEL if self.TRIM_ROWS else high):
-            size, here, there = min(high - start, PANEL) if self.TRIM_ROWS else high, m + start, first + start
-            if self.TRIM_ROWS:
-                here = within(here, extent)
-            if self.A_BY_K:
-                px.tma.load(
-                    block(A, z if self.A_BATCH else None, here, k, size, BK), self.a[s][there : there + size], self.full[s],
-                    multicast=self.row if self.CN > 1 else None, cache=self.HINT if self.STREAMED == "rows" else None,
-                )
-            else:
-                px.tma.load(
-                    block(A, z if self.A_BATCH else None, k, here, BK, size), self.a[s][:, there : there + size],
-                    self.full[s], multicast=self.row if self.CN > 1 else None,
-                    cache=self.HINT if self.STREAMED == "rows" else None,
-                )
-
-    def fetch_columns(self, B, z, n, k, s, wide):
-        """This CTA's share of B for one step, for all CTAs of its column."""
-        BK, first = self.BK, self.x * wide
-        extent = B.shape[(1 if self.B_BATCH else 0) + (0 if self.B_BY_K else 1)]
-        for start in px.static_range(0, wide, PANEL if self.TRIM_COLUMNS else wide):
-            size, here, there = min(wide - start, PANEL) if self.TRIM_COLUMNS else wide, n + start, first + start
-            if self.TRIM_COLUMNS:
-                here = within(here, extent)
-            if self.B_BY_K:
-                px.tma.load(
-                    block(B, z if self.B_BATCH else None, here, k, size, BK), self.b[s][there : there + size], self.full[s],
-                    multicast=self.column if self.CM > 1 else None,
-                    cache=self.HINT if self.STREAMED == "columns" else None,
-                )
-            else:
-                px.tma.load(
-                    block(B, z if self.B_BATCH else None, k, here, BK, size), self.b[s][:, there : there + size],
-                    self.full[s], multicast=self.column if self.CM > 1 else None,
-                    cache=self.HINT if self.STREAMED == "columns" else None,
-                )
 
     def multiply(self, epilogue, top, z, m, n, begin, end, following=None):
         """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias.

@@ -21,9 +21,9 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.stream import VECTORS, by_thread, edge_places, whole_vectors
-from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.device.arrays import ArrayInfo, describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
 
 EMPTY_AS = 1 << 63
@@ -91,6 +91,15 @@ def choose_grid(columns: int, itemsize: int, kind: str, ctas: int) -> GridConfig
     return None
 
 
+def for_all_sms(rows: Any, vectors: tuple[Any, ...]) -> ArrayInfo | None:
+    """What is known of a matrix of the GPU whose rows several SMs may share, which know of each other by words in memory:
+    a run of memory, with weights and biases of the same type, if it has any (None for each). None: not this one."""
+    info = describe(rows)
+    if info is None or info.kind != "cuda" or run_of(rows) is None:
+        return None
+    return info if all(name == info.dtype_name for name in types_of(vectors)) else None
+
+
 @not_chosen_in_exports
 def grid_for(rows: Any, kind: str, *vectors: Any) -> GridConfig | None:
     """How all SMs share the rows of a matrix of the GPU that is a run of memory, where that pays; None: not at all.
@@ -98,13 +107,8 @@ def grid_for(rows: Any, kind: str, *vectors: Any) -> GridConfig | None:
     Weights of another type would take other room. Exports have no such launches: they would ask for as many SMs wherever
     they run.
     """
-    info = describe(rows)
-    if info is None or info.kind != "cuda" or run_of(rows) is None:
-        return None
-    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
-    if any(name != info.dtype_name for name in others):
-        return None
-    return choose_grid(info.shape[1], rows.dtype.itemsize, kind, px.device(info.device).sms)
+    info = for_all_sms(rows, vectors)
+    return choose_grid(info.shape[1], rows.dtype.itemsize, kind, px.device(info.device).sms) if info else None
 
 
 @px.func

@@ -160,6 +160,11 @@ def run_of(rows: Any) -> Any | None:
     return rows.reshape(-1) if packed and info.pointer % VECTOR_BYTES == 0 and count * columns <= LARGEST else None
 
 
+def types_of(vectors: tuple[Any, ...]) -> list[str]:
+    """The types of those weights and biases that there are: None stands for one that there is not."""
+    return [info.dtype_name for vector in vectors if vector is not None and (info := describe(vector)) is not None]
+
+
 def places(
     rows: Any, config: RowConfig | None, *, shortest: int = LIMITS.run_vectors, **options: Any
 ) -> tuple[Any, int | None, RowConfig]:

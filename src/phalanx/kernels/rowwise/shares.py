@@ -27,8 +27,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.grid_kernels import join_moments
-from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word, for_all_sms
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import REGISTERS, VECTORS, WARPGROUP
 from phalanx.kernels.rowwise.stream_norms import normalised
 from phalanx.runtime.device.arrays import describe
@@ -101,7 +101,7 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
     shortest, long, longest = LIMITS.share_slices
     vector, period = VECTOR_BYTES // itemsize, VECTOR_BYTES // gcd(columns * itemsize, VECTOR_BYTES)
     every = np.arange(1, sms + 1)
-    slices = -(-(columns + vector - 1) // (2 * vector * every)) * 2 * VECTOR_BYTES  # bytes of `slice_of`
+    slices = slice_of(columns, vector, every) * itemsize
     whole = bool(slices[-1] > long)  # then all SMs may have a row, in long slices
     looked_at = (shortest <= slices) & (slices <= longest)
     looked_at[-1] |= whole
@@ -133,11 +133,8 @@ def shares_for(rows: Any, kind: str, *vectors: Any) -> ShareConfig | None:
     Every group has some rows, so that those are on their way while it begins. Weights of another type would take other
     registers. Exports have no such launches: they would ask for as many SMs wherever they run.
     """
-    info = describe(rows)
-    if info is None or info.kind != "cuda" or run_of(rows) is None:
-        return None
-    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
-    if any(name != info.dtype_name for name in others):
+    info = for_all_sms(rows, vectors)
+    if info is None:
         return None
     sms = px.device(info.device).sms
     config = choose_shares(info.shape[1], rows.dtype.itemsize, kind, sms)

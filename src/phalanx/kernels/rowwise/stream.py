@@ -20,7 +20,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
@@ -288,8 +288,7 @@ def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | 
     config = choose_stream(info.shape[1], rows.dtype.itemsize, kind, info.aligned16)
     if config is None or run_of(rows) is None:
         return None
-    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
-    if config.parts and any(name != info.dtype_name for name in others):
+    if config.parts and any(name != info.dtype_name for name in types_of(vectors)):
         return LONGEST if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
     if kind == READ_ONLY:
         return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster], config)

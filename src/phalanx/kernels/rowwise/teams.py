@@ -21,7 +21,7 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
@@ -120,7 +120,7 @@ def teams_for(rows: Any, *vectors: Any) -> TeamConfig | None:
     for weights of another type, which might find no room."""
     info = describe(rows)
     assert info is not None
-    others = [other.dtype_name for vector in vectors if vector is not None and (other := describe(vector)) is not None]
+    others = types_of(vectors)
     config = choose_teams(info.shape[1], rows.dtype.itemsize, len(others), info.aligned16)
     if config is None or run_of(rows) is None or any(name != info.dtype_name for name in others):
         return None
