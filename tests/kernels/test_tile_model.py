@@ -54,6 +54,18 @@ def test_neighbours_ask_for_the_same_rows_where_all_run_at_once_and_share_column
         assert suited(config, problem, CARD).group == group
 
 
+def test_rows_that_begin_at_no_line_arrive_late_at_all_that_share_them() -> None:
+    """Four CTAs that share 256 rows of the transposed product fetch as many bytes as four that share 96 columns, but each
+    gets four times as many rows, in two pieces each: 66 x 5832 x 3000 takes 19 us so, and 15 in the others."""
+    problem = Problem(66, 5832, 3000, by_k=(True, False))
+    costs = costs_of(problem)
+    table = tabled([complete(problem, *tile, True) for tile in ((256, 24, 2, (1, 4)), (64, 96, 1, (4, 1)))], CARD, costs)
+    rows, columns = predicted_tiles(table, problem, CARD, costs)
+    at_once = predicted_tiles(table, problem, CARD, replace(costs, delivered_rate=1e6))
+    assert columns < 0.95 * rows
+    assert at_once[0] < 0.95 * rows and at_once[1] > 0.98 * columns
+
+
 def test_large_tiles_of_few_columns_wait_for_shared_memory() -> None:
     """Tiles of 256 x 112 and 128 x 224 have as many results, but the first reads and fetches more for them: 238 us where the
     256 x 176 takes 204."""

@@ -32,6 +32,8 @@ TILES = TileCosts(
     shared_rate=116,
     # None that was fitted: what shared memory carries is in the other constants.
     carried_rate=400,
+    # Likewise.
+    delivered_rate=400,
     l2_rate=44.1,
     l2_rate_alone=130,
     read_together=0.0,
@@ -177,6 +179,7 @@ MIDDLE_TILES = replace(
 # no longer came in whole panels.
 FEW_TILES = replace(
     TILES,
+    delivered_rate=112,
     read_together=0.158,
     read_together_across=0.08,
     l2_rate=43,

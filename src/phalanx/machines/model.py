@@ -42,6 +42,8 @@ class TileCosts:
     """Bytes of operands that the tensor cores of an SM read from its shared memory."""
     carried_rate: BytesPerCycle
     """What shared memory carries of operands that products read, and of those that arrive meanwhile, together."""
+    delivered_rate: BytesPerCycle
+    """Bytes of operands that arrive at an SM, whoever asked for them: those that others share with it are among them."""
     l2_rate: BytesPerCycle
     """Bytes that L2 brings to an SM while all SMs read."""
     l2_rate_alone: BytesPerCycle

@@ -52,7 +52,7 @@ class TileTable:
     `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2 puts requests of at
     most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns. `row_share` and
     `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` what columns count as that come
-    in panels; `row_zeros` and `column_zeros` the cycles of
+    in panels, `row_sharers` and `column_sharers` how many CTAs have as many fetched for them; `row_zeros` and `column_zeros` the cycles of
     each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that are on their way, `streamed`
     whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products, `step` what comes on top,
     `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those that fill no wave;
@@ -77,6 +77,8 @@ class TileTable:
     row_share: Any
     column_share: Any
     panel_share: Any
+    row_sharers: Any
+    column_sharers: Any
     row_zeros: Any
     column_zeros: Any
     columns: Any
@@ -121,7 +123,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
         bm * cm, bn * cn, band, np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
         np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
-        counted / cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
+        counted / cm, cn, cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
         np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
         np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
@@ -226,6 +228,9 @@ def predicted_tiles(
     if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
         worst = np.maximum(table.starts, np.where(table.swapped, _begins(m * itemsize), _begins(n * itemsize)))
         column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(False, costs))[worst], column)
+    # Rows that begin at no line arrive in more pieces, at each of those that share them.
+    rows_there, columns_there = table.row_share * table.row_sharers, column_share * table.column_sharers
+    delivered = (rows_there * row + columns_there * column) / costs.delivered_rate
     if costs.read_together:
         # L2 brings a line once for several CTAs that ask for it at about the same time, unless each asks for some at once.
         beside = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
@@ -239,7 +244,7 @@ def predicted_tiles(
             column = column * np.where(table.swapped, of_a[ask_columns], of_b[ask_columns])
     loads = (table.row_share * row + column_share * column) / rate
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
-    all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency)
+    all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency) + _eighth_power(delivered)
     body = _beside(all_there)
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
     no_rows, no_columns = rows * table.high - down, columns * table.wide - across
