@@ -59,13 +59,15 @@ TILE_FIXED = (
 )
 SWEEPS = (
     "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",
-    "sweep_few.json", "sweep_across.json",
+    "sweep_few.json", "sweep_across.json", "sweep_delivered.json",
 )
-WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", "sweep_across.json")
+AS_NOW = ("sweep_across.json", "sweep_delivered.json")
+"""Of these, those in which what lies across K was fetched as it is now."""
+WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", *AS_NOW)
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 TILE_LIMITS = {
-    "shared_rate": (105.0, 128.0), "l2_rate_alone": (50.0, 130.0), "read_together": (0.001, 0.5),
-    "unaligned_factor": (1.2, 3.0),
+    "shared_rate": (105.0, 128.0), "delivered_rate": (60.0, 400.0), "l2_rate_alone": (50.0, 130.0),
+    "read_together": (0.001, 0.5), "unaligned_factor": (1.2, 3.0),
     "across_factor": (1.0, 1.6), "odd_factor": (1.2, 3.0), "odd_across_factor": (1.0, 3.0),
     "unaligned_across_factor": (1.0, 1.6), "latency": (50.0, 1500.0),
     "latency_missed": (50.0, 1500.0), "held_stages": (1.0, 2.0), "zero_fill": (16.0, 45.0), "zero_fill_shared": (8.0, 45.0),
@@ -159,7 +161,7 @@ def swept(sweeps: tuple[str, ...]) -> Iterator[tuple[dict[str, Any], list[dict[s
                     by_k = a_by_k if row["kind"] == "rows" else b_by_k
                     columns, ctas = config["bm"], config.get("cn", 1)
                 in_panels = by_k or columns % (ctas * PANEL) == 0
-                if in_panels or (name == "sweep_across.json" and not row.get("before", False)):
+                if in_panels or (name in AS_NOW and not row.get("before", False)):
                     rows.append(row)
             yield product, rows
 

@@ -416,6 +416,8 @@ class TurnRule:
     """The time of the multiplications by that of the bytes from and to HBM: with less, bytes are the limit."""
     margin: Factor
     """In turns, if the model gives that less than so many times what it gives the others."""
+    fused_margin: Factor
+    """The same where a bias or an activation follows."""
 
 
 @frozen

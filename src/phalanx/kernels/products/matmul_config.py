@@ -130,7 +130,7 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     turned = predicted_in_turns(problem, device) if config is table.configs[chosen] else None
     if turned is not None:
         row = int(np.argmin(turned[1]))
-        if turned[1][row] < H200.turns.margin * least:
+        if turned[1][row] < (H200.turns.fused_margin if problem.fused else H200.turns.margin) * least:
             return turned[0].configs[row], float(turned[1][row])
     return _in_order(config, problem), least
 

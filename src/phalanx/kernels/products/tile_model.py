@@ -52,11 +52,12 @@ class TileTable:
     `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2 puts requests of at
     most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns. `row_share` and
     `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` what columns count as that come
-    in panels, `row_sharers` and `column_sharers` how many CTAs have as many fetched for them; `row_zeros` and `column_zeros` the cycles of
-    each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that are on their way, `streamed`
-    whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products, `step` what comes on top,
-    `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of those that fill no wave;
-    `hbm_time` is what HBM takes longer or shorter. `starts` is where the second tile's panels begin, as `_begins` counts it.
+    in panels, `row_sharers` and `column_sharers` how many CTAs fetch as many, which all of them get; `row_zeros` and
+    `column_zeros` the cycles of each that is not there. `columns` is what a CTA multiplies, `asked_ahead` the stages that
+    are on their way, `streamed` whether L2 is told not to keep an operand; `tensor` are the cycles of a step's products,
+    `step` what comes on top, `ending` those of an epilogue. `results` are a CTA's of a tile, `split` the parts of K of
+    those that fill no wave; `hbm_time` is what HBM takes longer or shorter. `starts` is where the second tile's panels
+    begin, as `_begins` counts it.
     `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
     lie across K.
     `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same.
