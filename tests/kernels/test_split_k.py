@@ -13,10 +13,11 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.products import split_config
-from phalanx.kernels.products.matmul_config import Problem, split_choice, split_side
+from phalanx.kernels.products.matmul_config import Problem, is_deep, split_choice, split_side
 from phalanx.kernels.products.operand_recipes import CopyWarning
 from phalanx.kernels.products.split_config import table_for
 from phalanx.kernels.products.split_k import SplitConfig, choose_split, launch_split, split_k_matmul, split_ring
+from phalanx.machines.h200 import H200
 
 BASE = SplitConfig(16, 128, 2, 3, pieces=2)
 CONFIGS = {
@@ -260,7 +261,7 @@ def test_columns_leave_as_they_lie() -> None:
 )
 def test_the_largest_tiles_along_a_long_k_compile_without_spills(bm: int, bn: int, split: int, flipped: bool) -> None:
     m, n, k = 2 * bm, 2 * bn, 8192
-    of_size = [c for c in table_for(320, deep=True).configs if (c.bm, c.bn, c.split) == (bm, bn, split)]
+    of_size = [c for c in table_for(m, deep=True).configs if (c.bm, c.bn, c.split) == (bm, bn, split)]
     spec = px.spec
     made = px.compile(
         split_ring[of_size[0].grid(m, n)], spec((m, k), px.bf16), spec((n, k), px.bf16),
@@ -295,6 +296,38 @@ def test_either_side_of_a_product_along_a_long_k_may_be_the_weights() -> None:
     assert split_side(Problem(1200, 224, 12456)) == "rows"  # 24.2 us; 27.7 with 224 rows
     assert split_side(Problem(296, 528, 11856, by_k=(False, True))) == "columns"  # 14.7 us; 16.0 with 296 rows
     assert split_side(Problem(1200, 224, 512)) is None
+    assert split_side(Problem(256, 1504, 8544)) == "rows"  # 18.8 us with nothing in L2; 24.2 with the smaller one as weights
+
+
+def test_whether_k_is_split_as_for_a_long_one_is_decided_by_the_models() -> None:
+    """Times are microseconds behind a launch like it, and with nothing in L2."""
+    for problem, side in (
+        (Problem(205, 2824, 6368), "rows"),  # 16.2 and 21.6; in tiles 17.4 and 22.7
+        (Problem(384, 1160, 5488), "columns"),  # 12.8 and 17.0; in tiles 13.3 and 18.0
+        (Problem(480, 2328, 6720), None),  # 28.1 and 33.8; in tiles 24.0 and 28.6
+    ):
+        assert not is_deep(problem) and split_side(problem) == side
+    tall = Problem(205, 2824, 6368)
+    assert split_choice(tall) is not None and split_choice(tall)[1].bn == 192  # no usual configuration has that
+
+
+def test_a_table_along_a_long_k_has_the_heights_that_rows_ask_for() -> None:
+    assert {config.bm for config in table_for(208, deep=True).configs} == {208, 112, 80, 64, 48}
+    assert {config.bm for config in table_for(72, deep=True).configs} == {80, 48}
+    for m in (96, 200, 1100):
+        table = table_for(m, deep=True)
+        assert [tuple(each) for each in table.fields.T] == [
+            (c.bm, c.bn, c.split, c.stages, c.bk, c.cn, c.cm) for c in table.configs
+        ]
+        whole = split_config._deep_table(True, split_config._step(m))
+        all_of_it, some = (split_config.predicted_all(each, m, 1000, 8192) for each in (whole, table))
+        assert np.allclose(all_of_it.min(axis=1), some.min(axis=1), rtol=0.01)
+
+
+def test_both_operands_come_from_memory() -> None:
+    config = SplitConfig(256, 64, 8, 8, groups=1, pieces=8, lag=1, ahead=4)
+    m, n, k = 3072, 64, 8192
+    assert split_config.predicted(config, m, n, k) > 2 * k * (m + n) / H200.split.hbm + H200.split.fixed
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,8 @@ class TileCosts:
     """The same of tiles that are cut along K: neither sums nor counters are there."""
     cold_waits: Factor
     """Part of what HBM's latency takes longer, for all that L2 else holds, that shows where it holds nothing."""
+    cold_pushes: Factor
+    """What a byte counts on top there that L2 is to keep: it pushes out what was written before, which goes to HBM."""
     endings_after: Factor
     """Part of the last epilogues that comes on top, whatever has been the limit: nothing is left to be fetched."""
     sharpness: Count
@@ -227,6 +229,8 @@ class SplitCosts:
     """Of products as large as this, or larger, it holds nothing; of those in between, a part."""
     finds_kept: Factor
     """What it finds of `Machine.kept_of_stream`: 1 behind a launch like it, else 0."""
+    pushes: Factor
+    """What a byte of the weights that L2 is to keep counts on top, as `TileCosts.cold_pushes`."""
     sharpness: Count
     """4 or 8, as in `TileCosts`."""
     short_ring_factor: Factor
@@ -256,7 +260,7 @@ class SplitRule:
 
 @frozen
 class DeepRule:
-    """Products along a long K that always go to the kernel that splits it, in more ways than others (`matmul_config`)."""
+    """Products along a long K, which the kernel that splits it takes in more ways than others (`matmul_config`)."""
 
     least: Count
     """Rows and columns, at least."""
@@ -497,6 +501,8 @@ class Machine:
     """SMs that clusters of any other size may count on."""
     kept_of_stream: Bytes
     """Of an operand that is read once, what L2 keeps all the same: the next launch may read it again."""
+    written_bytes: Bytes
+    """What L2 may hold of results that are not in memory yet."""
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts
@@ -515,6 +521,11 @@ class Machine:
     split_rows: SplitRule
     split_columns: SplitRule
     deep: DeepRule
+    """Those that it always takes."""
+    long: DeepRule
+    """Those of which models decide that."""
+    long_columns: Factor
+    """What their predicted time counts on the side "columns", where results are stored transposed."""
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits

@@ -34,6 +34,7 @@ from phalanx.kernels.products.tile_model import (
     tabled,
 )
 from phalanx.machines.h200 import H200
+from phalanx.machines.model import DeepRule
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
@@ -67,14 +68,18 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
     Where all tiles run at once and CTAs share columns, neighbours have the same rows, which each asks for: L2 puts such
     requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
-    does not count.
+    does not count. A product that fits L2 finds there what passed it by as well as what did not, and where it finds nothing,
+    less of what was written before has to make room (`sweep_cold.json`: 40 products of 8 to 43 MB take 4% less cold, up to
+    13%, and as long as before behind a launch like them).
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
-    streamed = side if readers <= streaming_readers(problem, costs) and may_stream(read, written, problem.batch) else None
+    passes = problem.batch == 1 and problem.itemsize == 2 and larger >= H200.streamed_bytes
+    most = costs.streamed_readers if passes else streaming_readers(problem, costs)
+    streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
     kept = kept_parts(larger, written) if streamed else 0
     last = columns * cn * config.bn  # where the last copy of columns ends
     piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
@@ -161,8 +166,9 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
-    tiles. Where both sides are short and K is long (`H200.deep`) K is split, and the models decide which side is which.
-    Else `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
+    tiles. Where both sides are short and K is long (`H200.deep`) K is split, and the models decide which side is which;
+    where they are not that short (`H200.long`) the models also decide whether. Else, and for these too, `H200.split_rows`
+    and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
     are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
     with nothing there, and with what a launch like it has left. Split if that is at most `allowed` times that of the best
@@ -171,7 +177,7 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    if not is_deep(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
+    if not is_long(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
     return _split_choice(problem, device or default_device())
 
@@ -191,7 +197,15 @@ def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k
 
 def is_deep(problem: Problem) -> bool:
     """Whether K is so long, and the result so small, that tiles can't keep the SMs busy, however they are cut along K."""
-    rule = H200.deep
+    return _is_among(problem, H200.deep)
+
+
+def is_long(problem: Problem) -> bool:
+    """Whether K is so long, and the result so small, that K may be split as for those."""
+    return _is_among(problem, H200.long) or is_deep(problem)
+
+
+def _is_among(problem: Problem, rule: DeepRule) -> bool:
     small, large = min(problem.m, problem.n), max(problem.m, problem.n)
     return rule.least <= small and large <= rule.most and small * large <= rule.results and problem.k >= rule.least_k
 
@@ -200,21 +214,22 @@ def is_deep(problem: Problem) -> bool:
 @lru_cache(maxsize=CHOICES)
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
-    found, least, deep = None, float("inf"), is_deep(problem)
+    found, least, deep, long = None, float("inf"), is_deep(problem), is_long(problem)
     for side, rule, few, many, by_k in _sides(problem):
-        if not deep and not _may_split(problem, side, rule, few, many, by_k):
-            continue
+        usual = not deep and _may_split(problem, side, rule, few, many, by_k)
         rows = -(-few // 8) * 8 if by_k[0] else few
-        if few <= rule.few:
+        if usual and few <= rule.few:
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
-        config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, deep)
-        took = (cold + rule.stored * few * many) * warm / rule.allowed**2
-        if took < least:
-            found, least = (side, config), took
+        for further in [further for further, compared in ((False, usual), (True, long)) if compared]:
+            config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
+            counted = H200.long_columns if further and side == "columns" else 1.0
+            took = (cold + rule.stored * few * many) * warm * (counted / rule.allowed) ** 2
+            if took < least:
+                found, least = (side, config), took
     if deep:
         return found
     tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, deepened(tiles, problem)) else None
+    return found if least <= warm * cold_microseconds(problem, warm, suited(tiles, problem, on)) else None
 
 
 @lru_cache(maxsize=CHOICES)
@@ -236,6 +251,6 @@ def split_side(problem: Problem, device: Device | None = None) -> str | None:
 
 
 __all__ = [
-    "MatmulConfig", "Problem", "candidates", "choose", "complete", "is_deep", "microseconds", "require_fits", "split_choice",
-    "split_side",
+    "MatmulConfig", "Problem", "candidates", "choose", "complete", "is_deep", "is_long", "microseconds", "require_fits",
+    "split_choice", "split_side",
 ]

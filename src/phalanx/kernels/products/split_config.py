@@ -184,15 +184,14 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
 
 def predicted_all(
     table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
-    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False, deep: bool = False,
+    states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False,
 ) -> Any:
     """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
 
-    The slowest of six streams (weights from HBM to all and to one SM, as many as the rings can hold, operands from L2
+    The slowest of six streams (operands from HBM to all SMs, weights to one, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
     the partial sums from SM to SM, and the signals around them. `by_k`: whether A and the weights lie along K. `suits`: L2
-    is told to keep as much of the weights as `suited` has it; else as the configurations themselves say. `deep`: both
-    operands are about as long, so that it shows which requests for A its readers share.
+    is told to keep as much of the weights as `suited` has it; else as the configurations themselves say.
     """
     bm, bn, split, _, bk, cn, _ = table.fields
     readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
@@ -212,12 +211,13 @@ def predicted_all(
     for state, costs in enumerate(states):
         missed = min(1.0, max(0.0, nbytes - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
         row, weight = (_line_factor(along, k if along else size, costs) for along, size in zip(by_k, (m, n)))
-        from_hbm = 2 * n * k * missed * (1 - costs.finds_kept * kept) / costs.hbm
+        from_hbm = 2 * n * k * missed * (1 + (costs.pushes - costs.finds_kept) * kept) / costs.hbm
+        rows_from_hbm = 2 * m * k * missed / costs.hbm
         of_row, of_weight, of_missing = row / costs.l2_sm, weight / costs.l2_sm, 1 / costs.zero_fill - 1 / costs.l2_sm
-        if deep:  # rows that begin at no line take more requests, of which each of `cn` CTAs makes its part
-            row = np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
+        # Rows that begin at no line take more requests, of which each of `cn` CTAs makes its part.
+        row = np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
         times[:, state] = (
-            from_hbm * once + (costs.reread_factor * from_hbm) * again,
+            (from_hbm + rows_from_hbm) * once + (costs.reread_factor * from_hbm) * again,
             both * (missed / costs.hbm_sm),
             held * (costs.latency + costs.latency_missed * missed),
             shared * (weights * (weight * 2 / costs.l2) + bm * (row * 2 / costs.l2)),
@@ -269,7 +269,10 @@ def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
 def table_for(m: int, a_rows: bool = True, deep: bool = False) -> SplitTable:
     """The table of all configurations for so many rows; `deep`: of products along a long K."""
     if deep:
-        return _deep_table(a_rows, _step(m))
+        tallest, lowest = DEEP_HEIGHTS[-1], DEEP_HEIGHTS[0]
+        shares = (px.cdiv(m, count) for count in range(px.cdiv(m, tallest), px.cdiv(m, lowest) + 1))
+        heights = dict.fromkeys(next(height for height in DEEP_HEIGHTS if height >= share) for share in shares)
+        return _deep_part(a_rows, _step(m), tuple(heights))
     counts = range(px.cdiv(m, 256), px.cdiv(m, 128) + 1)
     heights = dict.fromkeys(_height(px.cdiv(m, count)) for count in counts)
     return _table(tuple((bm, m > bm) for bm in heights), _step(m), a_rows)
@@ -317,6 +320,18 @@ def _deep_table(a_rows: bool, bk: int) -> SplitTable:
         kinds = (with_rings(replace(plain, reuse=reuse), 1) for reuse in (False, True))
         made += [found for found in kinds if found is not None]
     return tabled(tuple(made))
+
+
+@cache
+def _deep_part(a_rows: bool, bk: int, heights: tuple[int, ...]) -> SplitTable:
+    """Those of them with tiles of these heights: others have more rows that are not there."""
+    table = _deep_table(a_rows, bk)
+    places = np.flatnonzero(np.isin(table.fields[0], heights))
+    values = ("cluster", "per_sm", "high", "wide", "weights", "ring", "kept")
+    taken = {name: getattr(table, name)[places] for name in values}
+    for name in ("summed", "multiplied", "ending"):
+        taken[name] = tuple(of_state[places] for of_state in getattr(table, name))
+    return SplitTable(tuple(table.configs[place] for place in places), table.fields[:, places], **taken)
 
 
 def _height(m: int) -> int:
@@ -384,7 +399,7 @@ def best_either_way(
     """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
     what a launch like it has left: that with the least product of both. `deep`: of those for products along a long K."""
     table = table_for(m, a_rows, deep)
-    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True, deep=deep)
+    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True)
     if not deep:
         allowed = _allowed(table, m, k, b_rows)
         cold, warm = cold * allowed, warm * allowed

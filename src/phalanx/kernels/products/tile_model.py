@@ -477,10 +477,14 @@ def _multiplying(problem: Problem, device: Device, costs: TileCosts) -> float:
 def cold_microseconds(problem: Problem, warm: float, config: MatmulConfig) -> float:
     """What a product takes with nothing in L2, of which one behind another like it takes `warm` microseconds.
 
-    Stages that L2 had now come from HBM, later: where a ring is short, tiles wait for them.
+    Stages that L2 had now come from HBM, later: where a ring is short, tiles wait for them. What L2 is to keep, as `config`
+    has it, pushes out more of what was written there before.
     """
     costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
-    took = float((warm**8 + (nbytes / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
+    larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
+    passing = larger * (1 - config.kept / HINTED_PARTS) if config.streamed is not None else 0.0
+    counted = nbytes + costs.cold_pushes * min(nbytes - passing, H200.written_bytes)
+    took = float((warm**8 + (counted / H200.split.hbm) ** 8) ** 0.125)  # what was measured with nothing in L2
     later = costs.latency_missed * (1 - min(1.0, nbytes / costs.kept_bytes)) / (config.stages - costs.held_stages)
     waits = costs.cold_waits * steps_of(problem) / config.split * later / costs.clock
     return took + waits + costs.cold + (costs.cold_parts if config.split > 1 else 0.0)
