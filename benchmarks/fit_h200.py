@@ -43,8 +43,8 @@ from phalanx.runtime.device.devices import Device
 RESULTS = Path(__file__).resolve().parent / "results"
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 FIXED = (
-    "weights_in_flight", "weights_in_flight_beside_rows", "short_ring_factor", "kept_from", "kept_bytes", "latency_missed",
-    "finds_kept", "sharpness",
+    "weights_in_flight", "weights_in_flight_beside_rows", "short_ring_factor", "missing_rows_factor", "kept_from",
+    "kept_bytes", "latency_missed", "finds_kept", "sharpness",
 )
 SPLIT_LIMITS = {
     "hbm_sm": (34e3, 48e3), "l2_sm": (70e3, 300e3), "zero_fill": (15e3, 90e3), "unaligned_factor": (1.0, 1.6),

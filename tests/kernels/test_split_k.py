@@ -383,3 +383,17 @@ def test_choosing_never_splits_beyond_the_steps() -> None:
 def test_nothing_to_do() -> None:
     a = np.zeros((0, 64), ml_dtypes.bfloat16)
     assert split_k_matmul(a, np.zeros((64, 8), a.dtype)).shape == (0, 8)
+
+
+@pytest.mark.parametrize(("rows", "height", "many"), [(424, 112, True), (512, 128, False), (248, 256, False)])
+def test_rows_that_are_not_there_count_where_there_are_many(rows: int, height: int, many: bool) -> None:
+    """Of 424 in tiles of 112 there are 24 missing, of 512 in tiles of 128 none; of 248 eight are."""
+    table = table_for(rows)
+    factors = split_config._allowed(table, rows, 7168, True)[table.fields[0] == height]
+    assert set(factors.tolist()) == {H200.split.missing_rows_factor if many else 1.0}
+
+
+def test_few_hundred_rows_that_fill_no_tiles_are_not_split() -> None:
+    """419 x 2048 x 7168 takes 28 us split, and 22 in tiles."""
+    assert split_choice(Problem(419, 2048, 7168)) is None
+    assert split_choice(Problem(512, 2048, 7168)) is not None

@@ -237,6 +237,8 @@ class SplitCosts:
     """What a short ring of weights that lie across K costs, beside many rows."""
     alone_across_factor: Factor
     """What it costs that a CTA fetches both panels of 65 to 127 rows that lie across K, where two could share them."""
+    missing_rows_factor: Factor
+    """What it costs that more of a tile's rows are not there than `split_config.FEW_MISSING`, if there are many."""
     weights_in_flight: Bytes
     """Of the weights on an SM's way in: more of them push more out of L2, and what was written there takes HBM's time."""
     weights_in_flight_beside_rows: Bytes

@@ -129,6 +129,9 @@ DEEP_PIECES = 24
 """Pieces in which they are summed up, at most: with 32 they take seven seconds to compile."""
 SHORT_RING = 320
 """Steps along K that a ring of weights holds: with fewer, weights that lie across K come late."""
+MANY_ROWS, FEW_MISSING = 256, 8
+"""Beyond so many rows a tile of which more than so many are not there takes longer than the model knows of: 419 x 2048 x
+7168 in tiles of 112, 128 and 240 rows 28, 37 and 40 us instead of 21 to 25, but 512 rows in tiles of 128 no longer."""
 SHARED_BY_CTAS = {ctas: H200.shared_bytes(ctas) for ctas in (1, 2)}
 """Shared memory of a CTA that has an SM to itself, and of one that shares it with another."""
 
@@ -414,11 +417,14 @@ def suited(config: SplitConfig, m: int, n: int, k: int) -> SplitConfig:
 
 
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
-    """What the times of a table count: 1, infinity where K is too short, more where a ring is or nobody shares panels."""
+    """What the times of a table count: 1, infinity where K is too short, more where a ring is, nobody shares panels or many
+    rows are not there."""
     split, bk, cn = table.fields[2], table.fields[4], table.fields[5]
     factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
     if table.configs[0].across and PANEL < m < 2 * PANEL:
         factors[cn == 1] *= H200.split.alone_across_factor
     if not b_rows and m > 128:  # 192 x 5120 x 13824 with four stages: 78 us instead of the 46 that the model knows of
         factors[table.ring < SHORT_RING] *= H200.split.short_ring_factor
+    if m > MANY_ROWS:
+        factors[np.ceil(m / table.high) * table.high - m > FEW_MISSING] *= H200.split.missing_rows_factor
     return factors
