@@ -10,7 +10,8 @@ import pytest
 
 import host_cuda
 from host_cluster import run_cluster
-from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
+from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, cross_entropy_rows, sum_losses
+from phalanx.kernels.rowwise.losses import LossConfig, join_pieces, loss_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
@@ -162,3 +163,39 @@ def test_text_of_spans(name: str, chosen: SpanConfig, columns: int) -> None:
     apart = exact - exact.mean(1, keepdims=True)
     want = apart / np.sqrt((apart**2).mean(1, keepdims=True) + 1e-5) * w.astype(np.float64) + b.astype(np.float64)
     np.testing.assert_allclose(y.reshape(x.shape).astype(np.float64), want, rtol=tolerance, atol=4 * tolerance)
+
+
+LOSSES = [
+    ("a thread to a row", "bf16", LossConfig(1, 4), 35), ("four threads", "f32", LossConfig(4, 3), 46),
+    ("a warp", "bf16", LossConfig(32, 2), 301), ("two teams", "bf16", LossConfig(64, 2), 1001),
+    ("whole vectors", "f16", LossConfig(16, 2), 256),
+]  # fmt: skip
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name, config, columns", [row[1:] for row in LOSSES], ids=[row[0] for row in LOSSES])
+def test_text_of_losses(name: str, config: LossConfig, columns: int) -> None:
+    """Rows in registers, wherever they begin: their losses, sums of these, and what is known of pieces of them."""
+    rng = np.random.default_rng(2)
+    x = (rng.standard_normal((9, columns)) * 3).astype({**TYPES, "f16": np.float16}[name])
+    targets, vector = rng.integers(0, columns, 9), 16 // x.dtype.itemsize
+    targets[4] = -100
+    exact = x.astype(np.float64)
+    want = np.where(targets < 0, 0, np.log(np.exp(exact).sum(1)) - exact[np.arange(9), np.maximum(targets, 0)])
+    flat, constants = x.reshape(-1), {**config.constants(), "EDGES": columns % vector != 0}
+    whole, losses = flat[: flat.size // vector * vector].reshape(-1, vector), np.zeros(9, np.float32)
+    run_cluster(loss_rows, config.grid(9), flat, whole, targets, losses, None, -100, columns, None, **constants)
+    np.testing.assert_allclose(losses, want, rtol=1e-5, atol=1e-5)
+    sums = np.zeros((2, config.sums(9)), np.float32)
+    run_cluster(loss_rows, config.grid(9), flat, whole, targets, None, sums, -100, columns, None, **constants)
+    np.testing.assert_allclose(sums.sum(1), (want.sum(), 8), rtol=1e-5)
+    mean = np.zeros(1, np.float32)
+    run_cluster(sum_losses, SUM_CTAS, sums, None, mean, -100, MEAN=True)
+    np.testing.assert_allclose(mean, want.sum() / 8, rtol=1e-5)
+    if config.lanes >= 32:
+        constants["PARTS"] = 1
+        pieces = LossConfig(config.lanes, 1).pieces(columns, x.dtype.itemsize)
+        known, losses = np.zeros((2, 9 * pieces), np.float32), np.zeros(9, np.float32)
+        run_cluster(loss_rows, config.grid(9 * pieces), flat, whole, None, None, known, -100, columns, pieces, **constants)
+        run_cluster(join_pieces, 3, flat, targets, known, losses, -100, columns, pieces)
+        np.testing.assert_allclose(losses, want, rtol=1e-5, atol=1e-5)

@@ -23,7 +23,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 from phalanx.kernels.products import group_tiles, grouped, grouped_split, matmul_config, moe, split_k
-from phalanx.kernels.rowwise import cross_entropy, norms, rows, rows_ring, softmax, softmax_ring, stream, teams
+from phalanx.kernels.rowwise import cross_entropy, losses, norms, rows, rows_ring, softmax, softmax_ring, stream, teams
 from phalanx.runtime.device.devices import Device
 
 matmul = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's in its package
@@ -112,7 +112,7 @@ KERNELS = (
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
     (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
     (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_grid"),
-    (norms, "norm_shares"),
+    (norms, "norm_shares"), (losses, "loss_rows"), (losses, "join_pieces"),
 )  # fmt: skip
 
 

@@ -248,6 +248,16 @@ static inline unsigned short px_bfloat_of(float x) {
   const unsigned b = px_cast<unsigned>(x);
   return x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16;
 }
+// The larger one of each half of two registers; 0x7fff, PTX's canonical NaN, beside a NaN.
+template <float (*value)(unsigned short)> static inline unsigned px_larger_pair(unsigned a, unsigned b) {
+  unsigned pair = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const unsigned short x = (unsigned short)(a >> shift), y = (unsigned short)(b >> shift);
+    const float left = value(x), right = value(y);
+    pair |= (unsigned)(left != left || right != right ? 0x7fff : left < right ? y : x) << shift;
+  }
+  return pair;
+}
 extern float px_e4m3[256], px_e5m2[256];  // the number of each code
 // Saturating: what cvt.rn.satfinite does.
 unsigned char px_e4m3_of(float x);

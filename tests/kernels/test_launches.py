@@ -23,6 +23,7 @@ from phalanx.kernels.products.grouped_backward import group_sums
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.kernels.rowwise.column_sums import sum_columns
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, sum_losses
+from phalanx.kernels.rowwise.losses import LossConfig, join_pieces, loss_rows
 from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
 from phalanx.kernels.rowwise.teams import TeamConfig, ends_of, norm_teams
 from phalanx.language.kernel import Kernel
@@ -77,6 +78,20 @@ SPANS = {
         "norm_spans", norm_spans[1], [SHORT, SHORT[:11], SHORT[:11], np.zeros_like(SHORT), 1e-6, 11], SPAN
     ),
 }
+WHOLE, LOSSES = SHORT[: SHORT.size // 4 * 4].reshape(-1, 4), np.zeros(9, np.float32)
+IN_REGISTERS = {
+    "loss_rows": lambda: Case(
+        "loss_rows", loss_rows[1], [SHORT, WHOLE, INDICES[:9], LOSSES, None, -100, 11, None],
+        {**LossConfig(2, 2, 1).constants(), "EDGES": True},
+    ),
+    "pieces of loss_rows": lambda: Case(
+        "loss_rows", loss_rows[9], [SHORT, WHOLE, None, None, np.zeros((2, 9), np.float32), -100, 11, 1],
+        {**LossConfig(64, 1, 2).constants(), "EDGES": True},
+    ),
+    "join_pieces": lambda: Case(
+        "join_pieces", join_pieces[3], [SHORT, INDICES[:9], np.ones((2, 18), np.float32), LOSSES, -100, 11, 2], {}
+    ),
+}
 TEAMS = TeamConfig(1, 2, 1)
 BY_TEAMS = {
     "norm_teams": lambda: Case(
@@ -93,7 +108,7 @@ FOR_GRADIENTS = {
         "group_sums", group_sums[2, 2], [X, np.array([5, 11], np.int32), np.zeros((2, 128), np.float32)], {"GROUPS": 2}
     ),
 }
-CASES = LIBRARY | WITHOUT_A_RING | SPANS | BY_TEAMS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
+CASES = LIBRARY | WITHOUT_A_RING | SPANS | IN_REGISTERS | BY_TEAMS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
 LOOKS_EARLY = {"join_runs"}
 """It reads lengths before its turn: the launch before it has waited for them (test_attention_decode_runs.py checks it)."""
 

@@ -25,14 +25,10 @@ from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, places, run_of
 from phalanx.kernels.rowwise.stream import (
     LAYER_NORM,
     LOG_SOFTMAX,
-    ODD_READ,
-    READ,
-    READ_ONLY,
     RMS_NORM,
     SOFTMAX,
     VECTORS,
     StreamConfig,
-    choose_read,
     choose_stream,
     stream_for,
     whole_rows,
@@ -224,9 +220,6 @@ def test_which_rows_are_streamed() -> None:
     assert clusters == [(2, 2), (4, 2), (8, 2), (16, 2)]
     assert choose_stream(131_072, 2, RMS_NORM) is None and choose_stream(919_168, 2, RMS_NORM) is not None
     assert choose_stream(16_384, 4, LAYER_NORM) is None and choose_stream(16_385, 4, LAYER_NORM, aligned=False) is not None
-    assert choose_stream(49_152, 2, READ_ONLY) is None and choose_stream(128_256, 2, READ_ONLY) is READ
-    assert choose_stream(50_257, 2, READ_ONLY, aligned=False) is READ
-    assert choose_stream(50_257, 4, READ_ONLY, aligned=False) is ODD_READ
     for kind in (SOFTMAX, LOG_SOFTMAX):
         config = choose_stream(750_720, 2, kind)
         assert config is not None and config.hold and config.cluster == 8
@@ -274,13 +267,6 @@ def test_weights_take_the_place_of_stages() -> None:
         assert config.saved == 0 or config.parts == LIMITS.stream_weights // vectors
     longest = choose_stream(2_000_000, 4, LAYER_NORM)
     assert longest is not None and longest.parts and longest.chunks(2_000_000, 4) > longest.kept
-
-
-def test_few_rows_that_are_only_read_share_ctas() -> None:
-    at_once = {1: 264, 2: 132, 4: 60}
-    assert choose_read(2640, lambda config: at_once[config.cluster]) is READ
-    assert choose_read(132, lambda config: at_once[config.cluster]).cluster == 2
-    assert choose_read(60, lambda config: at_once[config.cluster]).cluster == 4
 
 
 @pytest.mark.long

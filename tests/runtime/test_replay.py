@@ -15,7 +15,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.products.matmul import matmul
-from phalanx.kernels.rowwise.cross_entropy import cross_entropy, losses_of
+from phalanx.kernels.rowwise.cross_entropy import cross_entropy, losses_of, sum_of_rows
 from phalanx.kernels.rowwise.norms import rms_norm
 from phalanx.kernels.rowwise.softmax import softmax
 from phalanx.runtime.device import arrays
@@ -366,7 +366,8 @@ def test_losses(gpu: Any) -> None:
         x, targets = gpu.empty((2, 3, 64), gpu.float32), gpu.empty((2, 3), gpu.int64)
         y = cross_entropy(x, targets, reduction="none")
         assert y.shape == (2, 3)
-        assert pointers(gpu.library.launches[-1], 0, 1, 2) == [x.data_ptr(), targets.data_ptr(), y.data_ptr()]
+        places = pointers(gpu.library.launches[-1], 0, 1, 2, 3)
+        assert places == [x.data_ptr(), x.data_ptr(), targets.data_ptr(), y.data_ptr()]
     assert len(cross_entropy.remembered) == 1 and all(cross_entropy.remembered.values())
     cross_entropy(x, targets, reduction="none", ignore_index=7)
     assert len(cross_entropy.remembered) == 2
@@ -378,6 +379,13 @@ def test_a_mean_is_made_by_the_launch_behind_the_losses(gpu: Any) -> None:
         before = len(gpu.library.launches)
         y = cross_entropy(x, targets)
         assert y.shape == () and len(gpu.library.launches) == before + 2
+        assert pointers(gpu.library.launches[-1], 1) == [y.data_ptr()]
+    assert all(cross_entropy.remembered.values()) and not sum_of_rows.remembered
+    x, targets = gpu.empty((3, 50_000), gpu.float32), gpu.empty((3,), gpu.int64)
+    for _ in range(3):
+        before = len(gpu.library.launches)
+        y = cross_entropy(x, targets)
+        assert y.shape == () and len(gpu.library.launches) == before + 3  # rows in pieces, which are joined
         assert pointers(gpu.library.launches[-1], 1, 2) == [targets.data_ptr(), y.data_ptr()]
     assert all(cross_entropy.remembered.values()) and not losses_of.remembered
 

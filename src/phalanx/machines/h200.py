@@ -355,11 +355,11 @@ ROWS = RowLimits(
     # As many as compile without a spill, which `tests/kernels/test_teams.py` checks.
     team_warps=(24, 16, 28),
     stream_bytes={
-        "wide softmax": 512 * 1024 + 1, "rms_norm": 256 * 1024 + 1, "layer_norm": 64 * 1024 + 1, "read only": 64 * 1024 + 1,
+        "wide softmax": 512 * 1024 + 1, "rms_norm": 256 * 1024 + 1, "layer_norm": 64 * 1024 + 1,
     },
     stream_odd_bytes={
         "wide softmax": (512 * 1024 + 1, 512 * 1024 + 1), "rms_norm": (64 * 1024, 64 * 1024),
-        "layer_norm": (4 * 1024, 8 * 1024), "read only": (64 * 1024 + 1, 64 * 1024 + 1),
+        "layer_norm": (4 * 1024, 8 * 1024),
     },
     stream_mixed_bytes=1280 * 1024,
     stream_warps=((16 * 1024, 4, 4), (32 * 1024, 8, 2)),
@@ -381,7 +381,12 @@ ROWS = RowLimits(
     stream_pairs=(8,),
     stream_pair_bytes=14 * 1024,
     stream_exchange=1.2,
-    stream_read_shares={1: 0.97, 2: 0.95, 4: 0.84},
+    # `losses.txt`.
+    loss_lanes=((1, 4), (2, 6), (4, 8), (8, 8), (16, 9), (32, 13), (64, 13), (128, 13), (256, 13)),
+    loss_pieces=((128, 10), (256, 8)),
+    loss_warps=4,
+    # As many as compile without a spill, which `tests/kernels/test_losses.py` checks.
+    loss_occupancy=((5, 48), (8, 40), (13, 32)),
     # `rows_of_all_sms.txt`.
     grid_bytes={
         "softmax": (3_000_000, 4_000_000), "log_softmax": (3_000_000, 4_000_000), "rms_norm": (2_400_000, 3_000_000),

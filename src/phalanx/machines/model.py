@@ -362,8 +362,15 @@ class RowLimits:
     """And those of rows up to so many bytes, which begin anywhere."""
     stream_exchange: Factor
     """What a cluster takes for its exchange, in the time of a chunk's vector."""
-    stream_read_shares: Mapping[int, float]
-    """Of the read bandwidth, by the CTAs to a row."""
+    loss_lanes: tuple[tuple[Count, Count], ...]
+    """(threads, vectors): rows that are only read have the first of these numbers of threads that hold them in registers
+    with so many vectors each."""
+    loss_pieces: tuple[tuple[Count, Count], tuple[Count, Count]]
+    """The same of a piece of a longer one: of 16-bit elements, and of f32."""
+    loss_warps: Count
+    """Warps of their CTAs where a warp has a row or several; else a CTA has one."""
+    loss_occupancy: tuple[tuple[Count, Count], ...]
+    """(vectors, warps): with up to so many vectors a thread, so many warps on an SM."""
     grid_bytes: Mapping[str, tuple[Bytes, Bytes]]
     """Rows of so many bytes and more are shared by all SMs, by what is computed of them: of 16-bit elements, and of f32."""
     grid_room: Bytes

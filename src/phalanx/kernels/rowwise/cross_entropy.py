@@ -8,16 +8,17 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config, result_info
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, each_row, places, row_kernel, zeros
+from phalanx.kernels.rowwise.losses import LossConfig, choose_losses, launch_losses
+from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, RowConfig, each_row, places, row_kernel, run_of, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import READ_ONLY, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import StreamConfig, launch_stream, run_for_stream
 from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream
 from phalanx.runtime.device.arrays import dense_strides, scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
-SUM_CTAS = 8
-"""CTAs that add up the losses of all rows: some microseconds for a hundred thousand."""
+SUM_CTAS, SUM_WARPS = 8, 16
+"""CTAs, and warps of each, that add up the losses of all rows: some microseconds for a hundred thousand."""
 REDUCTIONS = ("mean", "sum", "none")
 
 
@@ -106,24 +107,39 @@ def cross_entropy_rows(
     each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
-@px.kernel(warps=16, cluster=SUM_CTAS, exit_sync=False, pdl=True)
+@px.func
+def of_warp(tile):
+    """The sum of what each warp has of a tile."""
+    return px.sum(tile.reshape(SUM_WARPS, tile.shape[0] // SUM_WARPS), axis=1, keepdims=True)
+
+
+@px.kernel(warps=SUM_WARPS, cluster=SUM_CTAS, exit_sync=False, pdl=True)
 def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
-    """R[0] = the sum of all losses; their mean over the targets that are not `ignore` with MEAN."""
+    """R[0] = the sum of all losses; their mean over the targets that are not `ignore` with MEAN.
+
+    With T None, L[0] has sums of some losses each, and L[1] says of how many that count.
+    """
     wait_for_prior_launch()
+    COUNT = L.shape[0] if T is not None else L.shape[1]
     first, step = px.cluster.rank() * (TURNS * WIDTH), px.cluster.size() * (TURNS * WIDTH)
     losses, counted = px.zeros((WIDTH,), px.f32), px.zeros((WIDTH,), px.f32)
-    for at in range(first, L.shape[0], step):
-        for turn in px.static_range(TURNS):
+    for at in range(first, COUNT, step):
+        some: tuple[Any, ...] = ()
+        for turn in px.static_range(TURNS):  # all are on their way before the first is used
             here = at + turn * WIDTH
-            losses = losses + px.load(L[here : here + WIDTH])
+            counts: Any = None
+            if MEAN and T is None:
+                counts = px.load(L[1, here : here + WIDTH])
+            elif MEAN:
+                counts = px.load(T[here : here + WIDTH], fill=ignore)
+            some = (*some, (px.load(L[0, here : here + WIDTH] if T is None else L[here : here + WIDTH]), counts))
+        for loss, counts in some:
+            losses = losses + loss
             if MEAN:
-                label = px.load(T[here : here + WIDTH], fill=ignore)
-                counted = counted + px.where(label != ignore, 1.0, 0.0)
-    total = px.cluster.reduce(px.sum(losses), "sum")
-    if MEAN:
-        total = total / px.cluster.reduce(px.sum(counted), "sum")
+                counted = counted + (counts if T is None else px.where(counts != ignore, 1.0, 0.0))
+    sums, counts = px.cluster.gather((of_warp(losses), of_warp(counted)))  # one exchange for both
     if px.cluster.rank() == 0:
-        px.store(R[0], total)
+        px.store(R[0], px.sum(sums) / px.sum(counts) if MEAN else px.sum(sums))
 
 
 @remembered("logits", "targets")
@@ -134,7 +150,7 @@ def cross_entropy(
     reduction: str = "mean",
     ignore_index: int = -100,
     gradient: bool = False,
-    config: RowConfig | StreamConfig | None = None,
+    config: RowConfig | StreamConfig | LossConfig | None = None,
 ) -> Any:
     """-log(softmax(logits)[target]) for every row of logits, and the mean or sum of them, or all ("none"), in f32.
 
@@ -153,12 +169,41 @@ def cross_entropy(
         count = (targets != ignore_index).sum().reshape(1) if reduction == "mean" else None
         losses = losses_and_gradients(logits, targets, count, int(ignore_index), require_config(config, RowConfig))
     else:
+        config = require_config(config, RowConfig, StreamConfig, LossConfig) or loss_for(logits, targets)
+        whole = isinstance(config, LossConfig) and config.pieces(logits.shape[-1], logits.dtype.itemsize) == 1
+        if reduction != "none" and whole:
+            return sum_of_rows(logits, targets, int(ignore_index), reduction == "mean", config)[0]
         losses = losses_of(logits, targets, int(ignore_index), config)
     if reduction == "none":
         return losses
     if 0 in losses.shape:
         return losses.sum() if reduction == "sum" else losses.sum() * float("nan")
     return sum_of(losses, targets, int(ignore_index), reduction == "mean")[0]
+
+
+def loss_for(logits: Any, targets: Any) -> LossConfig | None:
+    """The configuration for logits that are one run of memory, or None."""
+    rows, _ = _operands(logits, targets)
+    count, columns = rows.shape
+    if not has_work(count) or run_of(rows) is None:
+        return None
+    return choose_losses(columns, rows.dtype.itemsize)
+
+
+@remembered("logits", "targets")
+def sum_of_rows(logits: Any, targets: Any, ignore_index: int, mean: bool, config: LossConfig) -> Any:
+    """The sum of the losses of all rows, or their mean over the targets that are not `ignore_index`: a vector of one f32.
+
+    The kernel that reads the rows adds up the losses of those that share a warp.
+    """
+    rows, flat = _operands(logits, targets)
+    count, columns = rows.shape
+    some = config.sums(count)
+    sums = empty(logits, (2, px.cdiv(some, VECTOR_BYTES) * VECTOR_BYTES), "f32")[:, :some]
+    launch_losses(config, run_for_stream(rows), flat, None, sums, ignore_index, count, columns)
+    result = empty(logits, (1,), "f32")
+    sum_losses[SUM_CTAS](sums, None, result, ignore_index, MEAN=mean)
+    return result
 
 
 @remembered("losses", "targets")
@@ -174,15 +219,18 @@ def sum_of(losses: Any, targets: Any, ignore_index: int, mean: bool) -> Any:
 
 
 @remembered("logits", "targets")
-def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | StreamConfig | None) -> Any:
+def losses_of(
+    logits: Any, targets: Any, ignore_index: int, config: RowConfig | StreamConfig | LossConfig | None
+) -> Any:
     """The loss of every row, in f32, as `cross_entropy` gives it for "none"."""
-    rows, flat, losses = _operands(logits, targets)
+    rows, flat = _operands(logits, targets)
     count, columns = rows.shape
-    config = require_config(config, RowConfig, StreamConfig)
+    losses = empty(logits, (count,), "f32")
     args: tuple[Any, ...]
     if has_work(count):
-        config = config or stream_for(rows, READ_ONLY)
-        if isinstance(config, StreamConfig):
+        if isinstance(config, LossConfig):
+            launch_losses(config, run_for_stream(rows), flat, losses, None, ignore_index, count, columns)
+        elif isinstance(config, StreamConfig):
             args = (run_for_stream(rows), flat, losses, ignore_index, columns, count)
             launch_stream(cross_entropy_stream, config, args, {}, count, columns)
         else:
@@ -198,7 +246,8 @@ def losses_and_gradients(logits: Any, targets: Any, count: Any, ignore_index: in
     info = result_info("logits", logits)
     if info.strides != dense_strides(info.shape):
         raise refused("logits have gaps between their elements, or another order", "pass a contiguous array")
-    rows, flat, losses = _operands(logits, targets)
+    rows, flat = _operands(logits, targets)
+    losses = empty(logits, (rows.shape[0],), "f32")
     if has_work(rows.shape[0]):
         given, length, config = places(rows, config, held=LIMITS.fewer_held, reads=True)
         args = (given, flat, losses, given, count, ignore_index, length)
@@ -206,8 +255,8 @@ def losses_and_gradients(logits: Any, targets: Any, count: Any, ignore_index: in
     return losses.reshape(targets.shape)
 
 
-def _operands(logits: Any, targets: Any) -> tuple[Any, Any, Any]:
-    """The logits as a matrix, the targets as a vector, and a vector for the losses."""
+def _operands(logits: Any, targets: Any) -> tuple[Any, Any]:
+    """The logits as a matrix, and the targets as a vector."""
     info = info_of("logits", logits)
     labels = info_of("targets", targets, ("i32", "i64"))
     if labels.shape != info.shape[:-1]:
@@ -217,5 +266,4 @@ def _operands(logits: Any, targets: Any) -> tuple[Any, Any, Any]:
         )
     if info.shape[-1] == 0:
         raise refused(f"logits of shape {info.shape} have no classes", "pass logits whose last axis has at least one")
-    rows = as_rows(logits, info)
-    return rows, targets.reshape(-1), empty(logits, (rows.shape[0],), "f32")
+    return as_rows(logits, info), targets.reshape(-1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import phalanx as px
 from phalanx.kernels.logarithms import LN2, LOG2E
 
@@ -30,3 +32,39 @@ def softmax_tile(tile, base, factor, LOG):
     else:
         y = px.exp2((tile - base) * LOG2E) * factor
     return y
+
+
+LARGE = 65536.0
+"""Numbers of 8 bits beyond this are 512 and more apart: of their distances only that they are not 0 matters to e^x."""
+
+
+@px.func
+def fused_terms(base):
+    """What `power_of` needs to know of what is subtracted from elements of 16 bits: minus it times log2(e), and this factor.
+
+    Beyond `LARGE` the product would be rounded by more than an exponent has room for; there others are 256 and more away,
+    and the factor is 1.
+    """
+    factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)
+    return base * -factor, factor
+
+
+@px.func
+def power_of(x, terms):
+    """e^(x - base) of a tile in f32. `terms` are the base and None, or what `fused_terms` says: an instruction less."""
+    base, factor = terms
+    if factor is None:
+        power = px.exp2((x - base) * LOG2E)
+    else:
+        power = px.exp2(px.fma(x, factor, base))
+    return power
+
+
+@px.func
+def larger_pairs(x, y):
+    """The larger of each two elements of 16 bits, by one instruction for two of them, which are not widened for it."""
+    if x.dtype == px.bf16:
+        larger = px.ptx("max.NaN.bf16x2 $0, $1, $2;", (x, y), px.bf16, sim=np.maximum, pack=2)
+    else:
+        larger = px.ptx("max.NaN.f16x2 $0, $1, $2;", (x, y), px.f16, sim=np.maximum, pack=2)
+    return larger

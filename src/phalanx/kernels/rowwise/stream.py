@@ -31,7 +31,7 @@ WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
 MOST_BATCH, BATCH_BYTES = 4, 32 * 1024
 """Chunks that are given back together, and their bytes, at most; the ring has twice as many."""
 SOFTMAX, LOG_SOFTMAX, RMS_NORM, LAYER_NORM = "softmax", "log_softmax", "rms_norm", "layer_norm"
-WIDE_SOFTMAX, READ_ONLY = "wide softmax", "read only"
+WIDE_SOFTMAX = "wide softmax"
 """What is computed of rows, as far as the choice of a configuration depends on it."""
 VECTORS = {SOFTMAX: 0, LOG_SOFTMAX: 0, WIDE_SOFTMAX: 0, RMS_NORM: 1, LAYER_NORM: 2}
 """Weights and biases beside the rows."""
@@ -107,9 +107,6 @@ LONGEST_WEIGHTED = {
     count: replace(LONGEST, kept=22, parts=LIMITS.stream_weights_again // count) for count in set(VECTORS.values()) if count
 }
 """By the vectors of weights and biases, some of which stay in registers."""
-READ = StreamConfig(1, 8, 2, 13, 0, per_sm=2)
-ODD_READ = replace(READ, step=1, group=2)
-"""For rows of f32 that begin anywhere."""
 MOST_WARPS = 16
 PIECE = MOST_WARPS * 32 * VECTOR_BYTES
 """Bytes of a vector of each thread of the largest CTAs."""
@@ -120,30 +117,26 @@ PIECE = MOST_WARPS * 32 * VECTOR_BYTES
 def choose_stream(columns: int, itemsize: int, kind: str = SOFTMAX, aligned: bool = True) -> StreamConfig | None:
     """The stream for rows of `columns` elements, or None where registers hold them better.
 
-    `kind`: `SOFTMAX`, `LOG_SOFTMAX`, `RMS_NORM` (with weights), `LAYER_NORM` (and biases) or `READ_ONLY` (nothing of a row's
-    size is written: a CTA to each row, see `choose_read`). Rings keep whole rows, and registers all weights beside them, as
-    long as there is room: `whole_rows` has the rule. Longer ones are read again, out of L2, and so are most weights.
+    `kind`: `SOFTMAX`, `LOG_SOFTMAX`, `RMS_NORM` (with weights) or `LAYER_NORM` (and biases). Rings keep whole rows, and
+    registers all weights beside them, as long as there is room: `whole_rows` has the rule. Longer ones are read again, out
+    of L2, and so are most weights.
     Measured on an H200, of the device copy, against rows in registers: softmax of 238,976 f32 0.91, of 404,200 0.87, of
     750,720 bf16 0.89, held in the registers of 8 CTAs, against 0.77 in the rings of 16 (`softmax_of_16_bits` has more), of
     1,394,256 f32 0.76, which no cluster holds; rms_norm of 919,168 bf16 0.91 against 0.59; layer_norm of 65,536 0.89
     against 0.78, of 67,000 0.83 against 0.63, of 105,000 0.81 against 0.70, of 41,000 f32 0.92 against 0.85, of 50,257 bf16
-    0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67, of 2,403 0.69 against 0.56;
-    cross_entropy of 128,256 0.97 against 0.75, of 57,281 0.87. Shorter rows lose: softmax of 50,257 bf16 0.83 against 0.86,
-    cross_entropy of 40,328 0.82 against 0.92, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against 0.87.
+    0.75 against 0.42, of 250,392 0.83 against 0.63, of 5,003 0.77 against 0.67, of 2,403 0.69 against 0.56. Shorter rows
+    lose: softmax of 50,257 bf16 0.83 against 0.86, layer_norm of 15,936 f32 0.88 against 0.96, of 9,376 bf16 0.86 against
+    0.87.
     Anyone may call it; no hardware is involved.
     Example: ``choose_stream(1000000, 2).cluster == 16``.
     """
     row = columns * itemsize
     if itemsize == 2 and kind in (SOFTMAX, LOG_SOFTMAX):
         return softmax_of_16_bits(columns, kind, aligned)
-    if itemsize == 2 and kind == READ_ONLY:
-        return None if row + (not aligned) * VECTOR_BYTES <= LIMITS.most_read * PIECE else READ
     if kind in (SOFTMAX, LOG_SOFTMAX):
         kind = WIDE_SOFTMAX
     if row < LIMITS.stream_bytes[kind] and (aligned or row < LIMITS.stream_odd_bytes[kind][itemsize > 2]):
         return None
-    if kind == READ_ONLY:
-        return READ if aligned else ODD_READ
     vectors = VECTORS[kind]
     found = held_rows(columns, itemsize, kind, aligned) or whole_rows(columns, itemsize, vectors, aligned)
     return found or (LONGEST_WEIGHTED[vectors] if vectors else LONGEST)
@@ -263,21 +256,6 @@ def with_weights(config: StreamConfig, vectors: int, aligned: bool) -> StreamCon
     return replace(config, stages=config.stages - saved * vectors, parts=parts, saved=saved)
 
 
-def choose_read(rows: int, clusters: Any, first: StreamConfig = READ) -> StreamConfig:
-    """The stream for so many rows of which nothing is written, with `clusters(config)` of them at once.
-
-    A CTA to each row takes no exchange, but the last rows may find most CTAs idle: then a few CTAs share each.
-    """
-    best, most = first, 0.0
-    for size, share in LIMITS.stream_read_shares.items():
-        config = replace(first, cluster=size) if size > 1 else first
-        count = clusters(config) * config.group
-        busy = rows / (px.cdiv(rows, count) * count) * share
-        if busy > most:
-            best, most = config, busy
-    return best
-
-
 def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | None:
     """The stream for a matrix with these weights and biases (None for each), where it is a run of memory and a stream pays.
 
@@ -290,8 +268,6 @@ def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | 
         return None
     if config.parts and any(name != info.dtype_name for name in types_of(vectors)):
         return LONGEST if info.shape[1] * rows.dtype.itemsize >= LIMITS.stream_mixed_bytes else None
-    if kind == READ_ONLY:
-        return choose_read(info.shape[0], lambda each: each.per_sm * H200.clusters_at_once[each.cluster], config)
     return config
 
 

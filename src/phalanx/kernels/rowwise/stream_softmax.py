@@ -8,7 +8,7 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
+from phalanx.kernels.rowwise.softmax_terms import LARGE, finite, fused_terms, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.stream import (
     FEW_REGISTERS,
     along_thread,
@@ -20,9 +20,6 @@ from phalanx.kernels.rowwise.stream import (
     stream,
     stream_kernel,
 )
-
-LARGE = 65536.0
-"""Numbers of 8 bits beyond this are 512 and more apart: of their distances only that they are not 0 matters to e^x."""
 
 
 @px.func
@@ -46,8 +43,8 @@ def more_mass(x, limit, peak, mass, FUSED=False):
     top = px.maximum(peak, along_thread(px.max, x))
     base = finite(top)
     if FUSED:
-        factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)  # beyond it others are 256 and more away
-        powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), (base * -factor).reshape(1, base.shape[0], 1)))
+        less, factor = fused_terms(base)
+        powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), less.reshape(1, base.shape[0], 1)))
     else:
         powers = px.exp2((x - base.reshape(1, base.shape[0], 1)) * LOG2E)
     return top, mass * px.exp2((peak - base) * LOG2E) + along_thread(px.sum, powers)
