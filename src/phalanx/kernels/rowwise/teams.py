@@ -367,6 +367,7 @@ def norm_teams(
             save((W, B), (w, b), before - shift, team, SPAN, PARTS, TEAMS)
             saved[0].arrive()
             saved[0].wait(turn.parity)
+            shift = px.keep(shift)  # else what `save` computed from it is held in registers, and spilled
             for row in range(first, last, step):
                 ahead = row + (SLOTS - 1) * step
                 if ahead < last:
