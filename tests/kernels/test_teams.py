@@ -112,6 +112,8 @@ def test_teams_of_other_rows_are_refused() -> None:
     assert caught.value.location.file == __file__
 
 
-def test_a_large_mean_costs_no_digits() -> None:
+@pytest.mark.parametrize("cluster", (1, 2))
+def test_a_large_mean_costs_no_digits(cluster: int) -> None:
     x, w, b = with_large_mean(5, 3001)
-    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=fitted(TeamConfig(2, 2, 0), x)), x, w, b)
+    config = fitted(TeamConfig(2, 2, 0, cluster), x)
+    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=config), x, w, b)

@@ -39,6 +39,10 @@ MOST_WARPS = 15
 """That compute: with one that fills the ring, and those that exchange what is known, as many as leave 96 registers each."""
 WARPS, PIECES = np.arange(9, MOST_WARPS + 1)[:, None], np.array((1, 2, 3, 5))
 """Those that are looked at, against shares: the first axis."""
+TOGETHER = 3
+"""Parts whose weights, or biases, are on their way at once where rows begin anywhere."""
+MOST_MOVED = 16
+"""Vectors of a thread that are moved in shared memory: with more, of weights and biases together, registers spill."""
 SIMULATED_GROUPS = 2
 """Groups in the simulator."""
 
@@ -112,7 +116,8 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
     held = -(-part // (LANES * VECTOR_BYTES * warps))  # vectors of a thread
     parts = -(-held // pieces) * pieces
     span = LANES * VECTOR_BYTES * warps * parts
-    stages = np.minimum(LIMITS.share_room * pieces // span, MOST_WARPS * pieces)
+    moved = np.where((period > 1) & (vectors * parts <= MOST_MOVED), (LANES + 1) * VECTOR_BYTES * warps, 0)
+    stages = np.minimum((LIMITS.share_room - moved) * pieces // span, MOST_WARPS * pieces)
     registers = REGISTERS // (LANES * WARPGROUP) // -(-(warps + delay + 2) // WARPGROUP) // 8 * 8
     needed = 4 * vectors * parts + np.where(alone, *LIMITS.share_registers[itemsize > 2][::-1])
     fits = ((pieces == 1) | alone) & (needed <= registers) & (stages >= (delay + 1) * pieces)
@@ -467,17 +472,40 @@ def beside(v, part):
 
 
 @px.func
-def take(V, group, warp, which, WARPS, PARTS):
+def take(V, group, warp, which, moved, WARPS, PARTS):
     """The weights or biases beside a warp's places of the rows of a class. None without any."""
     if V is None:
         return None
-    row = Places(warp, 0, 0, group.VEC, WARPS, False)
-    place, SHIFTED = group.rank * group.part - group.shift(which), group.PERIOD > 1
     held: tuple[Any, ...] = ()
-    for part in px.static_range(PARTS):
-        at = place + row.at(part)
-        held = (*held, px.load(V[at : at + LANES * row.VEC], shifted=SHIFTED))
+    for first in px.static_range(0, PARTS, TOGETHER):
+        LAST = min(first + TOGETHER, PARTS)
+        held = (*held, *take_parts(V, group, warp, which, moved, WARPS, first, LAST))
     return held
+
+
+@px.func
+def take_parts(V, group, warp, which, moved, WARPS, FIRST, LAST):
+    """Those of some parts. Where `moved` is, in shared memory, all are on their way at once, as they lie, and are moved to
+    the places of the class there: a load that begins anywhere waits for itself before the next one starts."""
+    row, VEC = Places(warp, 0, 0, group.VEC, WARPS, False), group.VEC
+    place, shift, own = group.rank * group.part, group.shift(which), warp * ((LANES + 1) * VEC) + VEC
+    held: tuple[Any, ...] = ()
+    for part in px.static_range(FIRST, LAST):
+        at = place + row.at(part)
+        if moved is None:
+            held = (*held, px.load(V[at - shift : at - shift + LANES * VEC], shifted=group.PERIOD > 1))
+        else:
+            held = (*held, (px.load(V[at : at + LANES * VEC]), px.load(V[at - VEC : at])))
+    if moved is None:
+        return held
+    found: tuple[Any, ...] = ()
+    for part in px.static_range(LAST - FIRST):
+        px.sync()
+        px.store(moved[own : own + LANES * VEC], held[part][0])
+        px.store(moved[own - VEC : own], held[part][1])
+        px.sync()
+        found = (*found, px.load(moved[own - shift : own - shift + LANES * VEC], shifted=True))
+    return found
 
 
 @px.func
@@ -487,7 +515,7 @@ def none_of(V, VEC, PARTS):
 
 
 @px.func
-def normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
+def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
     """A warp's places of all rows of its group."""
     EDGES, total = group.PERIOD > 1, group.total()
     taken, again = px.ring(ring.shape[0]), px.ring(ring.shape[0])
@@ -496,7 +524,7 @@ def normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, P
     which = -1 if EDGES else 0
     w, b = none_of(W, group.VEC, PARTS), none_of(B, group.VEC, PARTS)
     if not EDGES:
-        w, b = take(W, group, warp, 0, WARPS, PARTS), take(B, group, warp, 0, WARPS, PARTS)
+        w, b = take(W, group, warp, 0, None, WARPS, PARTS), take(B, group, warp, 0, None, WARPS, PARTS)
     for number in range(total + DELAY):
         if number < total:
             low, high = group.inside(group.shift(ahead.which))
@@ -508,7 +536,8 @@ def normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, P
             if EDGES:
                 if which != turn.which:
                     which = turn.which
-                    w, b = take(W, group, warp, which, WARPS, PARTS), take(B, group, warp, which, WARPS, PARTS)
+                    w = take(W, group, warp, which, moved, WARPS, PARTS)
+                    b = take(B, group, warp, which, moved, WARPS, PARTS)
             low, high = group.inside(group.shift(turn.which))
             row = Places(warp, low, high, group.VEC, WARPS, EDGES)
             begin, end = group.mine(turn.row)
@@ -624,13 +653,16 @@ def norm_shares(
     VEC = VECTOR_BYTES // X.dtype.itemsize
     ring = px.shared((STAGES, PARTS // PIECES * WARPS * LANES * VEC), X.dtype)
     full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    COUNT, ALIKE = (W is not None) + (B is not None), W is None or B is None or W.dtype == B.dtype
+    MOVED = PERIOD > 1 and ALIKE and 0 < COUNT * PARTS <= MOST_MOVED
+    moved = px.shared((WARPS * (LANES + 1) * VEC,), (B if W is None else W).dtype) if MOVED else None
     PLACES = DELAY + 1
     parts, known = px.shared((PLACES, 3 if CENTERED else 1, WARPS), px.f32), px.shared((PLACES, 2), px.f32)
     left, found, cleared = px.barrier(PLACES), px.barrier(PLACES, count=1, checked=False), px.counters(2)
     with px.warps(0, 1, copies=WARPS) as warp:
         group = group_of(X, columns, rows, SHARE, PERIOD)
         exchange = Exchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
-        normalise(group, warp, W, B, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
+        normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
     with px.warps(WARPS, 1):
         fetch_all(group_of(X, columns, rows, SHARE, PERIOD), X, ring, full, empty, PIECES)
     with px.warps(WARPS + 1, 1, copies=PLACES) as place:

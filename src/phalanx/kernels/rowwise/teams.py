@@ -1,9 +1,9 @@
 """Norms of rows that begin anywhere, from a few KB on: teams of warps have a row each, and share the weights.
 
 A row comes in one bulk copy, from the multiple of 16 bytes at or before its begin, into the shared memory of the team that
-has it, or in as many as a cluster has CTAs into those of its teams of one number. They read it there two or three times:
-for its mean, for the squares of what it is apart from it, and for the result. Several rows are so on their way in a CTA, and
-while one team waits, for a copy or for the exchange over the cluster, others compute.
+has it, or in as many as a cluster has CTAs into those of its teams of one number. They read it there two or three times: for
+its mean, for the squares of what it is apart from it, or for both at once, and for the result. Several rows are so on their
+way in a CTA, and while one team waits, for a copy or for the exchange over the cluster, others compute.
 
 Rows PERIOD apart are a class: they begin at the same place of a vector. A cluster takes the rows of one class after
 those of another, and its CTAs have the weights and biases in shared memory, moved by as many places as the rows of the
@@ -23,6 +23,8 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.rows_ring import clusters_at_once
+from phalanx.kernels.rowwise.stream import along_thread
+from phalanx.kernels.rowwise.stream_norms import of_warps
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
@@ -31,6 +33,8 @@ TURN = 4
 """Parts of a turn of a loop."""
 MOST_TEAMS = 15
 """Of several warps each: a CTA has as many barriers of threads."""
+MOST_AT_ONCE = 4
+"""CTAs of a cluster that exchange all they know of a row of f32 at once; with more, and of 16 bits, registers spill."""
 BESIDES, BESIDES_EACH = 512, 32
 """Bytes of shared memory that a CTA has besides rows, weights and what its teams exchange; and what each of them has."""
 
@@ -106,10 +110,17 @@ def choose_teams(columns: int, itemsize: int, vectors: int, aligned: bool = Fals
     return None
 
 
+@px.func
+def at_once(itemsize, cluster):
+    """Whether the teams that share a row tell each other all they know of it by one exchange: its mean and its squares."""
+    return itemsize == 4 and 1 < cluster <= MOST_AT_ONCE
+
+
 def most_teams(config: TeamConfig, itemsize: int, vectors: int) -> int:
     """As many teams as a CTA has shared memory, registers and barriers for."""
     room = H200.shared_bytes_per_sm // config.per_sm - H200.reserved_shared_bytes - BESIDES
-    each = config.slots * config.parts * config.span(1) + 2 * (4 * config.cluster * config.warps + BESIDES_EACH)
+    told = 18 if vectors == 2 and at_once(itemsize, config.cluster) else 4
+    each = config.slots * config.parts * config.span(1) + 2 * (told * config.cluster * config.warps + BESIDES_EACH)
     teams = (room - replace(config, teams=0).shared_bytes(itemsize, vectors)) // each
     warps = LIMITS.team_warps[vectors if config.cluster > 1 else 0] // (config.warps * config.per_sm)
     return min(teams, warps, MOST_TEAMS if config.warps > 1 else teams)
@@ -163,11 +174,38 @@ class TeamRow:
     SPAN: int
     PARTS: int
     ENDS: int
+    LANES: int
 
     def part(self, part):
         """A part of the row in f32."""
         at = part * self.SPAN
         return px.load(self.slot[at : at + self.SPAN]).to(px.f32)
+
+    def by_thread(self, part):
+        """A part of the row in f32, as (1, threads, elements of a vector)."""
+        return self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)
+
+    def there(self, part):
+        """Which places of a part are the row's, in the same shape."""
+        place = px.arange(self.SPAN).reshape(1, self.LANES, self.SPAN // self.LANES)
+        low, high = self.shift - part * self.SPAN, self.length - part * self.SPAN
+        if part > 0:
+            there = place < high
+        elif part < self.PARTS - self.ENDS:
+            there = place >= low
+        else:
+            there = (place >= low) & (place < high)
+        return there
+
+    def before(self, place, PARTS):
+        """How many of the first places of PARTS parts each thread has."""
+        VEC, place = self.SPAN // self.LANES, px.minimum(px.maximum(place, 0), PARTS * self.SPAN)
+        rest = place % self.SPAN - px.arange(self.LANES) * VEC
+        return place // self.SPAN * VEC + px.minimum(px.maximum(rest, 0), VEC)
+
+    def counts(self, PARTS):
+        """How many of those are the row's."""
+        return (self.before(self.length, PARTS) - self.before(self.shift, PARTS)).to(px.f32)
 
     def inside(self, tile, part, EDGE):
         """A tile of this part of the row, with 0 in places that are not the row's; only an EDGE has such."""
@@ -229,6 +267,31 @@ def moments(row, inverse):
 
 
 @px.func
+def more_of_threads(row, part, EDGE, pivot, sums, squares):
+    """What each thread knows of a row with a part more: what its elements are apart from its pivot in sum, and the squares
+    of that."""
+    apart = row.by_thread(part) - pivot.reshape(1, row.LANES, 1)
+    if EDGE:
+        apart = px.where(row.there(part), apart, 0.0)
+    return pivot, sums + apart, squares + apart * apart
+
+
+@px.func
+def moments_of_cluster(row, inverse):
+    """The same of a row that several teams have, by one exchange: around the mean of each thread's first vector."""
+    x = row.by_thread(0)
+    none = px.zeros(x.shape, px.f32)
+    pivot = along_thread(px.sum, px.where(row.there(0), x, 0.0)) * px.reciprocal(px.maximum(row.counts(1), 1.0))
+    pivot, sums, squares = row.over((more_of_threads,), (pivot, none, none))
+    sums, squares, WARPS = along_thread(px.sum, sums), along_thread(px.sum, squares), row.LANES // 32
+    known = of_warps(None, None, None, row.counts(row.PARTS), pivot, sums, squares, WARPS)
+    counts, means, squares = px.cluster.gather(known)
+    mean = px.sum(counts * means) * inverse
+    apart = means - mean
+    return mean, px.sum(squares + counts * apart * apart) * inverse
+
+
+@px.func
 def more_sums(row, part, EDGE, sums):
     """The sum with a part more."""
     return (sums + row.inside(row.part(part), part, EDGE),)
@@ -273,6 +336,8 @@ def normalise(row, slots, team, stage, w, b, Y, eps, inverse, CENTERED):
     mean = None
     if CENTERED and px.cluster.size() == 1:
         mean, squares = moments(row, inverse)
+    elif CENTERED and at_once(Y.dtype.itemsize, px.cluster.size()):
+        mean, squares = moments_of_cluster(row, inverse)
     elif CENTERED:
         mean = mean_of((more_sums,), row, inverse)
         row.slot = slots[px.keep(team), stage]  # to be read again: the compiler keeps nothing of it
@@ -361,24 +426,25 @@ def norm_teams(
         for which in range(from_class, to_class):
             shift = which * columns % VEC
             first, last, step = rows_of(which, begin, end, rows, team, TEAMS, PERIOD, EVEN)
-            for ahead in range(first, px.minimum(last, first + (SLOTS - 1) * step), step):
+            for ahead in range(first, px.minimum(last, first + SLOTS * step), step):  # they come while weights do
                 fetch(X, ahead, columns, slots[team, filled.stage], full[team * SLOTS + filled.stage], VEC)
                 filled.advance()
+            read[0].wait(turn.parity ^ 1)
             save((W, B), (w, b), before - shift, team, SPAN, PARTS, TEAMS)
             saved[0].arrive()
             saved[0].wait(turn.parity)
             shift = px.keep(shift)  # else what `save` computed from it is held in registers, and spilled
             for row in range(first, last, step):
-                ahead = row + (SLOTS - 1) * step
-                if ahead < last:
-                    fetch(X, ahead, columns, slots[team, filled.stage], full[team * SLOTS + filled.stage], VEC)
-                    filled.advance()
                 stage = taken.stage
                 full[team * SLOTS + stage].wait(taken.parity)
                 taken.advance()
                 at = row * columns // VEC * VEC + before
-                mine = TeamRow(slots[team, stage], at, shift - before, shift + columns - before, SPAN, PARTS, ENDS)
+                low = shift - before
+                mine = TeamRow(slots[team, stage], at, low, low + columns, SPAN, PARTS, ENDS, 32 * WARPS)
                 normalise(mine, slots, team, stage, w, b, Y, eps, inverse, CENTERED)
+                ahead = row + SLOTS * step
+                if ahead < last:
+                    fetch(X, ahead, columns, slots[team, filled.stage], full[team * SLOTS + filled.stage], VEC)
+                    filled.advance()
             read[0].arrive()
-            read[0].wait(turn.parity)
             turn.advance()
