@@ -39,8 +39,8 @@ MOST_WARPS = 15
 """That compute: with one that fills the ring, and those that exchange what is known, as many as leave 96 registers each."""
 WARPS, PIECES = np.arange(9, MOST_WARPS + 1)[:, None], np.array((1, 2, 3, 5))
 """Those that are looked at, against shares: the first axis."""
-TOGETHER = 3
-"""Parts whose weights, or biases, are on their way at once where rows begin anywhere."""
+TOGETHER = 5, 3
+"""Parts whose weights, or biases, are on their way at once where rows begin anywhere: of one vector, and of each of two."""
 MOST_MOVED = 16
 """Vectors of a thread that are moved in shared memory: with more, of weights and biases together, registers spill."""
 SIMULATED_GROUPS = 2
@@ -472,13 +472,13 @@ def beside(v, part):
 
 
 @px.func
-def take(V, group, warp, which, moved, WARPS, PARTS):
+def take(V, group, warp, which, moved, WARPS, PARTS, AT_ONCE):
     """The weights or biases beside a warp's places of the rows of a class. None without any."""
     if V is None:
         return None
     held: tuple[Any, ...] = ()
-    for first in px.static_range(0, PARTS, TOGETHER):
-        LAST = min(first + TOGETHER, PARTS)
+    for first in px.static_range(0, PARTS, AT_ONCE):
+        LAST = min(first + AT_ONCE, PARTS)
         held = (*held, *take_parts(V, group, warp, which, moved, WARPS, first, LAST))
     return held
 
@@ -517,14 +517,15 @@ def none_of(V, VEC, PARTS):
 @px.func
 def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
     """A warp's places of all rows of its group."""
-    EDGES, total = group.PERIOD > 1, group.total()
+    EDGES, total, AT_ONCE = group.PERIOD > 1, group.total(), TOGETHER[W is not None and B is not None]
     taken, again = px.ring(ring.shape[0]), px.ring(ring.shape[0])
     leaves, gets = px.ring(DELAY + 1), px.ring(DELAY + 1)
     ahead, turn = first_turn(group), first_turn(group)
     which = -1 if EDGES else 0
     w, b = none_of(W, group.VEC, PARTS), none_of(B, group.VEC, PARTS)
     if not EDGES:
-        w, b = take(W, group, warp, 0, None, WARPS, PARTS), take(B, group, warp, 0, None, WARPS, PARTS)
+        w = take(W, group, warp, 0, None, WARPS, PARTS, AT_ONCE)
+        b = take(B, group, warp, 0, None, WARPS, PARTS, AT_ONCE)
     for number in range(total + DELAY):
         if number < total:
             low, high = group.inside(group.shift(ahead.which))
@@ -536,8 +537,8 @@ def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, P
             if EDGES:
                 if which != turn.which:
                     which = turn.which
-                    w = take(W, group, warp, which, moved, WARPS, PARTS)
-                    b = take(B, group, warp, which, moved, WARPS, PARTS)
+                    w = take(W, group, warp, which, moved, WARPS, PARTS, AT_ONCE)
+                    b = take(B, group, warp, which, moved, WARPS, PARTS, AT_ONCE)
             low, high = group.inside(group.shift(turn.which))
             row = Places(warp, low, high, group.VEC, WARPS, EDGES)
             begin, end = group.mine(turn.row)
