@@ -19,10 +19,11 @@ import torch
 from rowwise_common import SIZES, Config, Run, alternate, shown
 
 import phalanx as px
+from phalanx.kernels.rowwise.cross_entropy import loss_for
 from phalanx.kernels.rowwise.norms import centered_places, ring_for
 from phalanx.kernels.rowwise.rows import LIMITS, places
 from phalanx.kernels.rowwise.spans import span_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, READ_ONLY, RMS_NORM, SOFTMAX, stream_for
+from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, SOFTMAX, stream_for
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")
@@ -55,7 +56,7 @@ class Work:
     def config(self) -> Config:
         """What the library chooses for it."""
         if self.kind == "cross_entropy":
-            return stream_for(self.x, READ_ONLY) or places(self.x, None, reads=True)[2]
+            return loss_for(self.x, self.targets) or places(self.x, None, reads=True)[2]
         if self.kind == "softmax":
             return span_for(self.x) or stream_for(self.x, SOFTMAX) or places(self.x, None, bare=True)[2]
         vectors = (self.w, None) if self.kind == "rms_norm" else (self.w, self.b)

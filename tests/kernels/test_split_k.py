@@ -305,6 +305,7 @@ def test_whether_k_is_split_as_for_a_long_one_is_decided_by_the_models() -> None
         (Problem(205, 2824, 6368), "rows"),  # 16.2 and 21.6; in tiles 17.4 and 22.7
         (Problem(384, 1160, 5488), "columns"),  # 12.8 and 17.0; in tiles 13.3 and 18.0
         (Problem(480, 2328, 6720), None),  # 28.1 and 33.8; in tiles 24.0 and 28.6
+        (Problem(616, 904, 9000, by_k=(False, True)), None),  # neither side is short: no such product was measured split
     ):
         assert not is_deep(problem) and split_side(problem) == side
     tall = Problem(205, 2824, 6368)

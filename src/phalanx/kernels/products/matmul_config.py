@@ -68,18 +68,16 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
     Where all tiles run at once and CTAs share columns, neighbours have the same rows, which each asks for: L2 puts such
     requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
-    does not count. A product that fits L2 finds there what passed it by as well as what did not, and where it finds nothing,
-    less of what was written before has to make room (`sweep_cold.json`: 40 products of 8 to 43 MB take 4% less cold, up to
-    13%, and as long as before behind a launch like them).
+    does not count. What fits L2 does not pass it by: with nothing there 40 products of 8 to 43 MB would take 4% less, since
+    less of what was written before has to make room (`sweep_cold.json`), and as long behind some launches like them; but
+    behind thousands of them 96 x 7168 x 2048 and 112 x 11712 x 1024 took a quarter longer (`anywhere_matmul.json`, steady).
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
-    passes = problem.batch == 1 and problem.itemsize == 2 and larger >= H200.streamed_bytes
-    most = costs.streamed_readers if passes else streaming_readers(problem, costs)
-    streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
+    streamed = side if readers <= streaming_readers(problem, costs) and may_stream(read, written, problem.batch) else None
     kept = kept_parts(larger, written) if streamed else 0
     last = columns * cn * config.bn  # where the last copy of columns ends
     piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
@@ -201,8 +199,10 @@ def is_deep(problem: Problem) -> bool:
 
 
 def is_long(problem: Problem) -> bool:
-    """Whether K is so long, and the result so small, that K may be split as for those."""
-    return _is_among(problem, H200.long) or is_deep(problem)
+    """Whether K is so long, and the result so small, that K may be split as for those. Of those that are not that small one
+    side has at most as many rows or columns as any that is split."""
+    short = min(problem.m, problem.n) <= max(H200.split_rows.most, H200.split_columns.most)
+    return (short and _is_among(problem, H200.long)) or is_deep(problem)
 
 
 def _is_among(problem: Problem, rule: DeepRule) -> bool:
