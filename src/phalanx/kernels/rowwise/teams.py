@@ -35,8 +35,10 @@ MOST_TEAMS = 15
 """Of several warps each: a CTA has as many barriers of threads."""
 MOST_AT_ONCE = 4
 """CTAs of a cluster that exchange all they know of a row of f32 at once; with more, and of 16 bits, registers spill."""
-BESIDES, BESIDES_EACH = 512, 32
+BESIDES, BESIDES_EACH = 512, 64
 """Bytes of shared memory that a CTA has besides rows, weights and what its teams exchange; and what each of them has."""
+TOLD, TOLD_AT_ONCE = 8, 36
+"""Bytes in which a team exchanges what it knows, for each warp with a part of its row: one number at a time, or three."""
 
 
 @frozen
@@ -119,8 +121,8 @@ def at_once(itemsize, cluster):
 def most_teams(config: TeamConfig, itemsize: int, vectors: int) -> int:
     """As many teams as a CTA has shared memory, registers and barriers for."""
     room = H200.shared_bytes_per_sm // config.per_sm - H200.reserved_shared_bytes - BESIDES
-    told = 18 if vectors == 2 and at_once(itemsize, config.cluster) else 4
-    each = config.slots * config.parts * config.span(1) + 2 * (told * config.cluster * config.warps + BESIDES_EACH)
+    told = TOLD_AT_ONCE if vectors == 2 and at_once(itemsize, config.cluster) else TOLD
+    each = config.slots * config.parts * config.span(1) + told * config.cluster * config.warps + BESIDES_EACH
     teams = (room - replace(config, teams=0).shared_bytes(itemsize, vectors)) // each
     warps = LIMITS.team_warps[vectors if config.cluster > 1 else 0] // (config.warps * config.per_sm)
     return min(teams, warps, MOST_TEAMS if config.warps > 1 else teams)
