@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 
 import phalanx as px
+from fake_driver import plain_argument
 from phalanx.kernels.matrices import empty
 from phalanx.runtime.device import torch_memory
+from phalanx.runtime.device.counters import RING, SLOT_BYTES
 from phalanx.runtime.launch.replay import recording, remembered
 from phalanx.runtime.planning import plan_text
-from phalanx.runtime.planning.launch_text import Field, joined
+from phalanx.runtime.planning.launch_text import Field, _format, joined
 from planned_calls import Watched, watched_gpu
 
 
@@ -85,8 +88,9 @@ def test_arrays_of_the_same_sizes_are_packed_once(gpu: Watched, texts: list[str]
         assert whole(gpu, lambda x=x, y=y: summed(x, y)) == quick  # type: ignore[misc]
     text = texts[-1]
     assert text.count("g0 = ") == 1 and "g1 = " not in text
-    first, second = [line for line in text.splitlines() if "stream," in line]
-    assert first.count("g0") == second.count("g0") == 3, "each array of both launches"
+    [line] = [line for line in text.splitlines() if "stream," in line]
+    assert line.count("g0") == 6, "each array of both launches, which are written at once"
+    assert line.count("stream") == text.count("status = ") == 2
     assert text.count("stream_of(") == 1 and "2.0" not in text
 
 
@@ -153,6 +157,39 @@ def test_counters_are_of_the_stream(gpu: Watched, monkeypatch: pytest.MonkeyPatc
     gpu.torch.streams[0] = 0
 
 
+def test_each_launch_gets_counters_of_its_own(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By plans and in the end by a replay; one that the driver refuses leaves its ring behind."""
+    places: list[int] = []
+
+    def launch(*given: Any) -> int:
+        slot = next(iter(gpu.launchers.values())).signature.layout.slots[-1]
+        base = ctypes.c_void_p.from_address(plain_argument(given[2])).value or 0
+        places.append(ctypes.c_uint64.from_address(base + slot).value)
+        return gpu.status
+
+    monkeypatch.setitem(gpu.torch.driver.functions, "cuLaunchKernelEx", launch)
+    for size in (64, 80, 96, 112, *[128] * 8):
+        counted(vector(gpu, size))
+    assert [place - places[0] for place in places] == [SLOT_BYTES * number for number in range(len(places))]
+    assert gpu.torch.library.names().count("cuStreamIsCapturing") == len(places)
+    start = places[0]
+    for size in (144, 128):
+        gpu.status = 700
+        with pytest.raises(px.Error):
+            counted(vector(gpu, size))
+        gpu.status = 0
+        counted(vector(gpu, size + 16))
+        assert not start <= places[-1] < start + RING * SLOT_BYTES
+        start = places[-1]
+
+
+def test_formats_are_the_machines_own_where_there_are_no_gaps() -> None:
+    pointer, size, two = Field("Q", "p0"), Field("i", "s0_0"), Field("2s", "", b"ab")
+    assert _format([pointer, Field("q", "t0_0"), size, size]) == "@Nnii"
+    assert _format([size, size, pointer, two]) == "@iiN2s"
+    assert _format([size, pointer]) == "<iQ" and _format([two, size]) == "<2si"
+
+
 def test_a_short_way_to_tensors_that_makes_others_is_not_taken(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     guards = gpu.torch._C._dynamo.guards
     plain = guards._empty_strided_cuda
@@ -182,4 +219,18 @@ def test_the_short_way_is_that_of_the_current_device(gpu: Watched, monkeypatch: 
         for _ in range(1 + 7 * (number > 3)):  # by a plan, and in the end by a replay
             result = summed(x, x[:])
             assert result.get_device() == 0 and tuple(result.shape) == tuple(x.shape)
+    torch_memory._memory.cache_clear()
+
+
+def test_one_device_is_always_the_current_one(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody asks which it is; launches and results are the same, by plans and in the end by a replay."""
+    monkeypatch.setattr(gpu.torch._C, "_cuda_getDeviceCount", lambda: 1, raising=False)
+    torch_memory._memory.cache_clear()
+    memory = torch_memory.torch_memory(0)
+    assert memory.alone
+    memory.current = lambda: pytest.fail("there is no other")
+    for size in (64, 80, 96, *[112] * 7):
+        x, y = vector(gpu, size), vector(gpu, size)
+        quick = gpu.run(lambda x=x, y=y: summed(x, y))  # type: ignore[misc]
+        assert whole(gpu, lambda x=x, y=y: summed(x, y)) == quick  # type: ignore[misc]
     torch_memory._memory.cache_clear()

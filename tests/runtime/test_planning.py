@@ -342,6 +342,54 @@ def test_calls_that_come_a_few_times_take_the_plan(gpu: Watched, counted: Counte
         assert counted.planned == min(number + 1, PLANNED_TIMES)
 
 
+class Hashed:
+    """An option that counts how often a call is looked up."""
+
+    hashes = 0
+
+    def __hash__(self) -> int:
+        Hashed.hashes += 1
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashed)
+
+
+@remembered("x")
+def chosen(x: Any, *, how: Any = None, factor: float = 2.0) -> Any:
+    result = empty(x, tuple(x.shape), "f32")
+    scale_rows[px.cdiv(x.shape[0], 16)](x, result, factor)
+    return result
+
+
+def test_a_new_geometry_is_looked_up_once(gpu: Watched) -> None:
+    how = Hashed()
+    for size in (64, 80, 96):
+        chosen(vector(gpu, size), how=how)
+    for size in (112, 128):
+        Hashed.hashes = 0
+        chosen(vector(gpu, size), how=how)
+        assert Hashed.hashes == 1
+
+
+def test_options_that_are_left_out_are_no_part_of_a_key(gpu: Watched) -> None:
+    """Those that are given are, even if they are what they are anyway; both launch the same."""
+    for size in (64, 80, 96, 96, 112):
+        x = vector(gpu, size)
+        left_out = gpu.run(lambda x=x: chosen(x))  # type: ignore[misc]
+        given = gpu.run(lambda x=x: chosen(x, factor=float("2.0")))  # type: ignore[misc]
+        other = gpu.run(lambda x=x: chosen(x, factor=3.0))  # type: ignore[misc]
+        assert left_out == given == whole_way(gpu, lambda x=x: chosen(x)) and other != given  # type: ignore[misc]
+    options = {key[0] for key in chosen.remembered}
+    assert options == {None, (None, type(None), 2.0, float), (None, type(None), 3.0, float)}
+
+
+def test_what_comes_once_is_not_kept_where_it_fails(gpu: Watched) -> None:
+    with pytest.raises(Error):
+        chosen(vector(gpu, 64), factor="two")
+    assert not chosen.remembered
+
+
 def test_other_threads_streams_are_used(gpu: Watched) -> None:
     for size in (64, 80, 96):
         scaled(vector(gpu, size))

@@ -15,10 +15,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
 from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
-from phalanx.runtime.device.driver import Driver
+from phalanx.runtime.device.driver import Driver, pointer_argument
 
 SLOT_BYTES = 4 * (MOST_COUNTERS + MOST_DRAWN)
 """What a launch gets: as many words as a kernel may have counters, its own and the compiler's."""
@@ -30,10 +31,13 @@ PAGE = 512
 """Places for captured launches that are allocated at a time."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Ring:
-    start: int
+    """Places from `start` on, 0 as long as there is no memory; `stream` as the driver takes it soonest."""
+
+    start: int = 0
     next: int = 0
+    stream: ctypes.c_void_p | None = None
 
 
 class Counters:
@@ -42,22 +46,24 @@ class Counters:
     def __init__(self, driver: Driver, device: int) -> None:
         self.driver, self.device = proxy(driver), device  # which has them, and not the other way round
         self._lock = threading.Lock()
-        self._rings: dict[tuple[int, int], _Ring] = {}
+        self._rings: dict[Any, _Ring] = {}  # by stream
         self._page = _Ring(0, PAGE)
-        self._is_capturing = driver.function("cuStreamIsCapturing")
+        self._is_capturing = driver.untyped("cuStreamIsCapturing")
         self._answer = ctypes.c_int()
-        self._answer_address = ctypes.addressof(self._answer)
+        self._answer_argument = pointer_argument(ctypes.addressof(self._answer))
 
     def take(self, stream: int) -> int:
         """The address of counters for a launch that is enqueued on `stream` next."""
         with self._lock:
-            # A status that is no success says that nothing can be launched there either: the launch will tell.
-            if not self._is_capturing(stream, self._answer_address) and self._answer.value:
-                return self._for_graph()
-            whose = (stream, threading.get_ident() if stream == PER_THREAD else 0)
+            whose = stream if stream != PER_THREAD else (stream, threading.get_ident())
             ring = self._rings.get(whose)
             if ring is None:
-                ring = self._rings[whose] = _Ring(self._allocate(RING))
+                ring = self._rings[whose] = _Ring(stream=ctypes.c_void_p(stream))
+            # A status that is no success says that nothing can be launched there either: the launch will tell.
+            if not self._is_capturing(ring.stream, self._answer_argument) and self._answer.value:
+                return self._for_graph()
+            if not ring.start:  # nothing can be allocated for a stream that is captured
+                ring.start = self._allocate(RING)
             place = ring.next
             ring.next = (place + 1) % RING
             return ring.start + place * SLOT_BYTES

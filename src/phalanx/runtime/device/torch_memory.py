@@ -26,10 +26,10 @@ class TorchMemory:
     `empty` makes a tensor on the current device, of tuples of sizes and strides and of a type, as torch's own compiled
     programs do: it takes a third of what `torch.empty_strided` takes, whose arguments may be anything. None where torch has
     no such function. `current` gives the current device; where that is the memory's own, `allocate` of bytes and a stream
-    does what `take` does, and `delete` of what is not 0 what `give` does.
+    does what `take` does, and `delete` of what is not 0 what `give` does. `alone`: it always is, there is no other.
     """
 
-    __slots__ = ("allocate", "current", "delete", "empty", "give", "take")
+    __slots__ = ("allocate", "alone", "current", "delete", "empty", "give", "take")
 
     def __init__(self, torch: Any, device: int) -> None:
         stream_of, inner = torch_current_stream(), torch._C
@@ -37,11 +37,13 @@ class TorchMemory:
         delete = getattr(inner, "_cuda_cudaCachingAllocator_raw_delete", None)
         current = getattr(inner, "_cuda_getDevice", None)
         raw = None not in (allocate, delete, current)
+        count = getattr(inner, "_cuda_getDeviceCount", None)
+        self.alone = alone = raw and count is not None and count() == 1
         held: dict[int, Any] = {}
 
         def take(nbytes: int) -> int:
             pointer: int
-            if raw and current() == device:  # type: ignore[misc]
+            if alone or (raw and current() == device):  # type: ignore[misc]
                 pointer = allocate(nbytes, stream_of(device))  # type: ignore[misc]
                 return pointer
             made = torch.empty((nbytes,), dtype=torch.uint8, device=device)

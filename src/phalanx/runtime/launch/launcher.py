@@ -44,20 +44,46 @@ Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
 
 
 class Packing(NamedTuple):
-    """A launch that is written as one piece of memory, and what there is to call: what `Launcher.packing` gives.
+    """A launch that is written with others as one piece of memory, and what there is to call: what `Launcher.packing` gives.
 
-    `image` is that memory, from `CONFIG_BYTES` before the parameters on: the configuration, arguments, then descriptors of
-    these `layouts`, which all begin with their address. `enqueue(*given)` launches, and gives the driver's status, which
-    `retry` takes if it is not 0. `take_stream` is told the stream first if it is there.
+    `image` is its part of that memory, which begins `place` bytes behind the others' first: the configuration, from
+    `CONFIG_BYTES` on arguments, then descriptors of these `layouts`, which all begin with their address.
+    `enqueue(*given)` launches, and gives the driver's status, which `retry` takes with the stream if it is not 0.
+    `take_counters(stream)` gives the address of the counters, if it has some: they are the last argument, and written with
+    the others.
     """
 
     launcher: Launcher
     image: memoryview
+    place: int
     layouts: tuple[MapLayout, ...]
     enqueue: Callable[..., int]
     given: tuple[Any, ...]
-    retry: Callable[[int], None]
-    take_stream: Callable[[int], int] | None
+    retry: Callable[[int, int], None]
+    take_counters: Callable[[int], int] | None
+
+
+class Room:
+    """Memory for the launches of a call, each of which has its configuration and its parameters in it, as `bytes`.
+
+    It begins at a multiple of `TENSOR_MAP_BYTES`, and so do the parts that `take` gives.
+    """
+
+    def __init__(self, launchers: Sequence[Launcher]) -> None:
+        self.storage = (ctypes.c_char * (TENSOR_MAP_BYTES + sum([self._of(each) for each in launchers])))()
+        self.first = -ctypes.addressof(self.storage) % TENSOR_MAP_BYTES
+        self.bytes = memoryview(self.storage).cast("B")[self.first :]
+        self._taken = 0
+
+    @staticmethod
+    def _of(launcher: Launcher) -> int:
+        return CONFIG_BYTES + -(-launcher.signature.layout.nbytes // TENSOR_MAP_BYTES) * TENSOR_MAP_BYTES
+
+    def take(self, launcher: Launcher) -> int:
+        """Where the part of a launch begins in `bytes`; there are as many of them as launchers."""
+        place = self._taken
+        self._taken += self._of(launcher)
+        return place
 
 
 class Launcher:
@@ -153,15 +179,17 @@ class Launcher:
         )
         self._stream_source = self._is_array.index(True) if True in self._is_array else None
 
-    def _prepare_parameters(self) -> None:
-        self._storage = self._storage_type()
-        address = ctypes.addressof(self._storage)
-        start = -address % TENSOR_MAP_BYTES + CONFIG_BYTES
-        self._start, self._base = start, address + start
-        base = self._base
+    def _prepare_parameters(self, room: Room | None = None) -> None:
+        if room is None:
+            self._storage = self._storage_type()
+            start = -ctypes.addressof(self._storage) % TENSOR_MAP_BYTES + CONFIG_BYTES
+        else:
+            self._storage, start = room.storage, room.first + room.take(self) + CONFIG_BYTES
+        self._start = start
+        base = self._base = ctypes.addressof(self._storage) + start
         self._bytes = memoryview(self._storage).cast("B")[start:]
         self._parameters = self._parameters_type(*[base + offset for offset in self._offsets])
-        self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("Q")
+        self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("P")  # converted sooner than "Q"
         # Per parameter: where its descriptors are.
         self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = []
         self._match: Matcher = _match_nothing
@@ -175,17 +203,21 @@ class Launcher:
         """The last array is the runtime's: each launch gets counters that no other one in flight has."""
         last = len(self.signature.slots) - 1
         self._pack(last, self.signature.slots[last], 0, 1, self.signature.counters)
-        word, counters = self._pointer_words[last], counters_of(self.driver, self.device)
-        assert word is not None
+        found = self._counters()
+        assert found is not None
+        take, word = found
 
         def enqueue(*given: Any) -> int:
-            self._words[word] = counters.take(self._stream)
+            self._words[word] = take(self._stream)
             status: int = self._launch_kernel(*given)
-            if status and status not in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):  # of which `retry` makes another try
-                counters.forget()
             return status
 
         self._enqueue = enqueue
+
+    def _counters(self) -> tuple[Callable[[int], int], int] | None:
+        """What gives a launch its counters, and the word of the parameters that they are in; None for a kernel without."""
+        word = self._pointer_words[-1] if self.signature.counters else None
+        return None if word is None else (counters_of(self.driver, self.device).take, word)
 
     def abandon(self) -> None:
         """A launch ended in an error: its counters are in any state, and nobody gets them again."""
@@ -206,12 +238,15 @@ class Launcher:
             if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
                 self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
 
-    def fresh(self) -> Launcher:
-        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last."""
+    def fresh(self, room: Room | None = None) -> Launcher:
+        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last.
+
+        With `room` it is a part of that.
+        """
         made = object.__new__(Launcher)
         made.__dict__.update(self.__dict__)
         made._lock = threading.Lock()
-        made._prepare_parameters()
+        made._prepare_parameters(room)
         made._config = cuda.LaunchConfig.from_buffer(made._storage, made._start - CONFIG_BYTES)
         ctypes.pointer(made._config)[0] = self._config
         made._grid_words = _grid_words(made._config)
@@ -331,13 +366,17 @@ class Launcher:
             if source is not None and word is not None
         ]
         # Names of this function, not attributes: a launch looks at some ten of them.
-        lock, words, image, stream_of, device = made._lock, made._words, made._bytes, torch_current_stream(), made.device
-        enqueue, given, stream = made._enqueue, made._given, made._stream
+        words, image, stream_of, device = made._words, made._bytes, torch_current_stream(), made.device
+        enqueue, given, stream = made._launch_kernel, made._given, made._stream
+        take, counters = self._counters() or (None, 0)
         last: tuple[int, ...] | None = None
+
+        acquire, release = made._lock.acquire, made._lock.release  # `with` takes twice as long
 
         def launch(pointers: tuple[int, ...]) -> None:
             nonlocal last, stream
-            with lock:
+            acquire()
+            try:
                 if pointers != last:
                     former, last = last, None  # if a descriptor fails, the next launch writes all of them again
                     for source, word, maps in places:
@@ -350,9 +389,13 @@ class Launcher:
                 current = stream_of(device)
                 if current != stream:
                     stream = made._take_stream(current)
+                if take is not None:
+                    words[counters] = take(current)
                 status = enqueue(*given)
                 if status:
                     made.retry(status)
+            finally:
+                release()
 
         return launch
 
@@ -361,9 +404,9 @@ class Launcher:
         self._config.stream = self._stream = stream
         return stream
 
-    def packing(self, fixed: Sequence[Geometry]) -> Packing | None:
-        """A launch of torch tensors that is written anew for any sizes, with memory of its own; None where nobody knows the
-        layouts of its descriptors, of which `fixed` has what is the same for all sizes.
+    def packing(self, fixed: Sequence[Geometry], room: Room) -> Packing | None:
+        """A launch of torch tensors that is written anew for any sizes, in some room; None where nobody knows the layouts of
+        its descriptors, of which `fixed` has what is the same for all sizes.
 
         Nothing is looked at: who launches it knows that the kernel takes arguments of these types, that the grid is one of
         whole clusters, and that the descriptors are such as `tensormap.geometry` allows. One thread at a time.
@@ -372,10 +415,11 @@ class Launcher:
         known = tuple([each for each in layouts if each is not None and each.begins_with_address])
         if len(known) < len(layouts):
             return None
-        made = self.fresh()
-        image = memoryview(made._storage).cast("B")[made._start - CONFIG_BYTES :]
-        take_stream = made._take_stream if self.signature.counters else None  # whoever gives counters asks for it
-        return Packing(made, image, known, made._enqueue, made._given, made.retry, take_stream)
+        made = self.fresh(room)
+        place = made._start - CONFIG_BYTES - room.first
+        image = room.bytes[place : place + CONFIG_BYTES + self.signature.layout.nbytes]
+        take, _ = self._counters() or (None, 0)
+        return Packing(made, image, place, known, made._launch_kernel, made._given, made.retry_on, take)
 
     def encoding(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
         """The same as a function of its grid, its packed fields and its descriptors, which the driver encodes.
@@ -548,12 +592,18 @@ class Launcher:
             self._words[offset // 8] = pointer
         self._debug = pointer
 
+    def retry_on(self, status: int, stream: int) -> None:
+        """The same for a launch whose configuration somebody else wrote, with this stream."""
+        self._stream = stream  # whoever gives counters asks for it
+        self.retry(status)
+
     def retry(self, status: int) -> None:
         """A launch failed. In a thread without a context, or with another device's, try with ours."""
         if status in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):
             with self.driver.context(self.device):
                 status = self._enqueue(*self._given)
         if status:
+            self.abandon()
             raise self.driver.error(status, f"launch of {self.name}").at(caller_location())
 
     # Questions ---------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ Captured = tuple[Any, ...]
 """Constants that a kernel captured from a user's code: who asks, the name, and the value it had."""
 GEOMETRIES = 1024
 """What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
+ARRAYS_AT = 1
+"""Where a call's arrays begin in its key, behind its options."""
 PLANS = 256
 """Plans that a function has at most, for other options, types and ranks each."""
 WholeWay = Callable[[tuple[Any, ...], tuple[Any, ...]], Any]
@@ -449,10 +451,10 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     """The function with the same signature that looks first, written as straight-line code: see `matcher`."""
     parameters = inspect.signature(function).parameters
     options = [name for name in parameters if name not in arrays]
+    once = Once(memory)
     namespace: dict[str, Any] = {
         "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept, "memory_": memory,
-        "learn_": functools.partial(_learn, memory, 2 * len(options)), "recordings_": RECORDINGS,
-        "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
+        "once_": once, "recordings_": RECORDINGS, "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
     }  # fmt: skip
     signature, passed = _signature(parameters, namespace)
     tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
@@ -460,26 +462,25 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     asked = "modules_['torch'].is_grad_enabled() and (" if len(arrays) > 3 else ""
     pointers = {name: f"pointer_{name}" for name in arrays}
     others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
-    fields = [f"{name}, {name}.__class__" for name in options if name not in others]
-    fields += [f"tuple({name}.items()), tuple(map(type, {name}.values()))" for name in others]
-    first = 2 * len(fields)  # each has two
+    named = [name for name in options if name not in others]
+    fields = [_options_text(named, others, namespace)]
     for name in arrays:
         geometry = (
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
             f"{name}.get_device())"
         )
         fields.append(f"None if {name} is None else {geometry}")
-    told = [f"key[{number}]" for number in range(first, first + len(arrays))]
-    kinds = "".join(f"None if {each} is None else ({each}[0], len({each}[1]), {each}[4]), " for each in told)
     call = f"function_({', '.join(passed)})"
     everything = "".join(f"{name}, " for name in arrays)
     # Not by a function within the other: its variables would be cells, which each call makes and drops.
-    places = {name: f"key[{2 * number}]" for number, name in enumerate([*[n for n in options if n not in others], *others])}
+    places = {name: f"options_[{2 * number}]" for number, name in enumerate([*named, *others])}
     places |= {name: f"arrays[{number}]" for number, name in enumerate(arrays)}
     again = ", ".join([_passed(text, places) for text in passed])
     text = "\n".join(
         [
-            f"def again_(key, arrays): return function_({again})",
+            "def again_(key, arrays):",
+            "    options_ = defaults_ if key[0] is None else key[0]",
+            f"    return function_({again})",
             f"def {function.__name__}({', '.join(signature)}):",
             "    if recordings_:  # somebody writes down what is launched: a replay would not be seen",
             f"        return {call}",
@@ -487,21 +488,20 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "    try:",
             f"        key = ({', '.join(fields)},)",
             f"        tracked = {asked}{' or '.join(tracked)}{')' if asked else ''}",
-            "        found = kept_.get(key)",
+            "        known = len(kept_)",
+            "        found = kept_.setdefault(key, once_)  # a look-up and an entry for the price of one",
             "    except Exception:  # no torch tensors, or an option that can't be looked up",
             f"        return {call}",
             "    if tracked:",
+            "        if found is once_: kept_.pop(key, None)",
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
-            "    if found is None:",
+            "    if found is once_ and len(kept_) != known:  # it never came before",
             f"        places, given, newest = ({', '.join(pointers.values())},), ({everything}), memory_.newest",
             "        planned = None if newest is None else newest(key, places, given)",
             "        if planned is not None:",
-            f"            if len(kept_) >= {memory.limit}:",
-            "                kept_.clear()",
-            "            kept_[key] = planned[0]",
+            f"            if known >= {memory.limit}: kept_.clear()",
             "            return planned[1]",
-            f"        kind = (key[:{first}], {kinds})",
-            "        return learn_(kind, key, given, places, again_)",
+            "        return once_.learn(key, given, places, again_)",
             "    if found is False:",
             f"        return {call}",
             "    if found.captured and not found.is_current():",
@@ -520,6 +520,22 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     # A file of this package, as the search for the caller's line sees it.
     exec(compile(text, os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>"), "exec"), namespace)
     return namespace[function.__name__]
+
+
+def _options_text(named: Sequence[str], others: Sequence[str], namespace: dict[str, Any]) -> str:
+    """The options of a call as one field of its key, each with its type; None where all of them were left out.
+
+    So most calls have none to build, to hash and to compare. The namespace has the defaults, and gets them as such a field.
+    """
+    every = [f"{name}, {name}.__class__, " for name in named]
+    every += [f"tuple({name}.items()), tuple(map(type, {name}.values())), " for name in others]
+    left_out = [f"{name} is default_{name}" for name in named if f"default_{name}" in namespace]
+    left_out += [f"not {name}" for name in others]
+    if len(left_out) < len(every):  # one has no default
+        return f"({''.join(every)})"
+    defaults = [namespace[f"default_{name}"] for name in named]
+    namespace["defaults_"] = (*[part for value in defaults for part in (value, type(value))], *[()] * (2 * len(others)))
+    return f"None if {' and '.join(left_out)} else ({''.join(every)})" if every else "None"
 
 
 def _signature(parameters: Mapping[str, inspect.Parameter], namespace: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -565,8 +581,41 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+class Once:
+    """Stands in a function's memory for calls that came once: most geometries do, and nothing more is kept of them.
+
+    It is there before the call is made, so that a key is hashed once. It has what replays have: nothing to look at, nothing
+    made yet.
+    """
+
+    __slots__ = ("captured", "make", "memory")
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.captured = self.make = None
+
+    def repeat(
+        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
+    ) -> Any:
+        """The call a second time: by the newest plan, or the whole way."""
+        newest = self.memory.newest
+        planned = None if newest is None else newest(key, pointers, arrays)
+        if planned is None:
+            return self.learn(key, arrays, pointers, call)
+        self.memory.keep(key, planned[0].more)
+        return planned[1]
+
+    def learn(
+        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
+    ) -> Any:
+        """A call that the newest plan does not know."""
+        self.memory.kept.pop(key, None)
+        kinds = [None if each is None else (each[0], len(each[1]), each[4]) for each in key[ARRAYS_AT:]]
+        return _learn(self.memory, (key[:ARRAYS_AT], *kinds), key, arrays, pointers, call)
+
+
 def _learn(
-    memory: Memory, first: int, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
+    memory: Memory, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
 ) -> Any:
     """Runs a call of a new geometry, by a plan of its kind if there is one, and remembers it, or that it can't be."""
     plan = memory.plans.get(kind)
@@ -594,7 +643,7 @@ def _learn(
     if plan is None and _PLANNERS:
         if len(memory.plans) >= PLANS:
             memory.plans.clear()
-        plan = memory.plans.setdefault(kind, _PLANNERS[-1](first))
+        plan = memory.plans.setdefault(kind, _PLANNERS[-1](ARRAYS_AT))
     if plan is not None:
         plan.learn(sketch, lambda *given: call(key, given), pointers)
     return result
@@ -610,7 +659,7 @@ def plan_calls_with(planner: Callable[[int], Any]) -> None:
 
 def _is_exact(key: tuple[Any, ...]) -> bool:
     """Whether equal keys mean equal options: not so for zeros, of either sign, and for numbers that equal nothing."""
-    return not any([isinstance(option, float) and (option == 0 or option != option) for option in key])
+    return not any([isinstance(option, float) and (option == 0 or option != option) for option in key[0] or ()])
 
 
 def _are_tensors(made: list[Any], result: Any) -> bool:
@@ -645,7 +694,7 @@ def _maker(made: Made) -> Callable[[], Any]:
     def quick() -> Any:
         return empty(shape, strides, dtype) if current() == device else make()
 
-    return quick
+    return functools.partial(empty, shape, strides, dtype) if memory.alone else quick
 
 
 def is_whole(info: ArrayInfo) -> bool:

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
 
 RECORD_WORDS = 16
-_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
-_NAME: Any = "PHALANX_WATCHDOG" if _ENVIRONMENT is os.environ else os.environ.encodekey("PHALANX_WATCHDOG")
+ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+"""What `os.environ` looks into: it takes a microsecond itself to say that something is not there."""
+NAME_THERE: Any = "PHALANX_WATCHDOG" if ENVIRONMENT is os.environ else os.environ.encodekey("PHALANX_WATCHDOG")
+"""What is in the environment wherever that says anything of bounded waits."""
 _BUFFERS: dict[int, HostBuffer] = {}
-
-
-def may_be_watched() -> bool:
-    """Whether the environment says anything of bounded waits: `os.environ` takes a microsecond to say that it does not."""
-    return _NAME in _ENVIRONMENT
 
 
 @contextmanager

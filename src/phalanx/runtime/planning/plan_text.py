@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
@@ -23,8 +22,8 @@ from phalanx.runtime.exporting.expressions import ANYTHING, LARGEST, Expression,
 from phalanx.runtime.exporting.numbers import Guard, Number
 from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
 from phalanx.runtime.exporting.tracing import Viewed
-from phalanx.runtime.launch.launcher import Packing
-from phalanx.runtime.launch.watchdog import may_be_watched
+from phalanx.runtime.launch.launcher import Packing, Room
+from phalanx.runtime.launch.watchdog import ENVIRONMENT, NAME_THERE
 from phalanx.runtime.planning.conditions import condition, conditions
 from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, folded
 from phalanx.runtime.planning.launch_text import LaunchTexts
@@ -236,13 +235,14 @@ class PlanWriter:
     def _begun(self, scope: _Scope, alike: tuple[int, ...]) -> list[str]:
         """Lines that begin a function: is the call of the kind, are its arrays alike? Sizes, strides, pointers get names."""
         first, numbers = self.first, range(len(self.ranks))
-        scope.names |= {"options": self.key[:first], "unlike": self.unlike, "watched": may_be_watched}
+        scope.names |= {"unlike": self.unlike, "watchdog": NAME_THERE, "environment": ENVIRONMENT}
+        options = "is not None" if self.key[0] is None else f"!= {scope.name(self.key[0])}"
         nothing = [f" or key[{first + number}] is not None" for number in numbers if self.ranks[number] is None]
         same = [
             " == ".join(f"key[{first + number}]" for number in numbers if alike[number] == other)
             for other in dict.fromkeys(alike) if alike.count(other) > 1
         ]  # fmt: skip
-        lines = [f"if key[:{first}] != options{''.join(nothing)} or watched(): return None"]
+        lines = [f"if key[0] {options}{''.join(nothing)} or watchdog in environment: return None"]
         if same:
             lines.append(f"if not ({' and '.join(same)}): return unlike(key, pointers, arrays)")
         lines += ["try:", *[f" {line}" for line in _unpacked(self.ranks, first, alike, kinds=True)]]
@@ -257,19 +257,21 @@ class PlanWriter:
         """The launches of a way, each with memory of its own."""
         found = self.launches.get((id(known), encoded))
         if found is None:
-            found = self.launches[id(known), encoded] = Launches(threading.Lock(), [])
+            room = Room([] if encoded else [terms.launcher for terms in known.way.launches])
+            found = self.launches[id(known), encoded] = Launches(threading.Lock(), room, [])
             for terms in known.way.launches:
                 fixed = [each.fixed for each in terms.maps]
-                packing = None if encoded else terms.launcher.packing(fixed)
+                packing = None if encoded else terms.launcher.packing(fixed, room)
                 found.each.append(packing or terms.launcher.encoding(fixed))
         return found
 
 
 @frozen
 class Launches:
-    """The launches of a way: memory to be written, which the lock is for, or functions that have all descriptors encoded."""
+    """The launches of a way: parts of the room, which the lock is for, or functions that have all descriptors encoded."""
 
     lock: Any
+    room: Room
     each: list[Packing | Callable[..., None]]
 
 
@@ -315,6 +317,8 @@ class _Writer:
         self.lines: list[str] = []
         self.asked = 0
         self.known: dict[str, str] = {}  # what has a name by now
+        self.geometries: dict[str, str] = {}  # of results: their texts, and names of these
+        self.alone = False
 
     def folded(self, known: KnownWay) -> FoldedWay:
         """A way with what its comparisons say put in."""
@@ -434,28 +438,37 @@ class _Writer:
         others = [number for each in results.values() for number in (*each.shape, *each.strides)]
         others += [_bytes(memory) for run in runs for memory in run]
         shared = SharedTerms(way, layouts, dict(self.known), others)
-        texts = LaunchTexts(self.scope.name, self.scope.text, shared)
+        texts = LaunchTexts(self.scope.name, self.scope.text, shared, launches.room.bytes)
         for terms, launch in zip(way.launches, launches.each, strict=True):
             if isinstance(launch, Packing):
                 texts.add(terms, launch)
-        self.lines += [f"{indent}{line}" for line in (*shared.lines, *self.packing(known, texts))]
+        self.lines += [f"{indent}{line}" for line in shared.lines]
+        if texts.beyond is not None:
+            encoded = self.scope.name(Encoded(self.plan, known, self.alike))
+            self.lines.append(f"{indent}if {texts.beyond}: return {encoded}(key, pointers, arrays)  # strides of 64 GB")
+        self.lines += [f"{indent}{line}" for line in texts.packed]
         device = way.launches[0].launcher.device
         memory_of = torch_memory(device)
+        self.alone = memory_of.alone
         short = {"quick": memory_of.empty if results else None, "allocate": memory_of.allocate if taken else None}
         short = {name: function for name, function in short.items() if function is not None}
         if short:  # what torch allocates on the current device, and on no other
             self.scope.names |= {**short, "current": memory_of.current, "delete": memory_of.delete}
-            self.lines.append(f"{indent}here = current() == {device}")
+            if not memory_of.alone:
+                self.lines.append(f"{indent}here = current() == {device}")
         self.scope.names["stream_of"] = torch_current_stream()
         self.lines.append(f"{indent}stream = stream_of({device})")
         if taken:
             self.lines += [f"{indent}{' = '.join(taken)} = 0", f"{indent}try:"]
         within = indent + " " if taken else indent
+        self.share_geometries(list(results.values()), shared, within)
         for memory, making in zip(way.memories, known.makings, strict=True):
             if memory.name in taken:
                 self.lines += [f"{within}{line}" for line in self.taking(taken[memory.name], memory_of, shared)]
             elif memory.name in results:
                 self.result(self.folded(known).fold, memory, making, results[memory.name], shared, within)
+        behind = {memory.name for run in runs for memory in run[1:]}  # as good as what they lie behind
+        names = [name for name in names if name not in behind]
         if names:
             self.lines.append(
                 f"{within}if not ({' and '.join(names)}) or ({' | '.join(names)}) & {NEW_ALIGNMENT - 1}: return None"
@@ -465,22 +478,21 @@ class _Writer:
             self.scope.names["give"] = memory_of.give
             gives = [f"give({name})" for name in taken]
             if "allocate" in short:
-                gives = [f"if {name}: (delete if here else give)({name})" for name in taken]
+                give = "delete" if memory_of.alone else "(delete if here else give)"
+                gives = [f"if {name}: {give}({name})" for name in taken]
             self.lines += [f"{indent}finally:", *[f"{within}{line}" for line in gives]]
         given = ["None" if each is None else f"arrays[{each}]" if isinstance(each, int) else f"array_{each.memory}"
                  for each in way.results]  # fmt: skip
         self.lines.append(f"{indent}return {planned}, {tuple_text(given) if way.several else given[0]}")
 
-    def packing(self, known: KnownWay, texts: LaunchTexts) -> list[str]:
-        """Lines that pack what launches have in common, before anything is made."""
-        lines = texts.packed
-        if not lines:
-            return []
-        assert self.plan is not None
-        self.scope.names["TooLarge"] = struct.error
-        encoded = self.scope.name(Encoded(self.plan, known, self.alike))
-        remedy = f"except TooLarge: return {encoded}(key, pointers, arrays)  # a stride of 64 GB, or more"
-        return ["try:", *[f" {line}" for line in lines], remedy]
+    def share_geometries(self, results: list[Viewed], shared: SharedTerms, indent: str) -> None:
+        """Names for the sizes and strides that several results have."""
+        texts = [(shared.texts(each.shape), shared.texts(each.strides)) for each in results]
+        self.geometries = {}
+        for number, (shape, strides) in enumerate(dict.fromkeys(texts)):
+            if texts.count((shape, strides)) > 1:
+                self.lines.append(f"{indent}sizes{number}, steps{number} = {shape}, {strides}")
+                self.geometries[f"{shape}, {strides}"] = f"sizes{number}, steps{number}"
 
     def launching(self, way: Way, launches: Launches, texts: LaunchTexts, shared: SharedTerms) -> list[str]:
         """Lines that launch."""
@@ -493,7 +505,10 @@ class _Writer:
                 lines.append(f"{self.scope.name(each)}({', '.join(given)})")
         if not any([isinstance(each, Packing) for each in launches.each]):
             return lines
-        return [f"with {self.scope.name(launches.lock)}:", *[f" {line}" for line in lines]]
+        lines = [texts.written, *lines]
+        # Not by `with`, which takes twice as long.
+        acquire, release = self.scope.name(launches.lock.acquire), self.scope.name(launches.lock.release)
+        return [f"{acquire}()", "try:", *[f" {line}" for line in lines], f"finally: {release}()"]
 
     def taking(self, run: list[NewMemory], memory_of: TorchMemory, shared: SharedTerms) -> list[str]:
         """Lines that take memory for some arrays at once."""
@@ -503,7 +518,9 @@ class _Writer:
         starts = [f"room_{memory.name} = {room}" for memory, room in zip(run, rooms)]
         total = " + ".join([*[f"room_{memory.name}" for memory in run[:-1]], sizes[-1]])
         behind = [f"{memory.name} = {before.name} + room_{before.name}" for before, memory in pairwise(run)]
-        take = f"take({total})" if memory_of.allocate is None else f"allocate({total}, stream) if here else take({total})"
+        take = f"take({total})"
+        if memory_of.allocate is not None:
+            take = f"allocate({total}, stream)" + ("" if memory_of.alone else f" if here else {take}")
         return [*starts, f"{run[0].name} = {take}", *behind]
 
     def like(self, fold: Folding, result: Viewed) -> tuple[int, list[str]] | None:
@@ -527,6 +544,7 @@ class _Writer:
         dense = [each.text for each in strides] == [each.text for each in _dense(shape)]
         how = f"dtype={self.scope.name(making.dtype)}, device={self.scope.text(making.device)}"
         geometry = f"{shared.texts(shape)}, {shared.texts(strides)}"
+        geometry = self.geometries.get(geometry, geometry)
         text = f"empty_strided({geometry}, {how})"
         if not dense:
             span = " + ".join(f"({size.text} - 1) * {step.text}" for size, step in zip(shape, strides))
@@ -538,7 +556,7 @@ class _Writer:
             number, steps = like
             text = f"empty_like(arrays[{number}])" + (f" if {' and '.join(steps)} else {text}" if steps else "")
         if "quick" in self.scope.names:
-            text = f"quick({geometry}, {self.scope.name(making.dtype)}) if here else {text}"
+            text = f"quick({geometry}, {self.scope.name(making.dtype)})" + ("" if self.alone else f" if here else {text}")
         array = f"array_{memory.name}"
         self.lines += [f"{indent}{array} = {text}", f"{indent}{memory.name} = {array}.data_ptr()"]
 
