@@ -51,6 +51,9 @@ class TileCosts:
     read_together: Factor
     """How a byte's part of that falls with the CTAs that ask for it at about the same time, as a power of their number. What
     CTAs share by multicast does not fall: such requests are not put together."""
+    read_together_unaligned: Factor
+    """The same of rows that do not begin at a line of L2: of the two lines that a piece of them takes, one is asked for by
+    the piece before as well."""
     read_together_across: Factor
     """The same of an operand that lies across K."""
     unaligned_factor: Factor
@@ -237,6 +240,9 @@ class SplitCosts:
     """What a short ring of weights that lie across K costs, beside many rows."""
     alone_across_factor: Factor
     """What it costs that a CTA fetches both panels of 65 to 127 rows that lie across K, where two could share them."""
+    short_rows_factor: Factor
+    """What rows of K count that hold 65 to 127 rows of A, which lie across K: two of them end and begin in a line of L2,
+    which is asked for by both."""
     missing_rows_factor: Factor
     """What it costs that more of a tile's rows are not there than `split_config.FEW_MISSING`, if there are many."""
     weights_in_flight: Bytes
@@ -429,6 +435,10 @@ class TurnRule:
     """The time of the multiplications by that of the bytes from and to HBM: with less, bytes are the limit."""
     margin: Factor
     """In turns, if the model gives that less than so many times what it gives the others."""
+    many_tiles: Factor
+    """Tiles for each cluster from which on that is so: with fewer, one more or less of them counts more than an epilogue."""
+    few_margin: Factor
+    """The same with fewer."""
     fused_margin: Factor
     """The same where a bias or an activation follows."""
 

@@ -133,7 +133,7 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     turned = predicted_in_turns(problem, device) if config is table.configs[chosen] else None
     if turned is not None:
         row = int(np.argmin(turned[1]))
-        if turned[1][row] < (H200.turns.fused_margin if problem.fused else H200.turns.margin) * least:
+        if turned[1][row] < _turns_margin(turned[0].configs[row], problem, device) * least:
             return turned[0].configs[row], float(turned[1][row])
     return _in_order(config, problem), least
 
@@ -143,6 +143,14 @@ def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     if steps_of(problem) > costs_of(problem).stored_steps:
         return config
     return replace(config, group=ALL_ROWS if config.swapped else 1)
+
+
+def _turns_margin(config: MatmulConfig, problem: Problem, device: Device) -> float:
+    """How many times what the model gives others it may give tiles that warpgroups take in turn."""
+    rule = H200.turns
+    if problem.fused:
+        return rule.fused_margin
+    return rule.margin if config.tiles(problem) >= rule.many_tiles * config.clusters(device) else rule.few_margin
 
 
 def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:

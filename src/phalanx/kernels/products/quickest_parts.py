@@ -66,7 +66,8 @@ class Bounds:
         """Cycles of a step at least, and those of what L2 brings while all SMs ask; rows of operands count so many bytes."""
         found = self.loads.get((a_row, b_row))
         if found is None:
-            table, least = self.table, MOST_TOGETHER ** -max(costs.read_together, costs.read_together_across)
+            together = costs.read_together, costs.read_together_unaligned, costs.read_together_across
+            table, least = self.table, MOST_TOGETHER ** -max(together)
             fetched = self.rows_of_a * np.where(self.shares_a, a_row, least * a_row)
             fetched = fetched + self.rows_of_b * np.where(self.shares_b, b_row, least * b_row)
             alone = np.maximum(table.tensor, fetched / costs.l2_rate_alone)

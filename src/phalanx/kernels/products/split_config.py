@@ -216,9 +216,11 @@ def predicted_all(
         row, weight = (_line_factor(along, k if along else size, costs) for along, size in zip(by_k, (m, n)))
         from_hbm = 2 * n * k * missed * (1 + (costs.pushes - costs.finds_kept) * kept) / costs.hbm
         rows_from_hbm = 2 * m * k * missed / costs.hbm
-        of_row, of_weight, of_missing = row / costs.l2_sm, weight / costs.l2_sm, 1 / costs.zero_fill - 1 / costs.l2_sm
+        short = costs.short_rows_factor if not by_k[0] and PANEL < m < 2 * PANEL else 1.0
+        of_row, of_weight = short * row / costs.l2_sm, weight / costs.l2_sm
+        of_missing = 1 / costs.zero_fill - 1 / costs.l2_sm
         # Rows that begin at no line take more requests, of which each of `cn` CTAs makes its part.
-        row = np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
+        row = short * np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
         times[:, state] = (
             (from_hbm + rows_from_hbm) * once + (costs.reread_factor * from_hbm) * again,
             both * (missed / costs.hbm_sm),

@@ -237,7 +237,8 @@ def predicted_tiles(
         beside = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
         ask_rows = np.minimum(beside, table.asking_rows).astype(np.intp)
         ask_columns = np.minimum(rows, table.asking_columns).astype(np.intp)
-        of_a, of_b = (_together(costs.read_together if along else costs.read_together_across) for along in problem.by_k)
+        of_rows = costs.read_together_unaligned if _begins(k * itemsize) else costs.read_together
+        of_a, of_b = (_together(of_rows if along else costs.read_together_across) for along in problem.by_k)
         if of_a is of_b:
             row, column = row * of_a[ask_rows], column * of_a[ask_columns]
         else:
