@@ -37,7 +37,15 @@ from phalanx.kernels.rowwise.rows import (
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.kernels.rowwise.shares import ShareConfig, launch_shares, norm_shares, shares_for
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import (
+    LAYER_NORM,
+    RMS_NORM,
+    StreamConfig,
+    in_lines,
+    launch_stream,
+    run_for_stream,
+    stream_for,
+)
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.teams import TeamConfig, launch_teams, norm_teams, teams_for
 from phalanx.runtime.device.arrays import dense_strides, describe
@@ -308,7 +316,8 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         elif isinstance(config, GridConfig):
             launch_grid(norm_grid, config, args, {"CENTERED": centered}, count, columns)
         else:
-            launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
+            lined = in_lines(config, columns, rows.dtype.itemsize)
+            launch_stream(norm_stream, config, args, {"CENTERED": centered, "LINED": lined}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns
