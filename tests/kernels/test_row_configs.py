@@ -11,7 +11,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
-from phalanx.kernels.rowwise.norms import choose_centered, layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.norms import choose_centered, full_tiles, layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for, places
 from phalanx.kernels.rowwise.softmax import softmax_rows
 
@@ -104,9 +104,10 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     if kind == "layer_norm":
         config = choose_centered(like)
         constants = {**config.constants(), "AHEAD": config.ahead, "MASKED": config.columns != columns}
+        constants["FULL"] = full_tiles(columns, config)
         made = px.compile(layer_norm_rows[config.grid(64)], x, vector, vector, x, 1e-6, None, **constants)
     elif kind == "rms_norm":
-        config = choose_for(like, weighted=True)
+        config = choose_for(like, weighted=True, bare=True)
         constants = {**config.constants(), "AHEAD": config.ahead}
         made = px.compile(rms_norm_rows[config.grid(64)], x, None, vector, x, 1e-6, None, **constants)
     elif kind == "cross_entropy":
@@ -190,6 +191,39 @@ def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhe
         log = kind == "log_softmax"
         made = px.compile(softmax_rows[config.grid(64)], *args, arch="sm_90a", **config.constants(), LOG=log)
     assert made.spills == 0 and made.registers * 32 * config.warps * config.per_sm <= 65536
+
+
+FULL_BESIDE_WEIGHTS = [
+    (kind, dtype, columns - missing)
+    for kind, dtype, columns in (
+        ("rms_norm", px.bf16, 40_960), ("layer_norm", px.bf16, 10_240), ("layer_norm", px.bf16, 20_480),
+        ("rms_norm", px.bf16, 36_864), ("rms_norm", px.f32, 18_432), ("rms_norm", px.bf16, 81_920),
+        ("rms_norm", px.bf16, 131_072), ("rms_norm", px.f32, 40_960), ("rms_norm", px.f32, 65_536),
+    )
+    for missing in (8, 0)
+]  # fmt: skip
+
+
+@pytest.mark.share(18)
+@pytest.mark.parametrize("kind, dtype, columns", FULL_BESIDE_WEIGHTS)
+def test_full_registers_of_norms_do_not_spill(kind: str, dtype: Any, columns: int) -> None:
+    compiled(kind, dtype, columns)
+
+
+def test_norms_fill_registers_before_a_cluster_is_larger() -> None:
+    for columns, itemsize in ((36_000, 2), (40_960, 2), (18_000, 4)):
+        config = choose(columns, itemsize, weighted=True, bare=True)
+        assert (config.cluster, config.warps, config.per_sm, config.ahead) == (1, 16, 2, False)
+        assert choose(columns, itemsize, weighted=True).cluster == 4, "beside a residual there is no room"
+        assert choose(columns, itemsize, weighted=True, bare=True, aligned=itemsize == 4, apart=True).cluster > 1
+    ahead = {columns: choose(columns, 2, weighted=True) for columns in (66_000, 82_000, 131_072)}
+    assert [(config.cluster, config.per_sm, config.ahead) for config in ahead.values()] == [
+        (8, 4, True), (8, 3, True), (8, 3, True),
+    ]
+    centered = {columns: choose(columns, 2, centered=True) for columns in (8_192, 8_200, 10_232, 16_384, 16_392, 20_472)}
+    assert [(config.warps, config.parts, config.per_sm) for config in centered.values()] == [
+        (4, 8, 8), (4, 9, 7), (4, 10, 7), (8, 8, 4), (8, 9, 3), (8, 10, 3),
+    ]
 
 
 def test_narrow_elements_one_by_one_are_fewer() -> None:

@@ -313,11 +313,14 @@ ROWS = RowLimits(
     most_held=10,
     # `rows_full_registers.txt`, as `stream_pieces` below.
     bare_held=(10, 9),
+    # `rows_aligned.txt`, and so are the next one, and those of `centered_warps` with more than two warps.
+    weighted_held={2: 10, 4: 9},
     ahead=4,
+    more_ahead=((5, 4), (8, 3)),
     warp_vectors=10,
     # "Norms of rows by other warps" in `rows_and_indices.txt`, and so are the limits below that concern weights.
     centered_warp_vectors=14,
-    centered_pairs=((8, 12), (10, 10)),
+    centered_warps=((2, 0, 8, 12), (2, 0, 10, 10), (4, 8, 10, 7), (8, 8, 10, 3)),
     read_vectors=7,
     most_read=12,
     # For clusters of CTAs of 512 threads.

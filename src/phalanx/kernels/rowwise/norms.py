@@ -148,8 +148,9 @@ def places_of(rows):
 
 
 @px.func
-def own_moments(rows, x, MASKED):
-    """Each warp's mean of its own columns, and the sum of their squared distances from it.
+def own_moments(rows, x, MASKED, FULL):
+    """Each warp's mean of its own columns, and the sum of their squared distances from it. FULL: so many tiles have no place
+    that is not the row's.
 
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
@@ -168,7 +169,7 @@ def own_moments(rows, x, MASKED):
     for part in px.static_range(PARTS):
         at = rows.first + part * WIDTH
         if at < rows.length:
-            squares = squares + squared_distance(places, x[part], own, at, MASKED)
+            squares = squares + squared_distance(places, x[part], own, at, MASKED and part >= FULL)
     if SHARED > 0:
         for part in range(SHARED):
             at = rows.first + (PARTS + part) * WIDTH
@@ -177,9 +178,9 @@ def own_moments(rows, x, MASKED):
 
 
 @px.func
-def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
+def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED, FULL):
     """(x - mean) / sqrt(variance + eps) * W + B of a row, by the warps that have loaded it."""
-    own, squares = own_moments(rows, x, MASKED)
+    own, squares = own_moments(rows, x, MASKED, FULL)
     x = pin_row(x, rows.PARTS)
     weights = load_ahead(W, rows, AHEAD)
     mean, squares = gather_moments(places_of(rows), own, squares, MASKED)
@@ -189,10 +190,11 @@ def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
 
 @row_kernel
 def layer_norm_rows(
-    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
+    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True,
+    FULL=0,
 ):
     """(x - mean) / sqrt(variance + eps) * W + B of each row."""
-    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED
+    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED, FULL
     each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
@@ -232,6 +234,12 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     if config is None:
         return rows, None, choose_centered(rows)
     return places(rows, config)
+
+
+def full_tiles(columns: int, config: RowConfig) -> int:
+    """How many of the first tiles of every CTA are full of a row's columns, from the first of them on: of a cluster, where
+    some CTAs have fewer, none is said to be."""
+    return columns // config.width if config.cluster == 1 else 0
 
 
 Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig | ShareConfig
@@ -321,12 +329,13 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns
+        full = full_tiles(columns, config) if length is None else 0
         args = (given, weight, bias, flat_like(y, given), eps, length)
-        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, MASKED=masked)
+        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, MASKED=masked, FULL=full)
     else:
         given, length, chosen = places(
             rows, config, shortest=LIMITS.run_vectors if weight is None else LIMITS.weighted_run_vectors,
-            weighted=weight is not None,
+            weighted=weight is not None, bare=weight is not None and residual is None,
         )
         ahead = chosen.ahead and (length is None or config is not None)
         more = None if residual is None else flat_like(residual.reshape(count, columns), given)

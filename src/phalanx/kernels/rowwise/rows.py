@@ -108,18 +108,24 @@ def choose(
         warps = next((count for count in several if vectors <= count * LIMITS.most_read), None)
         if warps is not None:
             return _read_by_few(columns, itemsize, warps)
-    fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and aligned and itemsize == 2 else None
+    fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and not weighted and aligned and itemsize == 2 else None
     if fuller is not None:
         return fuller
     narrow = centered and itemsize == 2 and aligned and not single and columns != config.columns
     alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.centered_warp_vectors if narrow else LIMITS.warp_vectors)
     if (config.rows > 1 or alone) and aligned and not single:
         return _apart(columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
-    for most, per_sm in LIMITS.centered_pairs if narrow else ():
-        if vectors <= 2 * most:
-            return RowConfig(1, 2, 1, 64 * VECTOR_BYTES // itemsize, px.cdiv(vectors, 2), per_sm=per_sm)
+    for warps, more, most, per_sm in LIMITS.centered_warps if narrow else ():
+        if warps * more < vectors <= warps * most:
+            return RowConfig(1, warps, 1, 32 * warps * VECTOR_BYTES // itemsize, px.cdiv(vectors, warps), per_sm=per_sm)
     if config.cluster == 2 and weighted and not centered:
+        if bare and aligned and not apart and columns <= LIMITS.weighted_held[itemsize] * config.width:
+            return RowConfig(1, config.warps, 1, config.width, px.cdiv(columns, config.width), per_sm=2)
         return replace(_halved(config, columns), per_sm=3, ahead=True)
+    if config.cluster == 4 and weighted and aligned and not centered and not apart:
+        halved = _halved(config, columns)
+        per_sm = next((per_sm for most, per_sm in LIMITS.more_ahead if halved.parts <= most), None)
+        return halved if per_sm is None else replace(halved, per_sm=per_sm, ahead=True)
     if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
         return _halved(config, columns)
     if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second
