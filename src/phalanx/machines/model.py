@@ -297,8 +297,8 @@ class RowLimits:
     centered_warp_vectors: Count
     """The same of rows of 16-bit elements with moments."""
     centered_warps: tuple[tuple[int, int, int, int], ...]
-    """(warps, more, vectors, CTAs): longer ones of these, of more than so many vectors per thread of so many warps and up to so
-    many, in so many CTAs on an SM."""
+    """(warps, more, vectors, CTAs): longer ones of these, of more than so many vectors per thread of so many warps and up to
+    so many, in so many CTAs on an SM."""
     read_vectors: Count
     """The same of rows that are only read."""
     most_read: Count

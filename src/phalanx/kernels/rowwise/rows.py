@@ -124,8 +124,8 @@ def choose(
         return replace(_halved(config, columns), per_sm=3, ahead=True)
     if config.cluster == 4 and weighted and aligned and not centered and not apart:
         halved = _halved(config, columns)
-        per_sm = next((per_sm for most, per_sm in LIMITS.more_ahead if halved.parts <= most), None)
-        return halved if per_sm is None else replace(halved, per_sm=per_sm, ahead=True)
+        fits = [ctas for most, ctas in LIMITS.more_ahead if halved.parts <= most]
+        return replace(halved, per_sm=fits[0], ahead=True) if fits else halved
     if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
         return _halved(config, columns)
     if config.shared and centered:  # fewer tiles that are written out one by one: the text compiles in under a second

@@ -189,7 +189,8 @@ def launch_shares(
     groups = min(sms // config.share, rows)
     slots, period = px.cdiv(config.share, LANES) * LANES, vector // gcd(columns, vector)
     words = empty(run, (groups * most_rows(rows, period, groups) * slots,), "i64")
-    constants = {**config.constants(), **constants, "SLOTS": slots, "PERIOD": period, "LINED": config.lined(columns, itemsize)}
+    constants = {**config.constants(), **constants, "SLOTS": slots, "PERIOD": period}
+    constants["LINED"] = config.lined(columns, itemsize)
     kernel[groups * config.share](*args, words, **constants)
 
 
@@ -467,7 +468,8 @@ def store_row(row, ring, empty, again, begin, end, w, b, Y, mean, scale, PARTS, 
     for piece in px.static_range(PIECES):
         for part in px.static_range(EACH):
             number = piece * EACH + part
-            y = normalised(row.tile(ring, again.stage, part), beside(w, number), beside(b, number), mean, scale, Y.dtype).to(Y.dtype)
+            x = row.tile(ring, again.stage, part)
+            y = normalised(x, beside(w, number), beside(b, number), mean, scale, Y.dtype).to(Y.dtype)
             at = begin + row.at(number)
             if 0 < number < PARTS - 1 and row.EDGES:
                 if whole:
