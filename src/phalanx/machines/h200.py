@@ -410,7 +410,7 @@ ROWS = RowLimits(
     },
     share_slices=(19_800, 36_000, 45_000),
     share_least=22_000,
-    share_room=225 * 1024,
+    share_room=224 * 1024,
     # As many as compile without a spill, which `tests/kernels/test_shares.py` checks.
     share_registers=((64, 48), (56, 48)),
 )
