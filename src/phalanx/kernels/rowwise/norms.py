@@ -32,6 +32,7 @@ from phalanx.kernels.rowwise.rows import (
     places,
     row_kernel,
     row_sum,
+    types_of,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
@@ -335,7 +336,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     else:
         given, length, chosen = places(
             rows, config, shortest=LIMITS.run_vectors if weight is None else LIMITS.weighted_run_vectors,
-            weighted=weight is not None, bare=weight is not None and residual is None,
+            weighted=weight is not None, bare=residual is None and types_of((weight,)) == [info.dtype_name],
         )
         ahead = chosen.ahead and (length is None or config is not None)
         more = None if residual is None else flat_like(residual.reshape(count, columns), given)
