@@ -270,7 +270,7 @@ def test_short_rows_that_begin_anywhere(columns: int) -> None:
         verify(1333, columns, dtype)
 
 
-@pytest.mark.parametrize("columns", (903, 1803, 4507, 6703, 8003, 12003, 24003, 50257, 72000, 90001, 200003))
+@pytest.mark.parametrize("columns", (903, 1803, 4507, 6703, 8003, 12003, 24003, 35691, 50257, 72000, 90001, 119819, 200003))
 def test_norms_by_teams(columns: int) -> None:
     """Rows of every kind of team, of which the last clusters have one less, or none."""
     for dtype in (torch.bfloat16, torch.float32):

@@ -69,7 +69,7 @@ def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytes
     """As many clusters for each place of a vector at which rows begin, or some that help out."""
     monkeypatch.setattr(teams, "clusters_at_once", lambda *_: clusters)
     x, w, b = sample(rows, 301, np.float32)
-    config = replace(fitted(TeamConfig(1, 2, 0, cluster, slots=2), x), sides=True)
+    config = fitted(TeamConfig(1, 2, 0, cluster, slots=2), x)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
     begins, ends = edges_of(301, 4, config)
     y, more = np.zeros(x.size, np.float32), {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends, "SIDES": True}

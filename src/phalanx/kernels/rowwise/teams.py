@@ -31,8 +31,8 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
-LINE_BYTES = 128
-"""Of a line of L2, at which copies and stores begin."""
+LINE_BYTES = H200.line_bytes
+"""At multiples of which copies and stores begin."""
 HEAD = 8
 """Elements of a row whose mean is near that of all of them: all CTAs of a cluster have them."""
 TURN = 2
@@ -53,8 +53,6 @@ class TeamConfig:
     - The teams of one number of all CTAs of a `cluster` share a row.
     - `slots` rows of a team are in shared memory: the one that it computes, and those that are on their way.
     - `wide`: weights and biases are in shared memory in f32.
-    - `sides`: clusters go through the matrix side by side, each with rows of one class, or few; else each has a part of all
-      rows, class by class. None: as `launch_teams` says.
     """
 
     warps: int
@@ -64,7 +62,6 @@ class TeamConfig:
     per_sm: int = 1
     slots: int = 1
     wide: bool = False
-    sides: bool | None = None
 
     def span(self, itemsize: int) -> int:
         """Elements of one vector of each thread of a team."""
@@ -82,7 +79,7 @@ class TeamConfig:
 
 @cache
 def _constants(config: TeamConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items() if name != "sides"}
+    return {name.upper(): value for name, value in asdict(config).items()}
 
 
 @px.func
@@ -116,10 +113,11 @@ def edges_of(columns: int, itemsize: int, config: TeamConfig) -> tuple[int, int]
 def choose_teams(columns: int, itemsize: int, vectors: int, aligned: bool = False) -> TeamConfig | None:
     """The teams for rows of `columns` elements with so many vectors of weights and biases; None where others are faster.
 
-    `aligned`: rows begin at multiples of 16 bytes. Measured on an H200, of the device copy, against what was chosen before:
-    layer_norm of 4,507 bf16 0.86 against 0.70, of 1,803 0.84 against 0.54, of 24,003 0.81 against 0.76, of 6,199 f32 0.86
-    against 0.73, of 72,000 bf16 (`aligned`) 0.88 against 0.80; rms_norm of 3,305 bf16 0.86 against 0.72, of 27,004 0.82
-    against 0.53. Longer rows than those of `LIMITS.teams` lose: layer_norm of 304,000 bf16 0.73 against 0.81.
+    `aligned`: rows begin at multiples of 16 bytes. Measured on an H200, of the device copy, against teams whose copies and
+    stores begin at vectors: layer_norm of 3,377 bf16 0.87 and 0.86, of 7,937 0.88 and 0.84, of 27,371 0.88 and 0.80, of
+    66,057 0.86 and 0.76, of 119,819 0.85 and 0.78, of 8,895 f32 0.91 and 0.84, of 35,589 0.91 and 0.82, of 69,208 bf16
+    (`aligned`) 0.90 and 0.83; rms_norm of 15,881 bf16 0.90 and 0.83, of 44,727 0.89 and 0.84; against others, rms_norm of
+    118,783 0.89 and 0.83, of 35,691 f32 0.92 and 0.85, of 75,921 0.90 and 0.83. `rows_odd.txt` has more.
     Anyone may call it; no hardware is involved.
     Example: ``choose_teams(4507, 2, 2).warps == 1``.
     """
@@ -175,10 +173,9 @@ def launch_teams(
         )
     begins, ends = edges_of(columns, itemsize, config)
     period = vector // gcd(columns, vector)
-    constants = {**config.constants(), **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": False}
+    constants = {**config.constants(), **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
-    sides = config.cluster == 1 and clusters % period == 0 if config.sides is None else config.sides
-    constants["SIDES"] = sides and clusters >= period
+    constants["SIDES"] = clusters >= period
     kernel[clusters * config.cluster](*args, **constants)
 
 
