@@ -71,7 +71,10 @@ def test_every_size(columns: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ("float32", "float16", "bfloat16"))
-@pytest.mark.parametrize("columns", (4097, 8191, 32767, 49151, 65001, 131071, 200000, 200001, 230000, 262145))
+@pytest.mark.parametrize(
+    "columns",
+    (4097, 8191, 9000, 18008, 32767, 36000, 49151, 65001, 90008, 131071, 200000, 200001, 230000, 262145),
+)
 def test_awkward_sizes(columns: int, dtype: str) -> None:
     """No vector fits them, or they leave a large cluster partly empty."""
     verify(7 if columns > 100_000 else 133, columns, getattr(torch, dtype))
@@ -254,7 +257,7 @@ STREAMS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("columns", (5003, 50257, 262145, 1_000_003))
+@pytest.mark.parametrize("columns", (5003, 50257, 60_008, 262145, 1_000_003))
 @pytest.mark.parametrize("config", STREAMS, ids=str)
 def test_rows_chunk_by_chunk(config: StreamConfig, columns: int) -> None:
     for dtype in (torch.bfloat16, torch.float32):
@@ -267,7 +270,7 @@ def test_short_rows_that_begin_anywhere(columns: int) -> None:
         verify(1333, columns, dtype)
 
 
-@pytest.mark.parametrize("columns", (903, 1803, 4507, 6703, 8003, 12003, 24003, 50257, 72000, 90001, 200003))
+@pytest.mark.parametrize("columns", (903, 1803, 4507, 6703, 8003, 12003, 24003, 35691, 50257, 72000, 90001, 119819, 200003))
 def test_norms_by_teams(columns: int) -> None:
     """Rows of every kind of team, of which the last clusters have one less, or none."""
     for dtype in (torch.bfloat16, torch.float32):

@@ -11,7 +11,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
-from phalanx.kernels.rowwise.norms import choose_centered, layer_norm_rows, rms_norm_rows
+from phalanx.kernels.rowwise.norms import choose_centered, full_tiles, layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for, places
 from phalanx.kernels.rowwise.softmax import softmax_rows
 
@@ -104,9 +104,10 @@ def compiled(kind: str, dtype: Any, columns: int) -> Any:
     if kind == "layer_norm":
         config = choose_centered(like)
         constants = {**config.constants(), "AHEAD": config.ahead, "MASKED": config.columns != columns}
+        constants["FULL"] = full_tiles(columns, config)
         made = px.compile(layer_norm_rows[config.grid(64)], x, vector, vector, x, 1e-6, None, **constants)
     elif kind == "rms_norm":
-        config = choose_for(like, weighted=True)
+        config = choose_for(like, weighted=True, bare=True)
         constants = {**config.constants(), "AHEAD": config.ahead}
         made = px.compile(rms_norm_rows[config.grid(64)], x, None, vector, x, 1e-6, None, **constants)
     elif kind == "cross_entropy":
@@ -190,6 +191,46 @@ def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhe
         log = kind == "log_softmax"
         made = px.compile(softmax_rows[config.grid(64)], *args, arch="sm_90a", **config.constants(), LOG=log)
     assert made.spills == 0 and made.registers * 32 * config.warps * config.per_sm <= 65536
+
+
+FULL_BESIDE_WEIGHTS = [
+    (kind, dtype, columns - missing)
+    for kind, dtype, columns in (
+        ("rms_norm", px.bf16, 40_960), ("layer_norm", px.bf16, 10_240), ("layer_norm", px.bf16, 20_480),
+        ("rms_norm", px.bf16, 73_728), ("rms_norm", px.f32, 18_432), ("rms_norm", px.bf16, 114_688),
+        ("rms_norm", px.bf16, 131_072), ("rms_norm", px.f32, 40_960), ("rms_norm", px.f32, 65_536),
+        ("rms_norm", px.f16, 40_960), ("rms_norm", px.f16, 73_728), ("layer_norm", px.f16, 20_480),
+    )
+    for missing in (8, 0)
+]  # fmt: skip
+
+
+@pytest.mark.share(24)
+@pytest.mark.parametrize("kind, dtype, columns", FULL_BESIDE_WEIGHTS)
+def test_full_registers_of_norms_do_not_spill(kind: str, dtype: Any, columns: int) -> None:
+    compiled(kind, dtype, columns)
+
+
+def test_norms_fill_registers_before_a_cluster_is_larger() -> None:
+    found = {
+        (columns, itemsize): choose(columns, itemsize, weighted=True, bare=True)
+        for columns, itemsize in (
+            (36_000, 2), (40_960, 2), (18_000, 4), (41_000, 2), (49_160, 2), (66_000, 2), (74_000, 2), (90_000, 2),
+            (131_072, 2), (33_000, 4), (42_000, 4), (65_536, 4),
+        )
+    }  # fmt: skip
+    assert [(each.cluster, each.warps, each.parts, each.per_sm, each.ahead) for each in found.values()] == [
+        (1, 16, 9, 2, False), (1, 16, 10, 2, False), (1, 16, 9, 2, False), (2, 16, 6, 2, False), (4, 8, 7, 3, True),
+        (4, 8, 9, 4, False), (8, 8, 5, 4, False), (8, 8, 6, 4, False), (8, 8, 8, 3, True), (8, 8, 5, 4, True),
+        (8, 8, 6, 4, False), (8, 8, 8, 3, True),
+    ]  # fmt: skip
+    for columns, itemsize in ((36_000, 2), (18_000, 4), (41_000, 2)):
+        assert choose(columns, itemsize, weighted=True).cluster == 4, "beside a residual there is no room"
+        assert choose(columns, itemsize, weighted=True, bare=True, apart=True).cluster == 4
+    centered = [choose(columns, 2, centered=True) for columns in (8_192, 8_200, 10_232, 16_384, 16_392, 20_472)]
+    assert [(config.warps, config.parts, config.per_sm) for config in centered] == [
+        (4, 8, 8), (4, 9, 7), (4, 10, 7), (8, 8, 4), (8, 9, 3), (8, 10, 3),
+    ]  # fmt: skip
 
 
 def test_narrow_elements_one_by_one_are_fewer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -30,11 +31,13 @@ from phalanx.kernels.rowwise.stream import (
     VECTORS,
     StreamConfig,
     choose_stream,
+    in_lines,
     stream_for,
     whole_rows,
 )
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
+from phalanx.machines.h200 import H200
 
 CONFIGS = {
     "all in the ring": StreamConfig(2, 2, 1, 6, 4),
@@ -83,8 +86,9 @@ def test_checked_clean(name: str) -> None:
     x, w, b = sample(3, columns, np.float32)
     flat, y, grid = x.reshape(-1), np.zeros(x.size, np.float32), 2 * config.cluster
     for kernel, args, more in (
-        (softmax_stream, [flat, y, columns, 3], {}),
+        (softmax_stream, [flat, y, columns, 3], {"LINED": True}),
         (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
+        (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True, "LINED": True}),
         (cross_entropy_stream, [flat, np.arange(3), np.zeros(3, np.float32), -100, columns, 3], {}),
     ):
         px.check(kernel[grid], *args, **config.constants(), **more, PERIOD=4).raise_if_found()
@@ -140,6 +144,17 @@ def test_rows_in_registers_whose_last_chunk_is_an_edge(columns: int) -> None:
     near(px.kernels.softmax(x, config=config), exact_softmax(x))
 
 
+@pytest.mark.share(2)
+@pytest.mark.parametrize("columns", (1040, 1056, 1088, 1152))
+def test_copies_begin_at_lines(columns: int) -> None:
+    """Wherever in a line of 128 bytes rows begin; those of whole lines take no more room for it."""
+    config = CONFIGS["two rows at once"]
+    assert in_lines(config, columns, 2) == (columns % 64 > 0) and not in_lines(replace(config, per_sm=2), columns, 2)
+    x, w, b = sample(9, columns, ml_dtypes.bfloat16)
+    near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
+    near(px.kernels.softmax(x, config=replace(config, parts=0)), exact_softmax(x))
+
+
 def test_no_barrier_parts_the_stores_of_a_row() -> None:
     """Chunks of a row are apart, which the compiler sees; between rows one suffices."""
     flat, w = px.spec((64 * 4096,), px.bf16), px.spec((4096,), px.bf16)
@@ -147,7 +162,7 @@ def test_no_barrier_parts_the_stores_of_a_row() -> None:
         (StreamConfig(2, 4, 1, 6, 2, hold=True), softmax_stream, (flat, flat, 4096, 64)),
         (StreamConfig(2, 4, 1, 6, 2, parts=2), norm_stream, (flat, w, w, flat, EPS, 4096, 64)),
     ):
-        made = px.compile(kernel[2], *args, arch="sm_90a", **config.constants(), WHOLE=True)
+        made = px.compile(kernel[2], *args, arch="sm_90a", **config.constants(), WHOLE=True, LINED=True)
         assert "before Y is written" not in made.source
 
 
@@ -202,7 +217,7 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
     dtype = px.bf16 if itemsize == 2 else px.f32
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
     constants = {**config.constants(), "PERIOD": vector // math.gcd(columns, vector)}
-    constants["WHOLE"] = config.chunks(columns, itemsize) <= config.kept
+    constants |= {"WHOLE": config.chunks(columns, itemsize) <= config.kept, "LINED": in_lines(config, columns, itemsize)}
     if kind in (SOFTMAX, LOG_SOFTMAX):
         args = (x, x, columns, 64)
         made = px.compile(softmax_stream[config.cluster], *args, arch="sm_90a", **constants, LOG=kind == LOG_SOFTMAX)
@@ -211,6 +226,7 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
         args = (x, w, bias, x, EPS, columns, 64)
         made = px.compile(norm_stream[config.cluster], *args, arch="sm_90a", **constants, CENTERED=centered)
     assert made.spills <= (6 * 4 if config.hold else 0), "up to six words of a held row: faster than a larger cluster"
+    assert (made.shared_bytes + H200.reserved_shared_bytes) * config.per_sm <= H200.shared_bytes_per_sm
 
 
 def test_which_rows_are_streamed() -> None:

@@ -23,7 +23,7 @@ from kernels.test_rowwise import (
 )
 from phalanx.kernels.rowwise import teams
 from phalanx.kernels.rowwise.rows import LIMITS
-from phalanx.kernels.rowwise.teams import TeamConfig, choose_teams, ends_of, norm_teams, parts_of, teams_for
+from phalanx.kernels.rowwise.teams import TeamConfig, choose_teams, edges_of, norm_teams, parts_of, teams_for
 
 CONFIGS = {
     "a warp to a row": TeamConfig(1, 2, 0),
@@ -40,7 +40,7 @@ def fitted(config: TeamConfig, x: np.ndarray) -> TeamConfig:
 
 
 @pytest.mark.share(18)
-@pytest.mark.parametrize("columns", (3, 129, 512, 1003, 1535, 2803))
+@pytest.mark.parametrize("columns", (17, 129, 512, 1003, 1535, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_both_norms(name: str, dtype: Any, columns: int) -> None:
@@ -57,21 +57,24 @@ def test_both_norms(name: str, dtype: Any, columns: int) -> None:
 def test_checked_clean(name: str) -> None:
     x, w, b = sample(11, 303, np.float32)
     config, y = fitted(CONFIGS[name], x), np.zeros(x.size, np.float32)
-    more = {"CENTERED": True, "PERIOD": 4, "ENDS": ends_of(303, 4, config)}
+    begins, ends = edges_of(303, 4, config)
+    more = {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends}
     args, more = (x.reshape(-1), w, b, y, EPS, 303, 11), {**config.constants(), **more}
     px.check(norm_teams[2 * config.cluster], *args, **more).raise_if_found()
 
 
 @pytest.mark.parametrize("rows", (9, 37))
-def test_a_class_for_each_cta(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many CTAs for each place of a vector at which rows begin: they go through the matrix side by side."""
-    monkeypatch.setattr(teams, "clusters_at_once", lambda *_: 8)
+@pytest.mark.parametrize("clusters, cluster", ((8, 1), (7, 1), (5, 2)))
+def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many clusters for each place of a vector at which rows begin, or some that help out."""
+    monkeypatch.setattr(teams, "clusters_at_once", lambda *_: clusters)
     x, w, b = sample(rows, 301, np.float32)
-    config = fitted(TeamConfig(1, 2, 0, slots=2), x)
+    config = fitted(TeamConfig(1, 2, 0, cluster, slots=2), x)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
-    y, more = np.zeros(x.size, np.float32), {"CENTERED": True, "PERIOD": 4, "ENDS": ends_of(301, 4, config), "EVEN": True}
+    begins, ends = edges_of(301, 4, config)
+    y, more = np.zeros(x.size, np.float32), {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x.reshape(-1), w, b, y, EPS, 301, rows)
-    px.check(norm_teams[8], *args, **config.constants(), **more).raise_if_found()
+    px.check(norm_teams[clusters * cluster], *args, **config.constants(), **more).raise_if_found()
 
 
 CHOSEN = [
@@ -90,7 +93,8 @@ def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vector
     assert config is not None and config.teams * config.per_sm >= 2
     dtype, vector = (px.bf16, 8) if itemsize == 2 else (px.f32, 4)
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
-    more: dict[str, Any] = {"PERIOD": vector // math.gcd(columns, vector), "ENDS": ends_of(columns, itemsize, config)}
+    begins, ends = edges_of(columns, itemsize, config)
+    more: dict[str, Any] = {"PERIOD": vector // math.gcd(columns, vector), "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x, w, w if vectors == 2 else None, x, EPS, columns, 64)
     made = px.compile(norm_teams[config.cluster], *args, arch="sm_90a", **config.constants(), **more, CENTERED=vectors == 2)
     assert made.spills == 0 and (made.shared_bytes + 1024) * config.per_sm <= 228 * 1024
@@ -107,7 +111,9 @@ def test_which_rows_have_teams() -> None:
 
 def test_teams_of_other_rows_are_refused() -> None:
     x, w, _ = sample(3, 1003, np.float32)
-    with pytest.raises(px.Error, match="let parts be 8, or leave config out") as caught:
+    with pytest.raises(px.Error, match="teams take rows of 16 elements or more"):
+        px.kernels.rms_norm(x[:, :9].copy(), w[:9], config=TeamConfig(1, 2, 1))
+    with pytest.raises(px.Error, match="let parts be 9, or leave config out") as caught:
         px.kernels.rms_norm(x, w, config=TeamConfig(1, 2, 7))
     assert caught.value.location.file == __file__
 

@@ -321,11 +321,15 @@ ROWS = RowLimits(
     most_held=10,
     # `rows_full_registers.txt`, as `stream_pieces` below.
     bare_held=(10, 9),
+    # `rows_aligned.txt`, and so are `weighted_spread`, `more_ahead` and those of `centered_warps` with more than two warps.
+    weighted_held={2: 10, 4: 9},
+    weighted_spread=((40 * 1024, 48 * 1024, 2, 16), (64 * 1024, 72 * 1024, 4, 8)),
     ahead=4,
+    more_ahead={2: {7: 3, 8: 3}, 4: {5: 4, 7: 3, 8: 3}},
     warp_vectors=10,
     # "Norms of rows by other warps" in `rows_and_indices.txt`, and so are the limits below that concern weights.
     centered_warp_vectors=14,
-    centered_pairs=((8, 12), (10, 10)),
+    centered_warps=((2, 0, 8, 12), (2, 0, 10, 10), (4, 8, 10, 7), (8, 8, 10, 3)),
     read_vectors=7,
     most_read=12,
     # For clusters of CTAs of 512 threads.
@@ -341,24 +345,28 @@ ROWS = RowLimits(
     run_vectors=96,
     weighted_run_vectors=4096,
     span_bytes={(0, 2): 1400, (0, 4): 800, (1, 2): 1400, (1, 4): 1000, (2, 2): 1400, (2, 4): 2048},
-    # `rows_by_teams.txt` and `rows_of_teams_and_shares.txt`; where rows begin anywhere but for the last.
+    # `rows_odd.txt`, of shorter rows than 21 KB `rows_by_teams.txt`; where rows begin anywhere but for the last two, of
+    # `rows_aligned.txt`.
     teams={
         (1, 2, False): (2560, (
             (10 * 1024, 1, 1, 1, 2, True), (14 * 1024, 1, 2, 1, 2, True), (18 * 1024, 1, 2, 1, 2, False),
-            (24 * 1024, 1, 4, 1, 2, False), (70 * 1024, 2, 4, 1, 1, False), (90 * 1024, 4, 4, 2, 1, False),
-            (140 * 1024, 4, 4, 1, 1, False),
+            (24 * 1024, 1, 4, 1, 2, False), (70 * 1024, 2, 4, 1, 1, False), (125 * 1024, 4, 4, 1, 1, False),
+            (260_000, 8, 4, 1, 1, False),
+        )),
+        (1, 4, False): (48 * 1024, (
+            (70 * 1024, 2, 4, 1, 1, False), (110 * 1024, 4, 4, 1, 1, False), (340_000, 8, 4, 1, 1, False),
         )),
         (2, 2, False): (1400, (
             (10 * 1024, 1, 1, 1, 2, True), (15 * 1024, 1, 2, 1, 2, True), (21 * 1024, 1, 4, 1, 2, False),
-            (30 * 1024, 2, 4, 2, 1, False), (64 * 1024, 2, 8, 2, 1, False), (140 * 1024, 4, 4, 1, 1, False),
-            (240 * 1024, 8, 4, 1, 1, False), (420 * 1024, 16, 4, 1, 1, False),
+            (64 * 1024, 2, 4, 1, 1, False), (76 * 1024, 2, 8, 1, 1, False), (108 * 1024, 4, 4, 1, 1, False),
+            (240_000, 8, 4, 1, 1, False), (420 * 1024, 16, 4, 1, 1, False),
         )),
         (2, 4, False): (8 * 1024, (
-            (30 * 1024, 1, 4, 1, 1, False), (64 * 1024, 2, 4, 1, 1, False), (140 * 1024, 4, 4, 1, 1, False),
+            (30 * 1024, 1, 4, 1, 1, False), (64 * 1024, 2, 4, 1, 1, False), (124 * 1024, 4, 4, 1, 1, False),
             (240 * 1024, 8, 4, 1, 1, False), (420 * 1024, 16, 4, 1, 1, False),
         )),
-        (2, 2, True): (110 * 1024, ((180 * 1024, 8, 4, 1, 1, False),)),
-        (2, 4, True): (110 * 1024, ((180 * 1024, 8, 4, 1, 1, False),)),
+        (2, 2, True): (110 * 1024, ((228 * 1024, 8, 4, 1, 1, False),)),
+        (2, 4, True): (64 * 1024, ((216 * 1024, 8, 4, 1, 1, False),)),
     },
     # As many as compile without a spill, which `tests/kernels/test_teams.py` checks.
     team_warps=(24, 24, 28),
@@ -402,20 +410,20 @@ ROWS = RowLimits(
     },
     grid_room=220 * 1024,
     grid_teams=((8, 2, 4), (6, 2, 4), (4, 4, 2), (3, 4, 2), (2, 8, 1)),
-    # `rows_of_shares.txt` and `rows_of_teams_and_shares.txt`.
+    # `rows_of_shares.txt`, `rows_of_teams_and_shares.txt` and `rows_odd.txt`.
     shares={
         "rms_norm": {
             (2, True): ((2_200_000, 1 << 40),), (4, True): ((2_300_000, 1 << 40),),
-            (2, False): ((200_000, 1 << 40),), (4, False): ((340_000, 1 << 40),),
+            (2, False): ((260_001, 1 << 40),), (4, False): ((340_001, 1 << 40),),
         },
         "layer_norm": {
-            (2, True): ((180 * 1024 + 1, 345_000), (780_000, 1 << 40)), (4, True): ((1_400_000, 1 << 40),),
+            (2, True): ((228 * 1024 + 1, 345_000), (760_000, 1 << 40)), (4, True): ((1_400_000, 1 << 40),),
             (2, False): ((280_000, 1 << 40),), (4, False): ((225_000, 1 << 40),),
         },
     },
     share_slices=(19_800, 36_000, 45_000),
     share_least=22_000,
-    share_room=224 * 1024,
+    share_room=225 * 1024,
     # As many as compile without a spill, which `tests/kernels/test_shares.py` checks.
     share_registers=((64, 48), (56, 48)),
 )

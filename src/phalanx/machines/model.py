@@ -292,14 +292,23 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     bare_held: tuple[int, int]
     """`held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of those that begin anywhere."""
+    weighted_held: Mapping[int, int]
+    """By the bytes of an element: `held` for a kernel that keeps nothing beside a row of one CTA and loads its weights."""
+    weighted_spread: tuple[tuple[int, int, int, int], ...]
+    """(more, columns, CTAs, warps): rows of 16-bit elements for such a kernel, of more than so many columns and up to so
+    many, that clusters of so many CTAs of so many warps hold, in the place of larger ones with weights ahead."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
+    more_ahead: Mapping[int, Mapping[int, int]]
+    """By the bytes of an element and by vectors: how many CTAs of clusters of 8, of 8 warps each, are on an SM where their
+    weights are ahead as well."""
     warp_vectors: Count
     """Vectors per thread of the longest rows of which each has a warp of its own."""
     centered_warp_vectors: Count
     """The same of rows of 16-bit elements with moments."""
-    centered_pairs: tuple[tuple[int, int], ...]
-    """(vectors, CTAs): longer ones of these, of up to so many vectors per thread of two warps, in so many CTAs on an SM."""
+    centered_warps: tuple[tuple[int, int, int, int], ...]
+    """(warps, more, vectors, CTAs): longer ones of these, of more than so many vectors per thread of so many warps and up to
+    so many, in so many CTAs on an SM."""
     read_vectors: Count
     """The same of rows that are only read."""
     most_read: Count

@@ -32,12 +32,21 @@ from phalanx.kernels.rowwise.rows import (
     places,
     row_kernel,
     row_sum,
+    types_of,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.kernels.rowwise.shares import ShareConfig, launch_shares, norm_shares, shares_for
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import (
+    LAYER_NORM,
+    RMS_NORM,
+    StreamConfig,
+    in_lines,
+    launch_stream,
+    run_for_stream,
+    stream_for,
+)
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.teams import TeamConfig, launch_teams, norm_teams, teams_for
 from phalanx.runtime.device.arrays import dense_strides, describe
@@ -140,8 +149,9 @@ def places_of(rows):
 
 
 @px.func
-def own_moments(rows, x, MASKED):
-    """Each warp's mean of its own columns, and the sum of their squared distances from it.
+def own_moments(rows, x, MASKED, FULL):
+    """Each warp's mean of its own columns, and the sum of their squared distances from it. FULL: so many tiles have no place
+    that is not the row's.
 
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
@@ -160,7 +170,7 @@ def own_moments(rows, x, MASKED):
     for part in px.static_range(PARTS):
         at = rows.first + part * WIDTH
         if at < rows.length:
-            squares = squares + squared_distance(places, x[part], own, at, MASKED)
+            squares = squares + squared_distance(places, x[part], own, at, MASKED and part >= FULL)
     if SHARED > 0:
         for part in range(SHARED):
             at = rows.first + (PARTS + part) * WIDTH
@@ -169,9 +179,9 @@ def own_moments(rows, x, MASKED):
 
 
 @px.func
-def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
+def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED, FULL):
     """(x - mean) / sqrt(variance + eps) * W + B of a row, by the warps that have loaded it."""
-    own, squares = own_moments(rows, x, MASKED)
+    own, squares = own_moments(rows, x, MASKED, FULL)
     x = pin_row(x, rows.PARTS)
     weights = load_ahead(W, rows, AHEAD)
     mean, squares = gather_moments(places_of(rows), own, squares, MASKED)
@@ -181,10 +191,11 @@ def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED):
 
 @row_kernel
 def layer_norm_rows(
-    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True
+    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True,
+    FULL=0,
 ):
     """(x - mean) / sqrt(variance + eps) * W + B of each row."""
-    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED
+    after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED, FULL
     each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
@@ -224,6 +235,12 @@ def centered_places(rows: Any, config: RowConfig | None) -> tuple[Any, int | Non
     if config is None:
         return rows, None, choose_centered(rows)
     return places(rows, config)
+
+
+def full_tiles(columns: int, config: RowConfig) -> int:
+    """How many of the first tiles of every CTA are full of a row's columns, from the first of them on: of a cluster, where
+    some CTAs have fewer, none is said to be."""
+    return columns // config.width if config.cluster == 1 else 0
 
 
 Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig | ShareConfig
@@ -308,16 +325,18 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         elif isinstance(config, GridConfig):
             launch_grid(norm_grid, config, args, {"CENTERED": centered}, count, columns)
         else:
-            launch_stream(norm_stream, config, args, {"CENTERED": centered}, count, columns)
+            lined = in_lines(config, columns, rows.dtype.itemsize)
+            launch_stream(norm_stream, config, args, {"CENTERED": centered, "LINED": lined}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns
+        full = full_tiles(columns, config) if length is None else 0
         args = (given, weight, bias, flat_like(y, given), eps, length)
-        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, MASKED=masked)
+        layer_norm_rows[config.grid(count)](*args, **config.constants(), AHEAD=config.ahead, MASKED=masked, FULL=full)
     else:
         given, length, chosen = places(
             rows, config, shortest=LIMITS.run_vectors if weight is None else LIMITS.weighted_run_vectors,
-            weighted=weight is not None,
+            weighted=weight is not None, bare=residual is None and types_of((weight,)) == [info.dtype_name],
         )
         ahead = chosen.ahead and (length is None or config is not None)
         more = None if residual is None else flat_like(residual.reshape(count, columns), given)

@@ -79,18 +79,21 @@ def choose(
       vectors of several, so that enough are on their way (softmax of 128 columns: 1.00, against 0.81 for one vector).
       `apart`: a warp for each row. `single`: one row's vectors alone, for kernels that hold two arrays. `centered` rows of
       16-bit elements that leave a CTA of whole vectors partly empty have a warp up to 14 vectors a lane, two up to 10
-      (layer_norm of 3,200 columns: 0.92, against 0.73 for four; of 4,720: 0.90, against 0.82).
+      (layer_norm of 3,200 columns: 0.92, against 0.73 for four; of 4,720: 0.90, against 0.82), and so have four and eight,
+      where otherwise twice as many would have 5 (of 9,320: 0.97, against 0.94; of 17,216: 0.99, against 0.89).
     - Up to 512 threads of `held` vectors: one CTA of the fewest threads, so that many rows are on their way.
     - Longer: the smallest cluster of such CTAs, two on each SM, so that one loads while the other reduces. In place of
       4 of them 8 of half the threads, of which four share an SM (softmax of 131,072 columns: 0.95 of the device copy,
       against 0.93); likewise `weighted`, 4 in place of 2, with room for the weights ahead (rms_norm of 65,536: 0.98,
-      against 0.94). `centered`, for a kernel that subtracts the mean, 4 in place of 2 without: there is no such room.
+      against 0.94), unless one CTA has room for the row (`_beside_weights`). `centered`, for a kernel that subtracts the
+      mean, 4 in place of 2 without: there is no such room.
       `reads`, for a kernel that writes no rows, likewise (cross entropy of 65,536 columns: 3,195 GB/s, against 2,962), and
       two or four warps that hold more of a short row (of 2,560: 0.94, against 0.74; of 11,264: 0.96, against 0.87), and
       eight or sixteen of 16-bit elements (of 21,336: 0.91, against 0.80).
-      `bare`, for a kernel that keeps nothing beside a row of 16-bit elements: `LIMITS.bare_held` vectors a thread before a
-      cluster is twice as large (softmax of 38,640 columns: 0.97, against 0.87; log_softmax of 158,904: 0.94, against 0.80).
-      Of f32 it does not pay (softmax of 18,252: 0.96, against 0.98).
+      `bare`, for a kernel that keeps nothing beside a row of 16-bit elements, but for weights if it is `weighted`, which has
+      a rule of its own: `LIMITS.bare_held` vectors a thread before a cluster is twice as large (softmax of 38,640 columns:
+      0.97, against 0.87; log_softmax of 158,904: 0.94, against 0.80). Of f32 it does not pay (softmax of 18,252: 0.96,
+      against 0.98).
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
@@ -108,16 +111,18 @@ def choose(
         warps = next((count for count in several if vectors <= count * LIMITS.most_read), None)
         if warps is not None:
             return _read_by_few(columns, itemsize, warps)
-    fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and aligned and itemsize == 2 else None
+    fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and not weighted and aligned and itemsize == 2 else None
     if fuller is not None:
         return fuller
     narrow = centered and itemsize == 2 and aligned and not single and columns != config.columns
     alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.centered_warp_vectors if narrow else LIMITS.warp_vectors)
     if (config.rows > 1 or alone) and aligned and not single:
         return _apart(columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
-    for most, per_sm in LIMITS.centered_pairs if narrow else ():
-        if vectors <= 2 * most:
-            return RowConfig(1, 2, 1, 64 * VECTOR_BYTES // itemsize, px.cdiv(vectors, 2), per_sm=per_sm)
+    for warps, more, most, per_sm in LIMITS.centered_warps if narrow else ():
+        if warps * more < vectors <= warps * most:
+            return RowConfig(1, warps, 1, 32 * warps * VECTOR_BYTES // itemsize, px.cdiv(vectors, warps), per_sm=per_sm)
+    if config.cluster in (2, 4) and weighted and aligned and not centered and not apart:
+        return _beside_weights(config, columns, itemsize, bare)
     if config.cluster == 2 and weighted and not centered:
         return replace(_halved(config, columns), per_sm=3, ahead=True)
     if config.cluster == 4 or (config.cluster == 2 and (centered or reads)):
@@ -198,6 +203,29 @@ def _halved(config: RowConfig, columns: int) -> RowConfig:
     cluster, width = 2 * config.cluster, config.width // 2
     parts = px.cdiv(columns, cluster * width)
     return RowConfig(cluster, config.warps // 2, config.rows, width, parts, per_sm=2 * config.per_sm)
+
+
+def _beside_weights(config: RowConfig, columns: int, itemsize: int, bare: bool) -> RowConfig:
+    """The configuration for rows that begin at vectors and have weights, for which `config` has 2 or 4 CTAs.
+
+    What counts is how many bytes are on their way on an SM: rows that fill the registers of few CTAs are ahead of those that
+    leave a part of many empty, and weights ahead, for which fewer threads have room, pay where these have 7 or 8 vectors
+    each. `bare`: nothing else is kept, as a residual would be, and weights are as wide as the row. Measured on an H200, of
+    the device copy: rms_norm of 33,312 bf16 0.97 in one CTA, against 0.76 in four, of 16,552 f32 0.98 against 0.91; of
+    44,608 bf16 0.92 in two, against 0.88; of 70,440 0.92 in four, against 0.88 in eight; weights ahead in eight 0.94 against
+    0.84 for 129,576 bf16 and 0.98 against 0.91 for 58,688 f32, but 0.84 against 0.91 for 90,864 bf16.
+    """
+    if bare and columns <= LIMITS.weighted_held[itemsize] * config.width:
+        return RowConfig(1, config.warps, 1, config.width, px.cdiv(columns, config.width), per_sm=2)
+    for more, most, cluster, warps in LIMITS.weighted_spread if bare and itemsize == 2 else ():
+        if more < columns <= most:
+            width = 32 * warps * VECTOR_BYTES // itemsize
+            return RowConfig(cluster, warps, 1, width, px.cdiv(columns, cluster * width), per_sm=32 // warps)
+    halved = _halved(config, columns)
+    if config.cluster == 2:
+        return replace(halved, per_sm=3, ahead=True)
+    per_sm = LIMITS.more_ahead[itemsize].get(halved.parts) if bare else None
+    return halved if per_sm is None else replace(halved, per_sm=per_sm, ahead=True)
 
 
 def _apart(columns: int, itemsize: int) -> RowConfig:

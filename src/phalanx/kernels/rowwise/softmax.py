@@ -28,7 +28,15 @@ from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, softmax_spans, span_for
-from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX, StreamConfig, launch_stream, run_for_stream, stream_for
+from phalanx.kernels.rowwise.stream import (
+    LOG_SOFTMAX,
+    SOFTMAX,
+    StreamConfig,
+    in_lines,
+    launch_stream,
+    run_for_stream,
+    stream_for,
+)
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from phalanx.runtime.launch.replay import remembered
 
@@ -171,7 +179,8 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
         if isinstance(config, GridConfig):
             launch_grid(softmax_grid, config, args, {"LOG": log}, count, columns)
         else:
-            launch_stream(softmax_stream, config, args, {"LOG": log}, count, columns)
+            lined = in_lines(config, columns, rows.dtype.itemsize)
+            launch_stream(softmax_stream, config, args, {"LOG": log, "LINED": lined}, count, columns)
     else:
         if plain or config is not None:
             given, length, config = places(rows, config, held=held, bare=plain)

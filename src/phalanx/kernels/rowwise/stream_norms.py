@@ -16,6 +16,7 @@ from phalanx.kernels.rowwise.stream import (
     inside_row,
     of_warp,
     pinned,
+    stages_of,
     stream,
     stream_kernel,
 )
@@ -70,11 +71,11 @@ def moments(rows, group, edges, STEP, WARPS):
     """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster; and the chunks that are held."""
     LANES = 32 * WARPS
     none = px.zeros((LANES,), px.f32)
-    x, limit = rows.peek(), rows.whole(group[0])[1] - rows.first(group[0])
+    x, limit = rows.peek(group), rows.whole(group[0])[1] - rows.first(group[0])
     known: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
-    known, held = rows.walk(group[0], known, more_moments, STEP, LANES, True)
+    known, held = rows.walk(group, known, more_moments, STEP, LANES, True)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
@@ -101,7 +102,7 @@ def squares_of(rows, group, edges, STEP, WARPS):
     """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
     are held."""
     known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
-    known, held = rows.walk(group[0], known, more_squares, STEP, 32 * WARPS, True)
+    known, held = rows.walk(group, known, more_squares, STEP, 32 * WARPS, True)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         squares = known[turn][0]
@@ -200,7 +201,7 @@ def load_and_store(rows, W, B, Y, group, starts, first, last, known, ONCE, PERIO
         for turn in px.static_range(LOADED):
             if some + turn < last:
                 w, b = vectors[turn]
-                store_norms(rows, rows.next_again(COME), w, b, Y, starts, some + turn, known, ONCE)
+                store_norms(rows, rows.next_again(group, COME), w, b, Y, starts, some + turn, known, ONCE)
         rows.give_back(px.minimum(last - some, LOADED))
 
 
@@ -252,7 +253,7 @@ def store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONC
             if part < rows.held:
                 mine = beside_part(None if W is None else w, saved[0], part)
                 bias = beside_part(None if B is None else b, saved[1], part)
-                store_norms(rows, rows.next_again(False), mine, bias, Y, starts, first + part, known, ONCE)
+                store_norms(rows, rows.next_again(group, False), mine, bias, Y, starts, first + part, known, ONCE)
         rows.give_back(px.minimum(rows.held, last) - px.minimum(rows.held, some))
     if not (rows.WHOLE and ALL):
         load_and_store(rows, W, B, Y, group, starts, first + PARTS, rows.own, known, ONCE, PERIOD, False)
@@ -312,16 +313,17 @@ def normalise(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, CENTERE
 def norm_stream(
     X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
     GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, SAVED=0, CENTERED=False, PERIOD=1,
+    LINED=False,
 ):
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
     Rows PERIOD apart begin at the same place of a vector. With PARTS, which is for rows that the ring keeps, the weights
-    and biases of so many chunks stay in registers, those of SAVED more in shared memory.
+    and biases of so many chunks stay in registers, those of SAVED more in shared memory. LINED: copies begin at lines.
     """
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
-    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    ring, full, empty = stages_of(X, STAGES, GROUP, SPAN, LINED), px.barrier(STAGES), px.barrier(STAGES)
     saved = (
         px.shared((SAVED, SPAN), W.dtype) if SAVED > 0 and W is not None else None,
         px.shared((SAVED, SPAN), B.dtype) if SAVED > 0 and B is not None else None,

@@ -17,6 +17,7 @@ from phalanx.kernels.rowwise.stream import (
     inside_row,
     of_warp,
     pinned,
+    stages_of,
     stream,
     stream_kernel,
 )
@@ -65,7 +66,7 @@ def masses(rows, group, edges, STEP, WARPS, AGAIN):
     LANES = 32 * WARPS
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
     known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
-    known, held = rows.walk(group[0], known, more, STEP, LANES, AGAIN)
+    known, held = rows.walk(group, known, more, STEP, LANES, AGAIN)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         peak, mass = known[turn]
@@ -106,12 +107,12 @@ def store_chunks(rows, Y, starts, chunk, x, terms, LOG, ONCE, FUSED):
 
 
 @px.func
-def store_softmax(rows, Y, starts, first, last, terms, LOG, ONCE, FUSED, COME):
+def store_softmax(rows, Y, group, starts, first, last, terms, LOG, ONCE, FUSED, COME):
     """The result of some chunks, which are given back; COME: they come again, else they were kept."""
     for some in range(first, last, rows.BATCH):
         count = px.minimum(last - some, rows.BATCH)
         for chunk in range(some, some + count):
-            store_chunks(rows, Y, starts, chunk, rows.next_again(COME), terms, LOG, ONCE, FUSED)
+            store_chunks(rows, Y, starts, chunk, rows.next_again(group, COME), terms, LOG, ONCE, FUSED)
         rows.give_back(count)
 
 
@@ -132,9 +133,9 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
             store_chunks(rows, Y, starts, part, pinned(held[part]), terms, LOG, ONCE, FUSED)
     else:
         passed = 0 if rows.WHOLE else rows.own - rows.held
-        store_softmax(rows, Y, starts, passed, rows.own, terms, LOG, ONCE, FUSED, False)
+        store_softmax(rows, Y, group, starts, passed, rows.own, terms, LOG, ONCE, FUSED, False)
         if not rows.WHOLE:
-            store_softmax(rows, Y, starts, 0, passed, terms, LOG, ONCE, FUSED, True)
+            store_softmax(rows, Y, group, starts, 0, passed, terms, LOG, ONCE, FUSED, True)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             rows.store_edges(Y, group[turn], probability(edges[turn], terms[turn], LOG, FUSED))
@@ -156,13 +157,13 @@ def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
 @stream_kernel
 def softmax_stream(
     X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1,
+    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1, LINED=False,
 ):
-    """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
+    """e^x / sum(e^x) of each of `rows` rows, or its logarithm. LINED: copies begin at lines."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if GROUP > 1 else 1
-    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    ring, full, empty = stages_of(X, STAGES, GROUP, SPAN, LINED), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=REGS):
         mine = stream(
