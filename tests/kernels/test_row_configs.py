@@ -158,9 +158,10 @@ def test_awkward_rows_compile_without_spills(kind: str, dtype: Any, columns: int
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("dtype", (px.bf16, px.f32))
 @pytest.mark.parametrize("columns", [*ODD, *EMPTY_IN_PART])
 def test_every_awkward_row_compiles_without_spills(columns: int, dtype: Any, kind: str) -> None:
+    """Of f16 those above: its text is that of bf16 but for conversions."""
     compiled(kind, dtype, columns)
 
 
