@@ -221,7 +221,8 @@ class TeamRow:
     def over(self, step, known):
         """What `step[0](row, part, EDGE, *known, *step[1:])` makes of what is known, part after part. Those of the middle,
         in which rows neither begin nor end, are in a loop, TURN at a time."""
-        BEGINS, END = min(self.BEGINS, self.PARTS), max(self.PARTS - self.ENDS, self.BEGINS)
+        BEGINS = min(self.BEGINS, self.PARTS)
+        END = max(self.PARTS - self.ENDS, BEGINS)
         for part in px.static_range(BEGINS):
             known = step[0](self, part, True, *known, *step[1:])
         for part in px.unroll(range(BEGINS, END), TURN):
