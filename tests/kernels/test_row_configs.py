@@ -12,8 +12,10 @@ import pytest
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import choose_centered, full_tiles, layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import LIMITS, choose, choose_for, places
+from phalanx.kernels.rowwise.norms_backward import rms_norm_backward
+from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose, choose_for, places
 from phalanx.kernels.rowwise.softmax import softmax_rows
+from phalanx.kernels.rowwise.softmax_backward import softmax_backward
 
 NUMPY = {px.bf16: ml_dtypes.bfloat16, px.f16: np.float16, px.f32: np.float32}
 CLUSTERS = {4096: 1, 16384: 1, 65536: 2, 131072: 8, 262144: 8, 1 << 20: 16}
@@ -81,6 +83,23 @@ def test_once_and_ahead_reach_the_kernel() -> None:
 def test_a_row_that_no_cluster_holds() -> None:
     with pytest.raises(px.Error, match="does not fit a cluster"):
         choose(1 << 23, 4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    (
+        lambda x, **options: px.kernels.softmax(x, **options),
+        lambda x, **options: px.kernels.layer_norm(x, **options),
+        lambda x, **options: px.kernels.rms_norm(x, **options),
+        lambda x, **options: softmax_backward(x, x, **options),
+        lambda x, **options: rms_norm_backward(x, x, **options),
+    ),
+)
+def test_a_configuration_that_does_not_hold_the_row(call: Any) -> None:
+    with pytest.raises(px.Error) as caught:
+        call(np.zeros((2, 1032), np.float32), config=RowConfig(2, 1, 1, 128, 4))
+    assert caught.value.message == "2 CTAs with 4 tiles of 128 columns have no room for rows of 1032 elements"
+    assert caught.value.remedy == "let parts be more, or cluster, or leave config out"
 
 
 REPRESENTATIVE = (

@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, refused, require_config
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose_for, row_kernel, row_of
+from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose_for, row_kernel, row_of, with_room
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
 
@@ -71,7 +71,7 @@ def cross_entropy_backward(
     count, columns = rows.shape
     result = empty(logits, (count, columns), info.dtype_name)
     if has_work(count, columns):
-        chosen = require_config(config, RowConfig) or choose_for(rows, LIMITS.fewer_held)
+        chosen = with_room(require_config(config, RowConfig), columns) or choose_for(rows, LIMITS.fewer_held)
         cross_entropy_backward_rows[chosen.grid(count)](
             rows, targets.reshape(-1), d.reshape(-1), result, ignore_index, **chosen.constants()
         )

@@ -18,7 +18,18 @@ from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_o
 from phalanx.kernels.rowwise.column_sums import both_column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp
 from phalanx.kernels.rowwise.pairs import gradient_of, pair_of
-from phalanx.kernels.rowwise.rows import VECTOR_BYTES, RowConfig, by_warp, fold, piece, pin_row, row_gather, row_sum, zeros
+from phalanx.kernels.rowwise.rows import (
+    VECTOR_BYTES,
+    RowConfig,
+    by_warp,
+    fold,
+    piece,
+    pin_row,
+    row_gather,
+    row_sum,
+    with_room,
+    zeros,
+)
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 from phalanx.runtime.launch.replay import remembered
@@ -219,7 +230,7 @@ def _backward(
     if not has_work(count, columns):
         made = [None if vector is None else _zeros(vector, columns) for vector in wanted]
         return y.reshape(info.shape), made[0], made[1]
-    chosen = config or choose_backward(rows, others, centered=centered)
+    chosen = with_room(config, columns) or choose_backward(rows, others, centered=centered)
     units = px.cdiv(count, chosen.rows)
     clusters = max(1, min(sms_of(x) * chosen.per_sm // chosen.cluster, units))
     sums = [None if vector is None else empty(x, (clusters, columns), "f32") for vector in wanted]

@@ -190,7 +190,19 @@ def places(
         chosen = config or choose(most, itemsize, **options, apart=True)
         if chosen.columns >= most and (chosen.rows == 1 or chosen.rows % chosen.warps == 0):
             return run, columns, chosen
-    return rows, None, config or choose_for(rows, **options)
+    return rows, None, with_room(config, columns) or choose_for(rows, **options)
+
+
+def with_room(config: RowConfig | None, columns: int) -> RowConfig | None:
+    """The configuration that a caller gave, or None; it is refused where it does not hold a row of so many columns."""
+    if config is not None and config.columns < columns:
+        raise Error(
+            f"{config.cluster} CTAs with {config.parts + config.shared} tiles of {config.width} columns have no room for "
+            f"rows of {columns} elements",
+            location=caller_location(),
+            remedy="let parts be more, or cluster, or leave config out",
+        )
+    return config
 
 
 def flat_like(x: Any, rows: Any) -> Any:

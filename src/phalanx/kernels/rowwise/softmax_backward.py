@@ -9,7 +9,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, require_config
 from phalanx.kernels.rowwise.pairs import choose_pair, gradient_of
-from phalanx.kernels.rowwise.rows import RowConfig, row_kernel, row_of, row_sum, zeros
+from phalanx.kernels.rowwise.rows import RowConfig, row_kernel, row_of, row_sum, with_room, zeros
 
 
 @px.func
@@ -62,7 +62,7 @@ def softmax_backward(d: Any, y: Any, *, log: bool = False, config: RowConfig | N
     count, columns = rows.shape
     x = empty(y, (count, columns), info.dtype_name)
     if has_work(count, columns):
-        chosen = require_config(config, RowConfig) or choose_pair(rows, others)
+        chosen = with_room(require_config(config, RowConfig), columns) or choose_pair(rows, others)
         softmax_backward_rows[chosen.grid(count)](rows, others, x, **chosen.constants(), LOG=log)
     return x.reshape(info.shape)
 
