@@ -123,3 +123,12 @@ def test_a_large_mean_costs_no_digits(cluster: int) -> None:
     x, w, b = with_large_mean(5, 3001)
     config = fitted(TeamConfig(2, 2, 0, cluster), x)
     near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=config), x, w, b)
+
+
+@pytest.mark.parametrize("outliers, apart", ((1, 2e-5), (8, 2e-4)))
+def test_first_elements_far_from_all_others_cost_few_digits(outliers: int, apart: float) -> None:
+    x, w, b = sample(2, 25_001, np.float32)
+    x[:, :outliers] += 1e4
+    made = px.kernels.layer_norm(x, w, b, EPS, config=choose_teams(25_001, 4, 2))
+    want = exact_layer_norm(x, w, b)
+    assert np.abs(made - want).max() <= apart * np.abs(want).max()

@@ -244,7 +244,9 @@ def more_moments(row, part, EDGE, sums, squares, pivot):
 def moments(row, inverse):
     """The mean of a row, and the mean of the squares of what its elements are apart from it, by one exchange.
 
-    Both are found around the mean of the row's first elements, which is so near to that of all that no digits are lost.
+    Both are found around the mean of the row's first HEAD elements, which is so near to that of all that no digits are lost.
+    Where just these lie far from all others, digits are, but few, since they make the row's variance large as well: with
+    25,001 elements, of which the first eight are 10,000 times as far away as the others, the result is right to 1e-4.
     """
     none, WARPS = px.zeros((row.LANES,), px.f32), row.LANES // 32
     sums, squares = row.over((more_moments, row.pivot), (none, none))
