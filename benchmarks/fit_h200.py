@@ -59,9 +59,9 @@ TILE_FIXED = (
 )
 SWEEPS = (
     "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",
-    "sweep_few.json", "sweep_across.json", "sweep_delivered.json", "sweep_behind.json",
+    "sweep_few.json", "sweep_across.json", "sweep_delivered.json", "sweep_behind.json", "sweep_changed.json",
 )
-AS_NOW = ("sweep_across.json", "sweep_delivered.json", "sweep_cold.json", "sweep_behind.json")
+AS_NOW = ("sweep_across.json", "sweep_delivered.json", "sweep_cold.json", "sweep_behind.json", "sweep_changed.json")
 """Of these, those in which what lies across K was fetched as it is now."""
 WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", *AS_NOW)
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
