@@ -68,8 +68,12 @@ def test_choreography(cluster: tuple[int, int]) -> None:
 
 @pytest.mark.long
 @pytest.mark.share(2)
-@pytest.mark.parametrize("bm, bn, by_k, swapped", [(128, 192, (True, True), False), (128, 192, (False, False), True)])
+@pytest.mark.parametrize(
+    "bm, bn, by_k, swapped",
+    [(128, 192, (True, True), False), (128, 192, (False, False), True), (128, 152, (True, True), True)],
+)
 def test_the_largest_tiles_compile_without_spills(bm: int, bn: int, by_k: tuple[bool, bool], swapped: bool) -> None:
+    """And those of 152 rows, the first that are not stored in one part."""
     problem = Problem(4096, 4096, 512, by_k=by_k)
     config = complete(problem, bm, bn, 2, (1, 1), swapped, turns=True)
     a, b = (px.spec((4096, 512) if along else (512, 4096), px.bf16) for along in (by_k[::-1] if swapped else by_k))

@@ -60,6 +60,8 @@ MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
 """Sums, and results on their way to the store, that a warpgroup's registers hold."""
 MOST_TURNED = 32 * 128
 """Results of a part that is turned on its way to the store, behind a bias or an activation."""
+MOST_TURNED_IN_TURN = 144 * 128
+"""The same of a warpgroup that has a tile of its own, with nothing in the epilogue: with 152 columns registers spill."""
 PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 FITTED_WIDTHS = (136, 144, 152, 168, 176, 184, 200, 208, 216)
@@ -224,8 +226,8 @@ def complete(
     stored = high * groups  # rows that wait for their store
     fused = problem.fused or problem.vectors
     most = MOST_HELD[groups] - (high * bn if fused else 0)  # of a part, beside the sums that wait
-    if fused and swapped:
-        most = min(most, MOST_TURNED)
+    if swapped and (fused or turns):
+        most = min(most, MOST_TURNED if fused else MOST_TURNED_IN_TURN)
     tight = room - epilogue_bytes(problem, stored, bn) < ENOUGH_STAGES * stage or high * bn > most
     if tight or (not swapped and bn > max(WIDTHS)):
         fitting = [
