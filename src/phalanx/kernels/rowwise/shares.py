@@ -27,6 +27,7 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
+from phalanx.kernels.rowwise.deals import classes_of, deal
 from phalanx.kernels.rowwise.grid_kernels import join_moments
 from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word, for_all_sms
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES
@@ -210,34 +211,14 @@ class Group:
     VEC: int
     PERIOD: int
 
-    def share(self):
-        """Which part of all rows, class by class, is this group's: as many as another's, or one more."""
-        every = px.cdiv(self.rows, self.PERIOD) * self.PERIOD
-        own, more = every // self.groups, every % self.groups
-        begin = self.number * own + px.minimum(self.number, more)
-        return begin, begin + own + px.where(self.number < more, 1, 0)
-
     def classes(self):
         """The first class of rows of this group, and the one behind its last."""
-        if self.PERIOD == 1:
-            ends = 0, 1
-        else:
-            begin, end = self.share()
-            each = px.cdiv(self.rows, self.PERIOD)
-            ends = begin // each, px.minimum(px.cdiv(end, each), self.PERIOD)
-        return ends
+        return classes_of(self.rows, self.PERIOD, self.number, self.groups, False)
 
     def rows_of(self, which):
         """The first row of this group in a class, how many there are, and how far they are apart."""
-        if self.PERIOD == 1:
-            found = self.number, px.cdiv(self.rows - self.number, self.groups), self.groups
-        else:
-            begin, end = self.share()
-            each = px.cdiv(self.rows, self.PERIOD)
-            first = which + px.maximum(begin - which * each, 0) * self.PERIOD
-            last = px.minimum(which + px.minimum(end - which * each, each) * self.PERIOD, self.rows)
-            found = first, px.maximum(px.cdiv(last - first, self.PERIOD), 0), self.PERIOD
-        return found
+        dealt = deal(which, self.rows, self.PERIOD, self.number, self.groups, self.PERIOD == 1)
+        return dealt.first, dealt.turns, dealt.step
 
     def total(self):
         """How many rows this group has."""
