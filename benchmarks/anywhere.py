@@ -7,8 +7,9 @@ the time of the fastest of torch's ways over ours, the median over rounds of eac
 five worst and the share below 0.95. Calls below `SHORT` ms are timed as CUDA graphs, since a host needs longer for a launch
 than they take; but not beside a copy, which in a graph takes half as long again.
 
-`--processes 15` deals the cases to so many processes: each traces and compiles its own, and one at a time has the GPU. So a
-table takes little more than the time of its launches. `--seconds` ends it; cases that are left are missing.
+`--processes 15` deals the cases to so many processes: each traces and compiles its own, and one at a time has the GPU, on
+which nothing else runs meanwhile but what makes indices. So a table takes little more than the time of its launches.
+`--seconds` ends it; cases that are left are missing.
 
 The two numbers of a case are in its row: operations over time, and bytes (each operand read once, the result written once)
 over time; an H200 gives about 800 TFLOP/s in bf16 at the boost clock and 4.3 TB/s.
@@ -34,7 +35,7 @@ from typing import Any
 
 import machine
 import torch
-from anywhere_compile import call_once, compile_all
+from anywhere_compile import compile_all, prepare
 from anywhere_contests import CONTESTS, Contest, Run
 from anywhere_draws import DRAWS, Case, drawn, op_of, seed_of
 
@@ -159,7 +160,7 @@ def measure_all(given: argparse.Namespace, ends: float) -> list[dict[str, Any]]:
             break
         try:
             if given.lock is not None:
-                call_once(case)
+                prepare(case)
             with alone(given.lock):
                 found = measure(case, given.modes, given.rounds, given.rest)
                 torch.cuda.empty_cache()

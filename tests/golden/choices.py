@@ -86,7 +86,9 @@ def choosers(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
         long, vectors = size(rng, 64) * rng.choice((4096, 8192, 65536)), rng.randint(0, 2)
         yield "ring", f"{long} {itemsize} {vectors}", rows_ring.choose_ring(long, itemsize, vectors)
         width, item, sequences = size(rng, 200000), rng.choice((1, 2, 4, 8)), rng.randint(1, 300)
-        yield "move", f"{width} {item}", (gather.choose(width, item), gather.choose_tile(width, item))
+        yield "move", f"{width} {item}", (
+            gather.choose(width, item), gather.choose_tile(width, item), gather.choose_tile(width, item, moves=True),
+        )  # fmt: skip
         yield "slices", f"{width} {item} {sequences}", kv_cache.choose_slices(width, item, sequences, on.sms)
 
 

@@ -150,13 +150,13 @@ def test_mistakes_say_what_is_wrong(call: Any, message: str) -> None:
 
 
 @pytest.mark.share(4)
-@pytest.mark.parametrize("columns", (8, 24, 96, 640))
+@pytest.mark.parametrize("columns", (8, 24, 96, 640, 40000))
 @pytest.mark.parametrize("ring", (False, True))
 def test_both_ways_at_every_width(columns: int, ring: bool) -> None:
-    """Rows of 16 bytes to more than a copy is worth, some of them twice, some nowhere; the last stage is not full."""
+    """Rows of 16 bytes to more than one copy moves, some of them twice, some nowhere; the last stage is not full."""
     x = np.arange(37 * columns).reshape(37, columns) % 13
     x, idx = x.astype(ml_dtypes.bfloat16), np.arange(41) * 7 % 40 - 1
-    config = gather.choose(columns, 2) if ring else gather.choose_tile(columns, 2)
+    config = gather.choose(columns, 2) if ring else gather.choose_tile(columns, 2, moves=True)
     inside = (idx >= 0) & (idx < 37)
     want = np.where(inside[:, None], x[np.where(inside, idx, 0)], 0)
     got = gather_rows(x, idx, config=config)

@@ -429,7 +429,7 @@ ROWS = RowLimits(
     share_registers=((64, 48), (56, 48)),
 )
 
-# Chosen by `benchmarks/gather.py`; `gather.json` has the result, the sweep was not kept.
+# Chosen by `benchmarks/gather.py`, whose sweep was not kept. `moved_*`: `rows_by_index.txt`.
 MOVES = MoveLimits(
     ring_bytes=192 * 1024,
     stage_bytes=32 * 1024,
@@ -440,6 +440,9 @@ MOVES = MoveLimits(
     narrow_bytes=512,
     tile_row_bytes=512,
     tile_bytes=8192,
+    moved_least_bytes=128,
+    moved_row_bytes=2048,
+    moved_bytes=4096,
 )
 
 # `benchmarks/grouped.py --sweep`; section 10 of `h200_tuning.txt`: pairs along N are the faster ones for weights of
@@ -498,10 +501,13 @@ H200 = Machine(
     # less behind a launch like them than those made before, much the same with any value from 0.95 to 1; of 19 larger ones
     # they take as long, with 1 1.1% and 1.5% longer. With the models as they are, of 735 products behind a launch like them
     # choices take 1.7% longer than the best with 0.97 or 0.98 and 1.8% with 0.99, of 165 cold 3.6, 3.5 and 3.4%.
+    # `longer`: 137 products that have both times, split and in tiles. With it choices take 0.4% less time behind a launch
+    # like them and 0.5% more cold; 7168 columns along a K of 2048, which it is about, are 0.82 to 0.93 of torch's there with
+    # 120 to 170 rows split, and 0.99 to 1.04 in tiles; cold 1.04 to 1.07 and 0.96 to 0.98.
     # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
-    split_rows=SplitRule(few=48, most=512, allowed=0.98, stored=0.0),
+    split_rows=SplitRule(few=48, most=512, allowed=0.98, longer=1.05, stored=0.0),
     # Sections 11 and 26; `stored` is from `sweep_products.json`, one product of 552 columns.
-    split_columns=SplitRule(few=16, most=512, allowed=0.98, stored=0.5e-6),
+    split_columns=SplitRule(few=16, most=512, allowed=0.98, longer=1.05, stored=0.5e-6),
     # `sweep_deep.json`: of ten products each is 4 to 20% faster split than in any tiles that were tried.
     deep=DeepRule(least=96, most=1536, results=330_000, least_k=4096),
     # `sweep_cold.json`: of ten such products that are no `deep` ones five are 3 to 19% faster so than as others are split

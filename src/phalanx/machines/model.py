@@ -262,6 +262,9 @@ class SplitRule:
     allowed: Factor
     """In between: part of the tiles' predicted time that the split's may be, each the geometric mean of two launches, of
     which one finds nothing in L2, and the other what one like it has left there."""
+    longer: Factor
+    """And how many times the tiles' predicted time the split's may be behind a launch like it, whatever is gained where
+    nothing is in L2."""
     stored: MicrosecondsPerElement
     """What an element of the result adds to the split's predicted time."""
 
@@ -408,7 +411,7 @@ class RowLimits:
 
 @frozen
 class MoveLimits:
-    """How rows travel through shared memory by index (`kernels.gather`)."""
+    """How rows travel by index (`kernels.gather`), through shared memory or through registers."""
 
     ring_bytes: Bytes
     """Rows on an SM's way through."""
@@ -423,11 +426,17 @@ class MoveLimits:
     narrowest_bytes: Bytes
     """Shortest part of a row that a CTA moves, where rows are cut so that all SMs have some."""
     narrow_bytes: Bytes
-    """Shorter rows pass through registers: a copy of its own for each costs more than it moves."""
+    """Shorter rows are added from registers: a reduction of its own for each costs more than it moves."""
     tile_row_bytes: Bytes
     """Longest part of a row that a CTA has of it there."""
     tile_bytes: Bytes
     """Rows that a CTA has there: its threads have as much on their way."""
+    moved_least_bytes: Bytes
+    """Rows from which on the next two are meant, where they begin at multiples of 16 bytes and nothing is added."""
+    moved_row_bytes: Bytes
+    """The longest part of a row that a CTA then has."""
+    moved_bytes: Bytes
+    """And the rows that it has."""
 
 
 @frozen

@@ -178,7 +178,7 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
     are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
     with nothing there, and with what a launch like it has left. Split if that is at most `allowed` times that of the best
-    tiles.
+    tiles, and the latter at most `longer` times theirs.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(32, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
@@ -223,6 +223,7 @@ def _is_among(problem: Problem, rule: DeepRule) -> bool:
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
     found, least, deep, long = None, float("inf"), is_deep(problem), is_long(problem)
+    tiles: tuple[MatmulConfig, float] | None = None
     for side, rule, few, many, by_k in _sides(problem):
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)
         rows = -(-few // 8) * 8 if by_k[0] else few
@@ -230,14 +231,18 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
         for further in [further for further, compared in ((False, usual), (True, long)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
+            if not deep:
+                tiles = tiles or best_tiles(problem, on)
+                if warm > rule.longer * tiles[1]:
+                    continue
             counted = H200.long_columns if further and side == "columns" else 1.0
             took = (cold + rule.stored * few * many) * warm * (counted / rule.allowed) ** 2
             if took < least:
                 found, least = (side, config), took
-    if deep:
+    if tiles is None:
         return found
-    tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, suited(tiles, problem, on)) else None
+    best, behind = tiles
+    return found if least <= behind * cold_microseconds(problem, behind, suited(best, problem, on)) else None
 
 
 @lru_cache(maxsize=CHOICES)
