@@ -13,7 +13,7 @@ from pathlib import Path
 import machine
 import torch
 
-from phalanx.kernels.gather import MoveConfig, choose, gather_rows, scatter_add_rows, scatter_rows
+from phalanx.kernels.gather import MoveConfig, TileConfig, choose_tile, gather_rows, scatter_add_rows, scatter_rows
 from phalanx.runtime.device.timing import in_turns
 
 Run = Callable[[], object]
@@ -43,7 +43,7 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
     check = x.clone()
     assert torch.equal(scatter_rows(part, places, check), x.clone().index_copy_(0, places, part))
     del check
-    configs = [choose(columns, 2)]
+    configs: list[MoveConfig | TileConfig] = [choose_tile(columns, 2, moves=True)]
     if tune and columns <= 4096:
         configs += [MoveConfig(columns, ring[0] * 4096 // columns, *ring[1:]) for ring in RINGS]
         configs += [MoveConfig(columns, ring[0] * 2048 // columns, *ring[1:]) for ring in RINGS if columns < 4096]
@@ -76,8 +76,7 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
         })
         row = found[-1]
         print(
-            f"{moved:>7} of {rows:>7} x {columns:<5} {config.width}x{config.rows}x{config.stages} lag {config.lag} "
-            f"x{config.per_sm}: gather {speed['gather']:5.0f} GB/s, "
+            f"{moved:>7} of {rows:>7} x {columns:<5} {config}: gather {speed['gather']:5.0f} GB/s, "
             f"{row['gather_vs_index_select']:.3f} of index_select's, "
             f"{row['gather_vs_copy']:.3f} of the copy's; scatter {speed['scatter']:5.0f}, "
             f"{row['scatter_vs_index_copy']:.3f} of index_copy_'s; "
@@ -90,7 +89,7 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--tune", action="store_true", help="try several rings")
+    parser.add_argument("--tune", action="store_true", help="try several rings, too")
     parser.add_argument("--first", action="store_true", help="only the first shape")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -63,7 +63,8 @@ def test_rows_alone_fill_the_registers_before_a_cluster_is_larger() -> None:
     assert choose(40_960, 2, bare=True).parts == aligned and choose(40_961, 2, bare=True).cluster == 2
     assert choose(36_864, 2, bare=True, apart=True).parts == anywhere
     assert choose(36_865, 2, bare=True, apart=True).cluster == 2
-    assert all(choose(columns, 4, bare=True) == choose(columns, 4) for columns in (18_000, 40_000, 80_000))
+    assert all(choose(columns, 4, bare=True) == choose(columns, 4) for columns in (18_000, 40_000, 65_536, 190_000))
+    assert choose(80_000, 4, bare=True) == RowConfig(16, 4, 1, 512, 10, per_sm=6)
     assert [choose(columns, 2, reads=True).warps for columns in (6_144, 12_288, 24_576, 49_152)] == [2, 4, 8, 16]
 
 
@@ -211,6 +212,22 @@ def test_full_registers_do_not_spill(kind: str, dtype: Any, cluster: int, anywhe
         log = kind == "log_softmax"
         made = px.compile(softmax_rows[config.grid(64)], *args, arch="sm_90a", **config.constants(), LOG=log)
     assert made.spills == 0 and made.registers * 32 * config.warps * config.per_sm <= 65536
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("kind", ("softmax", "log_softmax"))
+@pytest.mark.parametrize("form", ("vectors", "run", "elements"))
+@pytest.mark.parametrize("spread", LIMITS.bare_spread)
+def test_rows_spread_over_small_ctas_do_not_spill(spread: tuple[int, ...], form: str, kind: str) -> None:
+    """The longest of each such kind, whose rows begin at vectors, anywhere in a run of memory, or with gaps between them."""
+    columns = spread[1] - {"vectors": 0, "run": 3, "elements": 1}[form]
+    length = columns if form == "run" else None
+    places = choose(columns + 3, 4, bare=True, apart=True) if form == "run" else choose(columns, 4, bare=True)
+    assert (places.cluster, places.warps, places.per_sm) == spread[2:]
+    x = px.spec((64 * columns,) if form == "run" else (64, columns), px.f32)
+    args = (x, None, x, None, None, None, length)
+    made = px.compile(softmax_rows[places.grid(64)], *args, arch="sm_90a", **places.constants(), LOG=kind == "log_softmax")
+    assert made.spills == 0 and made.registers * 32 * places.warps * places.per_sm <= 65536
 
 
 FULL_BESIDE_WEIGHTS = [

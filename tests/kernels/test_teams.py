@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -80,7 +79,8 @@ def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytes
 CHOSEN = [
     (columns, itemsize, vectors, aligned)
     for (vectors, itemsize, aligned), (longest, entries) in LIMITS.teams.items()
-    for shorter, upto in itertools.pairwise((longest, *(entry[0] for entry in entries)))
+    for shorter, (upto, ctas, *_) in zip((longest, *(entry[0] for entry in entries)), entries)
+    if ctas
     for columns in (shorter // itemsize + 1 + 15 * aligned, upto // itemsize - 1 + aligned)
 ]
 

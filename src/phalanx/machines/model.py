@@ -295,6 +295,9 @@ class RowLimits:
     """The same with 128 registers a thread, 512 threads an SM."""
     bare_held: tuple[int, int]
     """`held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of those that begin anywhere."""
+    bare_spread: tuple[tuple[Count, Count, Count, Count, Count], ...]
+    """For those, of f32: rows of more than so many elements and at most so many, the CTAs and warps that hold them, and how
+    many CTAs share an SM."""
     weighted_held: Mapping[int, int]
     """By the bytes of an element: `held` for a kernel that keeps nothing beside a row of one CTA and loads its weights."""
     weighted_spread: tuple[tuple[int, int, int, int], ...]
@@ -340,7 +343,7 @@ class RowLimits:
     """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: the longest rows that are not
     for teams, and (bytes, CTAs, warps, rows, CTAs on an SM, wide) for longer ones: those of up to so many bytes are dealt to
     teams of a cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in
-    f32 or not."""
+    f32 or not. Those of 0 CTAs are for no teams."""
     team_warps: tuple[int, int, int]
     """Warps of teams on an SM, at most; and where those of a cluster share a row with one vector beside it, and with two."""
     stream_bytes: Mapping[str, int]
@@ -540,6 +543,10 @@ class Machine:
     """Of an operand that is read once, what L2 keeps all the same: the next launch may read it again."""
     written_bytes: Bytes
     """What L2 may hold of results that are not in memory yet."""
+    passing_rows: Count
+    """Of a product that fits L2, rows or columns up to which the larger operand may go first all the same."""
+    passing_bytes: Bytes
+    """And bytes from which on."""
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts

@@ -68,16 +68,17 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
     Where all tiles run at once and CTAs share columns, neighbours have the same rows, which each asks for: L2 puts such
     requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
-    does not count. What fits L2 does not pass it by: with nothing there 40 products of 8 to 43 MB would take 4% less, since
-    less of what was written before has to make room (`sweep_cold.json`), and as long behind some launches like them; but
-    behind thousands of them 96 x 7168 x 2048 and 112 x 11712 x 1024 took a quarter longer (`anywhere_matmul.json`, steady).
+    does not count. Weights of few rows may go first even where all of a product fits L2: with nothing there 12 products of
+    14 to 37 MB take 7% less, since less of what was written before has to make room, behind some launches like them as long,
+    and behind thousands 1% longer (`sweep_passing.json`).
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
-    streamed = side if readers <= streaming_readers(problem, costs) and may_stream(read, written, problem.batch) else None
+    most = max(streaming_readers(problem, costs), costs.streamed_readers if is_passing(problem) else 0)
+    streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
     kept = kept_parts(larger, written) if streamed else 0
     last = columns * cn * config.bn  # where the last copy of columns ends
     piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
@@ -88,6 +89,13 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     if streamed is None and not any(trimmed) and group == config.group:
         return deep
     return replace(deep, streamed=streamed, trimmed=trimmed, kept=kept, group=group)
+
+
+def is_passing(problem: Problem) -> bool:
+    """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep its larger operand even if it
+    could."""
+    few = problem.batch == 1 and problem.itemsize == 2 and min(problem.m, problem.n) <= H200.passing_rows
+    return few and moved_bytes(problem)[0] >= H200.passing_bytes
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:

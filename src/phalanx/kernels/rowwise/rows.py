@@ -93,7 +93,7 @@ def choose(
       `bare`, for a kernel that keeps nothing beside a row of 16-bit elements, but for weights if it is `weighted`, which has
       a rule of its own: `LIMITS.bare_held` vectors a thread before a cluster is twice as large (softmax of 38,640 columns:
       0.97, against 0.87; log_softmax of 158,904: 0.94, against 0.80). Of f32 it does not pay (softmax of 18,252: 0.96,
-      against 0.98).
+      against 0.98), but `LIMITS.bare_spread` has more and smaller CTAs for some (of 66,001: 0.99, against 0.78).
     - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
@@ -114,6 +114,10 @@ def choose(
     fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and not weighted and aligned and itemsize == 2 else None
     if fuller is not None:
         return fuller
+    if bare and not weighted and itemsize == 4:
+        for more, most, cluster, warps, per_sm in LIMITS.bare_spread:
+            if more < columns <= most:
+                return _by_warps(columns, itemsize, cluster, warps, per_sm)
     narrow = centered and itemsize == 2 and aligned and not single and columns != config.columns
     alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.centered_warp_vectors if narrow else LIMITS.warp_vectors)
     if (config.rows > 1 or alone) and aligned and not single:
@@ -231,13 +235,18 @@ def _beside_weights(config: RowConfig, columns: int, itemsize: int, bare: bool) 
         return RowConfig(1, config.warps, 1, config.width, px.cdiv(columns, config.width), per_sm=2)
     for more, most, cluster, warps in LIMITS.weighted_spread if bare and itemsize == 2 else ():
         if more < columns <= most:
-            width = 32 * warps * VECTOR_BYTES // itemsize
-            return RowConfig(cluster, warps, 1, width, px.cdiv(columns, cluster * width), per_sm=32 // warps)
+            return _by_warps(columns, itemsize, cluster, warps, 32 // warps)
     halved = _halved(config, columns)
     if config.cluster == 2:
         return replace(halved, per_sm=3, ahead=True)
     per_sm = LIMITS.more_ahead[itemsize].get(halved.parts) if bare else None
     return halved if per_sm is None else replace(halved, per_sm=per_sm, ahead=True)
+
+
+def _by_warps(columns: int, itemsize: int, cluster: int, warps: int, per_sm: int) -> RowConfig:
+    """The configuration for rows of a cluster of so many CTAs, of so many warps each."""
+    width = 32 * warps * VECTOR_BYTES // itemsize
+    return RowConfig(cluster, warps, 1, width, px.cdiv(columns, cluster * width), per_sm=per_sm)
 
 
 def _apart(columns: int, itemsize: int) -> RowConfig:

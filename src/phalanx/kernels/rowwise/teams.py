@@ -125,6 +125,8 @@ def choose_teams(columns: int, itemsize: int, vectors: int, aligned: bool = Fals
     longest, entries = LIMITS.teams.get((vectors, itemsize, aligned), (0, ()))
     for upto, cluster, warps, slots, per_sm, wide in entries:
         if longest < row <= upto:
+            if not cluster:
+                return None
             parts = parts_of(columns, itemsize, warps, cluster)
             config = TeamConfig(warps, 0, parts, cluster, per_sm, slots, wide)
             return replace(config, teams=most_teams(config, itemsize, vectors))
