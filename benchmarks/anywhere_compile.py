@@ -3,7 +3,7 @@
     python benchmarks/anywhere_compile.py --op matmul --seed 0 --count 60 --share 0 15
 
 compiles every fifteenth kernel, from the first on: those of products without a call, others by a call of the library with
-operands of that shape in which nothing was written.
+operands of that shape in which nothing was written, whose launches are captured and never run.
 """
 
 from __future__ import annotations
@@ -72,21 +72,11 @@ def compile_case(case: Case) -> str:
     return str(chosen)
 
 
-def call_once(case: Case) -> str:
-    """Calls the library as the case does, with operands of any values; gives what the call is."""
-    import torch
-    from anywhere_contests import CONTESTS, untouched
-
-    with untouched():
-        CONTESTS[case.op](case).ours()
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    return str(case)
-
-
 def prepare(case: Case) -> None:
-    """What the first call of a case takes the host, without the GPU, which another process may be timing: launches are
-    captured, and never run."""
+    """Calls the library as the case does, with operands of any values, so that all it compiles is on disk and in memory.
+
+    Its launches are captured and never run: another process may be timing the GPU.
+    """
     import torch
     from anywhere_contests import CONTESTS, untouched
 
@@ -95,7 +85,7 @@ def prepare(case: Case) -> None:
     try:
         with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="relaxed"):
             contest.ours()
-    except RuntimeError as problem:  # then it is timed without
+    except RuntimeError as problem:  # then the first call that is timed does what is left
         print(f"{case}: not captured: {str(problem).splitlines()[0]}", flush=True)
     del contest
     torch.cuda.empty_cache()
@@ -121,7 +111,7 @@ def main() -> None:
     share, shares = given.share
     for case in cases[share::shares]:
         try:
-            (compile_case if case.op in PRODUCTS else call_once)(case)
+            (compile_case if case.op in PRODUCTS else prepare)(case)
         except Exception as problem:
             print(f"{case}: {type(problem).__name__}: {str(problem).splitlines()[0]}", flush=True)
 

@@ -222,12 +222,12 @@ def test_rows_spread_over_small_ctas_do_not_spill(spread: tuple[int, ...], form:
     """The longest of each such kind, whose rows begin at vectors, anywhere in a run of memory, or with gaps between them."""
     columns = spread[1] - {"vectors": 0, "run": 3, "elements": 1}[form]
     length = columns if form == "run" else None
-    places = choose(columns + 3, 4, bare=True, apart=True) if form == "run" else choose(columns, 4, bare=True)
-    assert (places.cluster, places.warps, places.per_sm) == spread[2:]
+    config = choose(columns + 3, 4, bare=True, apart=True) if form == "run" else choose(columns, 4, bare=True)
+    assert (config.cluster, config.warps, config.per_sm) == spread[2:]
     x = px.spec((64 * columns,) if form == "run" else (64, columns), px.f32)
     args = (x, None, x, None, None, None, length)
-    made = px.compile(softmax_rows[places.grid(64)], *args, arch="sm_90a", **places.constants(), LOG=kind == "log_softmax")
-    assert made.spills == 0 and made.registers * 32 * places.warps * places.per_sm <= 65536
+    made = px.compile(softmax_rows[config.grid(64)], *args, arch="sm_90a", **config.constants(), LOG=kind == "log_softmax")
+    assert made.spills == 0 and made.registers * 32 * config.warps * config.per_sm <= 65536
 
 
 FULL_BESIDE_WEIGHTS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -78,9 +79,9 @@ def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytes
 
 CHOSEN = [
     (columns, itemsize, vectors, aligned)
-    for (vectors, itemsize, aligned), (longest, entries) in LIMITS.teams.items()
-    for shorter, (upto, ctas, *_) in zip((longest, *(entry[0] for entry in entries)), entries)
-    if ctas
+    for (vectors, itemsize, aligned), entries in LIMITS.teams.items()
+    for (shorter, _), (upto, team) in itertools.pairwise(entries)
+    if team is not None
     for columns in (shorter // itemsize + 1 + 15 * aligned, upto // itemsize - 1 + aligned)
 ]
 

@@ -315,6 +315,9 @@ WARM_SPLIT = replace(
     sharpness=4,
 )
 
+WIDEST_SPREAD = 176 * 1024
+"""The longest f32 row of `bare_spread`; three elements less where rows begin anywhere. Longer ones pass in streams."""
+
 ROWS = RowLimits(
     # Vectors that a thread holds are as many as compile without a spill, which `tests/kernels/test_row_configs.py` checks.
     held=8,
@@ -325,11 +328,11 @@ ROWS = RowLimits(
     # `rows_wide.txt`.
     bare_spread=(
         (64 * 1024, 88 * 1024, 16, 4, 6), (88 * 1024, 104 * 1024, 16, 4, 5), (104 * 1024, 128 * 1024, 16, 8, 4),
-        (128 * 1024, 176 * 1024, 16, 8, 3),
+        (128 * 1024, WIDEST_SPREAD, 16, 8, 3),
     ),
     # `rows_aligned.txt`, and so are `weighted_spread`, `more_ahead` and those of `centered_warps` with more than two warps.
     weighted_held={2: 10, 4: 9},
-    weighted_spread=((40 * 1024, 48 * 1024, 2, 16), (64 * 1024, 72 * 1024, 4, 8)),
+    weighted_spread=((40 * 1024, 48 * 1024, 2, 16, 2), (64 * 1024, 72 * 1024, 4, 8, 4)),
     ahead=4,
     more_ahead={2: {7: 3, 8: 3}, 4: {5: 4, 7: 3, 8: 3}},
     warp_vectors=10,
@@ -351,37 +354,38 @@ ROWS = RowLimits(
     run_vectors=96,
     weighted_run_vectors=4096,
     span_bytes={(0, 2): 1400, (0, 4): 800, (1, 2): 1400, (1, 4): 1000, (2, 2): 1400, (2, 4): 3072},
-    # `rows_odd.txt`, of shorter rows than 21 KB `rows_by_teams.txt`; where rows begin anywhere but for the last two, of
-    # `rows_aligned.txt`.
+    # `rows_odd.txt`, of shorter rows than 21 KB `rows_by_teams.txt`, of f32 below 8 KB `rows_wide.txt`; where rows begin
+    # anywhere but for the last two, of `rows_aligned.txt`.
     teams={
-        (1, 2, False): (2560, (
-            (10 * 1024, 1, 1, 1, 2, True), (14 * 1024, 1, 2, 1, 2, True), (18 * 1024, 1, 2, 1, 2, False),
-            (24 * 1024, 1, 4, 1, 2, False), (70 * 1024, 2, 4, 1, 1, False), (125 * 1024, 4, 4, 1, 1, False),
-            (260_000, 8, 4, 1, 1, False),
-        )),
-        (1, 4, False): (48 * 1024, (
-            (70 * 1024, 2, 4, 1, 1, False), (110 * 1024, 4, 4, 1, 1, False), (340_000, 8, 4, 1, 1, False),
-        )),
-        (2, 2, False): (1400, (
-            (10 * 1024, 1, 1, 1, 2, True), (15 * 1024, 1, 2, 1, 2, True), (21 * 1024, 1, 4, 1, 2, False),
-            (64 * 1024, 2, 4, 1, 1, False), (76 * 1024, 2, 8, 1, 1, False), (108 * 1024, 4, 4, 1, 1, False),
-            (240_000, 8, 4, 1, 1, False), (420 * 1024, 16, 4, 1, 1, False),
-        )),
-        (2, 4, False): (3072, (
-            (3840, 1, 2, 1, 2, False), (8 * 1024, 0, 0, 0, 0, False),
-            (30 * 1024, 1, 4, 1, 1, False), (64 * 1024, 2, 4, 1, 1, False), (124 * 1024, 4, 4, 1, 1, False),
-            (240 * 1024, 8, 4, 1, 1, False), (420 * 1024, 16, 4, 1, 1, False),
-        )),
-        (2, 2, True): (110 * 1024, ((228 * 1024, 8, 4, 1, 1, False),)),
-        (2, 4, True): (64 * 1024, ((216 * 1024, 8, 4, 1, 1, False),)),
+        (1, 2, False): (
+            (2560, None), (10 * 1024, (1, 1, 1, 2, True)), (14 * 1024, (1, 2, 1, 2, True)), (18 * 1024, (1, 2, 1, 2, False)),
+            (24 * 1024, (1, 4, 1, 2, False)), (70 * 1024, (2, 4, 1, 1, False)), (125 * 1024, (4, 4, 1, 1, False)),
+            (260_000, (8, 4, 1, 1, False)),
+        ),
+        (1, 4, False): (
+            (48 * 1024, None), (70 * 1024, (2, 4, 1, 1, False)), (110 * 1024, (4, 4, 1, 1, False)),
+            (340_000, (8, 4, 1, 1, False)),
+        ),
+        (2, 2, False): (
+            (1400, None), (10 * 1024, (1, 1, 1, 2, True)), (15 * 1024, (1, 2, 1, 2, True)), (21 * 1024, (1, 4, 1, 2, False)),
+            (64 * 1024, (2, 4, 1, 1, False)), (76 * 1024, (2, 8, 1, 1, False)), (108 * 1024, (4, 4, 1, 1, False)),
+            (240_000, (8, 4, 1, 1, False)), (420 * 1024, (16, 4, 1, 1, False)),
+        ),
+        (2, 4, False): (
+            (3072, None), (3840, (1, 2, 1, 2, False)), (8 * 1024, None), (30 * 1024, (1, 4, 1, 1, False)),
+            (64 * 1024, (2, 4, 1, 1, False)), (124 * 1024, (4, 4, 1, 1, False)), (240 * 1024, (8, 4, 1, 1, False)),
+            (420 * 1024, (16, 4, 1, 1, False)),
+        ),
+        (2, 2, True): ((110 * 1024, None), (228 * 1024, (8, 4, 1, 1, False))),
+        (2, 4, True): ((64 * 1024, None), (216 * 1024, (8, 4, 1, 1, False))),
     },
     # As many as compile without a spill, which `tests/kernels/test_teams.py` checks.
     team_warps=(24, 24, 28),
     stream_bytes={
-        "wide softmax": 704 * 1024 + 1, "rms_norm": 256 * 1024 + 1, "layer_norm": 64 * 1024 + 1,
+        "wide softmax": 4 * WIDEST_SPREAD + 1, "rms_norm": 256 * 1024 + 1, "layer_norm": 64 * 1024 + 1,
     },
     stream_odd_bytes={
-        "wide softmax": (704 * 1024 + 1, 704 * 1024 - 11), "rms_norm": (64 * 1024, 64 * 1024),
+        "wide softmax": (4 * WIDEST_SPREAD + 1, 4 * (WIDEST_SPREAD - 3) + 1), "rms_norm": (64 * 1024, 64 * 1024),
         "layer_norm": (4 * 1024, 8 * 1024),
     },
     stream_mixed_bytes=1280 * 1024,

@@ -263,8 +263,8 @@ class SplitRule:
     """In between: part of the tiles' predicted time that the split's may be, each the geometric mean of two launches, of
     which one finds nothing in L2, and the other what one like it has left there."""
     longer: Factor
-    """And how many times the tiles' predicted time the split's may be behind a launch like it, whatever is gained where
-    nothing is in L2."""
+    """In between: how many times the tiles' predicted time behind a launch like it the split's may be. That holds whatever
+    the split gains where nothing is in L2."""
     stored: MicrosecondsPerElement
     """What an element of the result adds to the split's predicted time."""
 
@@ -296,13 +296,13 @@ class RowLimits:
     bare_held: tuple[int, int]
     """`held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of those that begin anywhere."""
     bare_spread: tuple[tuple[Count, Count, Count, Count, Count], ...]
-    """For those, of f32: rows of more than so many elements and at most so many, the CTAs and warps that hold them, and how
-    many CTAs share an SM."""
+    """Which CTAs hold f32 rows of kernels that keep nothing beside them: for rows of more than so many elements and at most
+    so many, the CTAs of a cluster, their warps, and how many CTAs share an SM."""
     weighted_held: Mapping[int, int]
     """By the bytes of an element: `held` for a kernel that keeps nothing beside a row of one CTA and loads its weights."""
-    weighted_spread: tuple[tuple[int, int, int, int], ...]
-    """(more, columns, CTAs, warps): rows of 16-bit elements for such a kernel, of more than so many columns and up to so
-    many, that clusters of so many CTAs of so many warps hold, in the place of larger ones with weights ahead."""
+    weighted_spread: tuple[tuple[Count, Count, Count, Count, Count], ...]
+    """Which CTAs hold rows of 16-bit elements for such a kernel, in the place of larger clusters with weights ahead; as
+    `bare_spread` has them."""
     ahead: Count
     """Vectors per thread that leave room for as many weights."""
     more_ahead: Mapping[int, Mapping[int, int]]
@@ -339,11 +339,11 @@ class RowLimits:
     """The same with weights, which begin elsewhere than their row."""
     span_bytes: Mapping[tuple[int, int], int]
     """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
-    teams: Mapping[tuple[int, int, bool], tuple[int, tuple[tuple[int, int, int, int, int, bool], ...]]]
-    """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: the longest rows that are not
-    for teams, and (bytes, CTAs, warps, rows, CTAs on an SM, wide) for longer ones: those of up to so many bytes are dealt to
-    teams of a cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in
-    f32 or not. Those of 0 CTAs are for no teams."""
+    teams: Mapping[tuple[int, int, bool], tuple[tuple[Bytes, tuple[int, int, int, int, bool] | None], ...]]
+    """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: (bytes, (CTAs, warps, rows,
+    CTAs on an SM, wide)), in ascending order. Rows of up to so many bytes, but for those before, are dealt to teams of a
+    cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in f32 or not.
+    None stands where others are faster, as they are for longer rows than those of the last."""
     team_warps: tuple[int, int, int]
     """Warps of teams on an SM, at most; and where those of a cluster share a row with one vector beside it, and with two."""
     stream_bytes: Mapping[str, int]
@@ -435,11 +435,12 @@ class MoveLimits:
     tile_bytes: Bytes
     """Rows that a CTA has there: its threads have as much on their way."""
     moved_least_bytes: Bytes
-    """Rows from which on the next two are meant, where they begin at multiples of 16 bytes and nothing is added."""
+    """The shortest rows for which `moved_row_bytes` and `moved_bytes` hold in place of `tile_row_bytes` and `tile_bytes`.
+    Rows that are added, or begin at no multiple of 16 bytes, are not among them."""
     moved_row_bytes: Bytes
-    """The longest part of a row that a CTA then has."""
+    """The longest part of a row that a CTA has of such rows."""
     moved_bytes: Bytes
-    """And the rows that it has."""
+    """What a CTA has of such rows: its threads have as much on their way."""
 
 
 @frozen
@@ -544,9 +545,9 @@ class Machine:
     written_bytes: Bytes
     """What L2 may hold of results that are not in memory yet."""
     passing_rows: Count
-    """Of a product that fits L2, rows or columns up to which the larger operand may go first all the same."""
+    """The most rows or columns of a product whose larger operand may leave L2 first although the product fits it."""
     passing_bytes: Bytes
-    """And bytes from which on."""
+    """The least that such a product reads: of smaller ones nothing is gained."""
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts

@@ -93,7 +93,7 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
 def is_passing(problem: Problem) -> bool:
     """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep its larger operand even if it
-    could."""
+    could. The model does not count that: behind a launch like it such a product takes as long either way."""
     few = problem.batch == 1 and problem.itemsize == 2 and min(problem.m, problem.n) <= H200.passing_rows
     return few and moved_bytes(problem)[0] >= H200.passing_bytes
 
@@ -231,7 +231,6 @@ def _is_among(problem: Problem, rule: DeepRule) -> bool:
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
     found, least, deep, long = None, float("inf"), is_deep(problem), is_long(problem)
-    tiles: tuple[MatmulConfig, float] | None = None
     for side, rule, few, many, by_k in _sides(problem):
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)
         rows = -(-few // 8) * 8 if by_k[0] else few
@@ -239,18 +238,16 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
         for further in [further for further, compared in ((False, usual), (True, long)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
-            if not deep:
-                tiles = tiles or best_tiles(problem, on)
-                if warm > rule.longer * tiles[1]:
-                    continue
+            if not deep and warm > rule.longer * best_tiles(problem, on)[1]:
+                continue
             counted = H200.long_columns if further and side == "columns" else 1.0
             took = (cold + rule.stored * few * many) * warm * (counted / rule.allowed) ** 2
             if took < least:
                 found, least = (side, config), took
-    if tiles is None:
+    if deep or found is None:
         return found
-    best, behind = tiles
-    return found if least <= behind * cold_microseconds(problem, behind, suited(best, problem, on)) else None
+    tiles, warm = best_tiles(problem, on)
+    return found if least <= warm * cold_microseconds(problem, warm, suited(tiles, problem, on)) else None
 
 
 @lru_cache(maxsize=CHOICES)

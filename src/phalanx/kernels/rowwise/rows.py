@@ -114,17 +114,16 @@ def choose(
     fuller = _fuller(columns, held, LIMITS.bare_held[apart]) if bare and not weighted and aligned and itemsize == 2 else None
     if fuller is not None:
         return fuller
-    if bare and not weighted and itemsize == 4:
-        for more, most, cluster, warps, per_sm in LIMITS.bare_spread:
-            if more < columns <= most:
-                return _by_warps(columns, itemsize, cluster, warps, per_sm)
+    spread = _by_table(LIMITS.bare_spread, columns, itemsize) if bare and not weighted and itemsize == 4 else None
+    if spread is not None:
+        return spread
     narrow = centered and itemsize == 2 and aligned and not single and columns != config.columns
     alone = vectors <= (LIMITS.read_vectors if reads else LIMITS.centered_warp_vectors if narrow else LIMITS.warp_vectors)
     if (config.rows > 1 or alone) and aligned and not single:
         return _apart(columns, itemsize) if apart else _shared_by_rows(columns, itemsize, centered)
     for warps, more, most, per_sm in LIMITS.centered_warps if narrow else ():
         if warps * more < vectors <= warps * most:
-            return RowConfig(1, warps, 1, 32 * warps * VECTOR_BYTES // itemsize, px.cdiv(vectors, warps), per_sm=per_sm)
+            return _by_warps(columns, itemsize, 1, warps, per_sm)
     if config.cluster in (2, 4) and weighted and aligned and not centered and not apart:
         return _beside_weights(config, columns, itemsize, bare)
     if config.cluster == 2 and weighted and not centered:
@@ -232,15 +231,23 @@ def _beside_weights(config: RowConfig, columns: int, itemsize: int, bare: bool) 
     0.84 for 129,576 bf16 and 0.98 against 0.91 for 58,688 f32, but 0.84 against 0.91 for 90,864 bf16.
     """
     if bare and columns <= LIMITS.weighted_held[itemsize] * config.width:
-        return RowConfig(1, config.warps, 1, config.width, px.cdiv(columns, config.width), per_sm=2)
-    for more, most, cluster, warps in LIMITS.weighted_spread if bare and itemsize == 2 else ():
-        if more < columns <= most:
-            return _by_warps(columns, itemsize, cluster, warps, 32 // warps)
+        return _by_warps(columns, itemsize, 1, config.warps, 2)
+    spread = _by_table(LIMITS.weighted_spread, columns, itemsize) if bare and itemsize == 2 else None
+    if spread is not None:
+        return spread
     halved = _halved(config, columns)
     if config.cluster == 2:
         return replace(halved, per_sm=3, ahead=True)
     per_sm = LIMITS.more_ahead[itemsize].get(halved.parts) if bare else None
     return halved if per_sm is None else replace(halved, per_sm=per_sm, ahead=True)
+
+
+def _by_table(table: tuple[tuple[int, int, int, int, int], ...], columns: int, itemsize: int) -> RowConfig | None:
+    """The configuration that a table such as `LIMITS.bare_spread` has for rows of so many elements, or None."""
+    for more, most, cluster, warps, per_sm in table:
+        if more < columns <= most:
+            return _by_warps(columns, itemsize, cluster, warps, per_sm)
+    return None
 
 
 def _by_warps(columns: int, itemsize: int, cluster: int, warps: int, per_sm: int) -> RowConfig:

@@ -122,15 +122,12 @@ def choose_teams(columns: int, itemsize: int, vectors: int, aligned: bool = Fals
     Example: ``choose_teams(4507, 2, 2).warps == 1``.
     """
     row = columns * itemsize
-    longest, entries = LIMITS.teams.get((vectors, itemsize, aligned), (0, ()))
-    for upto, cluster, warps, slots, per_sm, wide in entries:
-        if longest < row <= upto:
-            if not cluster:
-                return None
-            parts = parts_of(columns, itemsize, warps, cluster)
-            config = TeamConfig(warps, 0, parts, cluster, per_sm, slots, wide)
-            return replace(config, teams=most_teams(config, itemsize, vectors))
-    return None
+    team = next((team for upto, team in LIMITS.teams.get((vectors, itemsize, aligned), ()) if row <= upto), None)
+    if team is None:
+        return None
+    cluster, warps, slots, per_sm, wide = team
+    config = TeamConfig(warps, 0, parts_of(columns, itemsize, warps, cluster), cluster, per_sm, slots, wide)
+    return replace(config, teams=most_teams(config, itemsize, vectors))
 
 
 def most_teams(config: TeamConfig, itemsize: int, vectors: int) -> int:
