@@ -146,6 +146,25 @@ def test_a_prefetch_needs_no_shared_memory() -> None:
     assert row.path == "bulk"
 
 
+def test_a_prefetch_takes_the_descriptor_of_a_copy_of_the_same_boxes() -> None:
+    """It goes nowhere, so that the swizzle of a buffer is no obstacle; and it may come before the copy."""
+
+    @px.kernel
+    def ahead(X, *, ROWS=32):
+        s = px.shared((32, 32), px.f32)
+        bar = px.barrier(count=1)
+        px.tma.prefetch(X[0:ROWS, 0:32])
+        bar.arrive_and_expect_tx(32 * 32 * 4)
+        px.tma.load(X[0:32, 0:32], s, bar)
+        bar.wait(0)
+
+    copies, (prefetch, load) = copies_of(ahead, array(2))
+    assert prefetch.tensor_map == load.tensor_map == 0 and len(copies.tensor_maps) == 1
+    copies, (prefetch, load) = copies_of(ahead, array(2), ROWS=16)
+    assert (load.tensor_map, prefetch.tensor_map) == (0, 1)
+    assert [slot.box for slot in copies.tensor_maps] == [(32, 32), (16, 32)]
+
+
 @px.kernel
 def staged(X, stage, *, ROW=0):
     s = px.shared((4, 64, 32), px.f32)

@@ -99,6 +99,63 @@ def test_there_is_room_for_whole_panels() -> None:
     assert {config.bn % PANEL for config in candidates(problem) if config.swapped} == set(range(0, PANEL, 8))
 
 
+# What is on its way before a cluster has met.
+
+
+def written(config: MatmulConfig) -> str:
+    """The body of the kernel that multiplies 128 rows by 4,096 columns."""
+    left, right, out = (px.spec(size, px.bf16) for size in ((128, 2048), (4096, 2048), (128, 4096)))
+    arrays = (right, left, out) if config.swapped else (left, right, out)
+    made = px.compile(matmul_tiles[config.cluster], *arrays, *(None,) * 5, arch="sm_90a", **config.constants())
+    return made.source[made.source.index("__global__") :]
+
+
+def descriptors(text: str, instruction: str) -> set[str]:
+    return {line[line.index("&") :].split(",")[0] for line in text.splitlines() if instruction in line}
+
+
+@pytest.mark.parametrize(
+    ("config", "stages"),
+    [
+        (MatmulConfig(64, 24, stages=10, cluster=(1, 4), group=32, parts=1, groups=1), 3),
+        (MatmulConfig(64, 40, stages=10, cluster=(1, 4), group=32, parts=1, groups=1), 2),
+        (MatmulConfig(64, 80, stages=10, cluster=(2, 2), group=16, parts=1, groups=1, swapped=True), 1),
+        (MatmulConfig(64, 64, stages=10, cluster=(1, 4), group=32, parts=1, groups=1, swapped=True), 0),  # 10 KiB each
+        (MatmulConfig(64, 40, stages=10, cluster=(1, 1), group=32, parts=1, groups=1), 0),  # meets nobody
+    ],
+)
+def test_first_stages_are_asked_for_before_the_cluster_meets(config: MatmulConfig, stages: int) -> None:
+    text = written(config)
+    assert text.count("cp_async_bulk_prefetch_tensor") == 2 * stages
+    if stages:
+        places = [text.index(name) for name in ("cluster_arrive", "prefetch_tensor_2d", "cluster_wait", "griddep")]
+        assert places == sorted(places)
+        assert descriptors(text, "prefetch_tensor_2d") == descriptors(text, "tensor_2d_shared_global")
+
+
+def test_operands_across_k_are_not_asked_for() -> None:
+    config = MatmulConfig(64, 32, stages=8, cluster=(4, 1), group=1, parts=1, groups=1)
+    for by_k, shape in ((True, (32, 4096)), (False, (4096, 32))):
+        arrays = px.spec((2048, 4096), px.bf16), px.spec(shape, px.bf16), px.spec((2048, 32), px.bf16)
+        constants = {**config.constants(), "B_BY_K": by_k}
+        made = px.compile(matmul_tiles[32, 1], *arrays, *(None,) * 5, arch="sm_90a", **constants)
+        assert ("prefetch_tensor_2d" in made.source) == by_k
+
+
+@pytest.mark.parametrize("k", [40, 200])
+@pytest.mark.parametrize(
+    "config",
+    [
+        MatmulConfig(64, 24, stages=4, cluster=(1, 4), group=32, parts=1, groups=1),
+        MatmulConfig(64, 40, stages=4, cluster=(1, 2), group=32, parts=1, groups=1, swapped=True),
+    ],
+)
+def test_what_is_asked_for_changes_no_result(config: MatmulConfig, k: int) -> None:
+    """Also where K has fewer steps than stages that are asked for, and tiles lie beyond the edge."""
+    a, b = numbers(100, k), across(numbers(k, 136))
+    close(matmul(a, b, config=config), product(a, b))
+
+
 # Nothing from outside.
 
 TRIMMED = {

@@ -11,6 +11,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterRank, ClusterSync, ClusterWait
 from phalanx.ir.ops.control import Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit, FenceBarrierInit
+from phalanx.ir.ops.tma import TmaPrefetch
 from phalanx.ir.types import I32, f32
 from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
@@ -105,3 +106,12 @@ def test_otherwise_all_wait_before_the_roles(producer, consumer, warps):
     before, *inside = in_roles(producer, consumer, warps=warps)
     assert before == [*START, ClusterSync, ClusterRank]
     assert inside == [[type(op) for op in region.body.ops] for region in (producer, consumer)]
+
+
+def test_peers_meet_while_a_prefetch_is_on_its_way():
+    sends = fetch(box(X, (0,), (64,)), part(SMEM, 0), FULL, multicast=3)
+    ops = ClusterRank(None, RANK), TmaPrefetch(box(X, (0,), (64,))), sends
+    function = kernel(*ops, params=(X,), buffers=(SMEM,), barriers=(FULL,), cluster=2)
+    made = insert_barrier_init(function, {FULL: ((1, 1),) * 2})
+    between = [ClusterArrive, ClusterRank, TmaPrefetch, ClusterWait]
+    assert [type(op) for op in made.body.ops] == [*START, *between, type(sends)]

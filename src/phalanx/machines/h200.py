@@ -18,6 +18,7 @@ from phalanx.machines.model import (
     MoveLimits,
     RowLimits,
     SplitCosts,
+    SplitMargin,
     SplitRule,
     TileCosts,
     TurnRule,
@@ -315,6 +316,8 @@ WARM_SPLIT = replace(
     sharpness=4,
 )
 
+SPLIT_MARGIN, SMALL_SPLIT_MARGIN = SplitMargin(allowed=1.02, longer=1.03), SplitMargin(allowed=1.05, longer=1.08)
+
 WIDEST_SPREAD = 176 * 1024
 """The longest f32 row of `bare_spread`; three elements less where rows begin anywhere. Longer ones pass in streams."""
 
@@ -510,15 +513,19 @@ H200 = Machine(
     fitting=1.25,
     split=SPLIT,
     warm_split=WARM_SPLIT,
-    # `allowed`, `longer`: 160 products that have both times, behind a launch like them and cold, split and in tiles (all
+    # `margin`: 160 products that have both times, behind a launch like them and cold, split and in tiles (all
     # sweeps, `sweep_left.json` and `sweep_passing.json`). Choices are at 1.109 and 1.055 of torch's in geometric mean, 11
     # and 12 of them below 0.95 and 0.93; with 0.98 and 1.05 at 1.110 and 1.051, 11 and 13; with 1.04 and 1.1 at 1.093 and
     # 1.064, 18 and 12. What `longer` is about: 7168 columns along a K of 2048 are 0.82 to 0.93 of torch's behind a launch
     # like them with 120 to 170 rows split, and 0.99 to 1.04 in tiles; cold 1.04 to 1.07, and 0.96 to 0.98.
+    # `small_margin`: 36 products of up to 13.5 MB that have both times (all sweeps and `sweep_small.json`). Split ones take
+    # 0.94 of what the model says behind a launch like them, tiles 0.99. Choices take 1.2% longer than the quicker of both,
+    # and 0.7% longer cold; with `margin` 2.6% and 1.3%.
     # Up to 64 rows weights that come from HBM are what counts: sections 11 and 23 of `h200_tuning.txt`.
-    split_rows=SplitRule(few=48, most=512, allowed=1.02, longer=1.03, stored=0.0),
+    split_rows=SplitRule(few=48, most=512, margin=SPLIT_MARGIN, small_margin=SMALL_SPLIT_MARGIN, stored=0.0),
     # Sections 11 and 26; `stored` is from `sweep_products.json`, one product of 552 columns.
-    split_columns=SplitRule(few=16, most=512, allowed=1.02, longer=1.03, stored=0.5e-6),
+    split_columns=SplitRule(few=16, most=512, margin=SPLIT_MARGIN, small_margin=SMALL_SPLIT_MARGIN, stored=0.5e-6),
+    small_operands=13_500_000,
     # `sweep_deep.json`: of ten products each is 4 to 20% faster split than in any tiles that were tried.
     deep=DeepRule(least=96, most=1536, results=330_000, least_k=4096),
     # `sweep_cold.json`: of ten such products that are no `deep` ones five are 3 to 19% faster so than as others are split

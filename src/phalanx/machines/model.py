@@ -252,6 +252,16 @@ class SplitCosts:
 
 
 @frozen
+class SplitMargin:
+    """How long a product may be predicted to take in the kernel that splits K, as parts of the tiles' predicted time."""
+
+    allowed: Factor
+    """In the geometric mean of two launches, of which one finds nothing in L2, and the other what one like it has left."""
+    longer: Factor
+    """Behind a launch like it. That holds whatever the split gains where nothing is in L2."""
+
+
+@frozen
 class SplitRule:
     """When a product with few rows, or few columns, goes to the kernel that splits K (`matmul_config.split_side`)."""
 
@@ -259,12 +269,11 @@ class SplitRule:
     """So many, or fewer, are always split."""
     most: Count
     """More are never split."""
-    allowed: Factor
-    """In between: part of the tiles' predicted time that the split's may be, each the geometric mean of two launches, of
-    which one finds nothing in L2, and the other what one like it has left there."""
-    longer: Factor
-    """In between: how many times the tiles' predicted time behind a launch like it the split's may be. That holds whatever
-    the split gains where nothing is in L2."""
+    margin: SplitMargin
+    """What decides in between."""
+    small_margin: SplitMargin
+    """What decides there if A and B have at most `Machine.small_operands` together: the models say too much of small
+    products that are split, more than of small tiles."""
     stored: MicrosecondsPerElement
     """What an element of the result adds to the split's predicted time."""
 
@@ -565,6 +574,8 @@ class Machine:
     warm_split: SplitCosts
     split_rows: SplitRule
     split_columns: SplitRule
+    small_operands: Bytes
+    """Up to which A and B together make a product small, for `SplitRule.small_margin`."""
     deep: DeepRule
     """Those that it always takes."""
     long: DeepRule

@@ -25,7 +25,8 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     """Puts the initialisation of every barrier array declared with `init=True` at the start of the kernel.
 
     A cluster sync follows where any instruction reaches into another CTA: its barriers must be ready before this
-    CTA's first signal gets there; arithmetic and loads of global memory that come first go between its two halves.
+    CTA's first signal gets there; arithmetic, prefetches and loads of global memory that come first go between its two
+    halves.
     Where roles come next and one of them keeps to this CTA, as a producer does that loads for no other, the second half
     goes into the roles, in that one to its end. Otherwise the CTA's own threads are all that can be early.
     """
@@ -46,7 +47,7 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     if early < len(ops) and (roles := _waiting_inside(ops[early], wait, function.warps)):
         start = (*prologue, arrive, *ops[:early], Sync(LOCAL, loc=loc), roles)
         return dataclasses.replace(function, body=Block((*start, *ops[early + 1 :])))
-    if not any(op.effects().accesses for op in ops[:early]):  # nothing that takes time
+    if not any(_takes_time(op) for op in ops[:early]):
         return dataclasses.replace(function, body=Block((*prologue, ClusterSync(CLUSTER, relaxed=True, loc=loc), *ops)))
     return dataclasses.replace(function, body=Block((*prologue, arrive, *ops[:early], wait, *ops[early:])))
 
@@ -82,9 +83,17 @@ def _keeps_to_itself(role: Role) -> bool:
 
 
 def _needs_no_barrier(op: Op) -> bool:
-    """Arithmetic, or a plain read of global memory: nothing that a barrier, a peer or another thread has a part in."""
+    """Arithmetic, a prefetch, or a plain read of global memory by all threads: nothing that a barrier, a peer or another
+    thread has a part in."""
     if any(True for _ in op.blocks()):
         return False
     effects = op.effects()
     plain = (a.region.space.is_common and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
-    return all(plain) and dataclasses.replace(effects, accesses=()).is_pure and effects.executor is Executor.ALL
+    rest = dataclasses.replace(effects, accesses=(), executor=Executor.ALL)
+    return all(plain) and rest.is_pure and (effects.executor is Executor.ALL or not effects.accesses)
+
+
+def _takes_time(op: Op) -> bool:
+    """It reads memory, or one thread asks an engine for something: peers can meet meanwhile."""
+    effects = op.effects()
+    return bool(effects.accesses) or effects.executor is Executor.ONE

@@ -8,6 +8,7 @@ Where neither works the error says why, for both.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
@@ -53,12 +54,15 @@ def plan_copies(
 ) -> Copies:
     """Chooses the path of every TMA instruction of a kernel; `px.Error` at its line if there is none."""
     planner = _Planner(layouts, find_divisibility(function), find_signs(function))
+    going_nowhere = []
     for op in function.walk():
         described = transfers.of(op)
         if described is not None:
             transfer = described(op)
             if transfer.rows:
                 planner.plans[op] = plan_row_copy(planner, op, transfer, arch)
+            elif transfer.shared is None:
+                going_nowhere.append((op, transfer))
             else:
                 planner.plan(op, transfer)
         elif any(access.engine is COPY_ENGINE and in_global(access.region) for access in op.effects().accesses):
@@ -67,6 +71,8 @@ def plan_copies(
                 remedy=f"this is a mistake in Phalanx, not in the kernel: register its regions with @transfers in "
                 f"cuda/lower/ops/{op.family}.py",
             )
+    for op, transfer in going_nowhere:  # at the end: they take the descriptors of the copies that they announce
+        planner.plan(op, transfer)
     return Copies(planner.plans, tuple(planner.tensor_maps), tuple(planner.notes))
 
 
@@ -136,10 +142,19 @@ class _Planner(CopyPlanner):
         slot = TensorMapSlot(
             view.array.index, box, swizzle, l2_promotion=MISSED_BYTES, expands=copy.expands, merged=view.merged, wide=wide
         )
+        if copy.shared is None:
+            slot = self._described_already(slot)
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" + " in atoms of 32" * wide if swizzle else ""
         return CopyPlan(CopyPath.TENSOR, f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
+
+    def _described_already(self, slot: TensorMapSlot) -> TensorMapSlot:
+        """A copy's descriptor of the same boxes, in whatever order shared memory has them: a prefetch has none."""
+        for other in self.tensor_maps:
+            if replace(slot, swizzle=other.swizzle, wide=other.wide) == other:
+                return other
+        return slot
 
     def _check_expansion(self, copy: Transfer, view: GlobalView, box: tuple[int, ...]) -> None:
         """What a descriptor asks that puts room between elements."""

@@ -34,7 +34,7 @@ from phalanx.kernels.products.tile_model import (
     tabled,
 )
 from phalanx.machines.h200 import H200
-from phalanx.machines.model import DeepRule
+from phalanx.machines.model import DeepRule, SplitMargin, SplitRule
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
@@ -185,8 +185,8 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
     are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
-    with nothing there, and with what a launch like it has left. Split if that is at most `allowed` times that of the best
-    tiles, and the latter at most `longer` times theirs.
+    with nothing there, and with what a launch like it has left. Split if that is at most `SplitMargin.allowed` times that of
+    the best tiles, and the latter at most `SplitMargin.longer` times theirs.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(32, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
@@ -226,6 +226,12 @@ def _is_among(problem: Problem, rule: DeepRule) -> bool:
     return rule.least <= small and large <= rule.most and small * large <= rule.results and problem.k >= rule.least_k
 
 
+def _margin(rule: SplitRule, problem: Problem) -> SplitMargin:
+    """How long a product of this size may be predicted to take if it is split."""
+    read, _ = moved_bytes(problem)
+    return rule.small_margin if read <= H200.small_operands else rule.margin
+
+
 @chosen_by_sizes
 @lru_cache(maxsize=CHOICES)
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
@@ -238,10 +244,11 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
         for further in [further for further, compared in ((False, usual), (True, long)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
-            if not deep and warm > rule.longer * best_tiles(problem, on)[1]:
+            margin = _margin(rule, problem)
+            if not deep and warm > margin.longer * best_tiles(problem, on)[1]:
                 continue
             counted = H200.long_columns if further and side == "columns" else 1.0
-            took = (cold + rule.stored * few * many) * warm * (counted / rule.allowed) ** 2
+            took = (cold + rule.stored * few * many) * warm * (counted / margin.allowed) ** 2
             if took < least:
                 found, least = (side, config), took
     if deep or found is None:
