@@ -143,7 +143,10 @@ def test_text_of_rows_that_begin_anywhere(kind: str, name: str, chosen: RowConfi
     np.testing.assert_allclose(got.reshape(want.shape), want, rtol=tolerance, atol=tolerance)
 
 
-SPANS = [("bf16", SpanConfig(4, 10, 8, 2, warps=1), 39), ("f32", SpanConfig(32, 3, 4, 3), 67)]
+SPANS = [
+    ("bf16", SpanConfig(4, 10, 8, 2, warps=1), 39), ("f32", SpanConfig(32, 3, 4, 3), 67),
+    ("bf16", SpanConfig(32, 2, 8, 3, pairs=True), 70),
+]  # fmt: skip
 
 
 @pytest.mark.share(2)

@@ -348,6 +348,9 @@ class RowLimits:
     """The same with weights, which begin elsewhere than their row."""
     span_bytes: Mapping[tuple[int, int], int]
     """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
+    span_ctas: Mapping[tuple[int, int], tuple[tuple[Count, Count], ...]]
+    """By the same, where a warp has a row: (elements, CTAs), in ascending order. As long as a thread has up to so many
+    elements, so many CTAs are on an SM; of other rows as many as a count of registers gives."""
     teams: Mapping[tuple[int, int, bool], tuple[tuple[Bytes, tuple[int, int, int, int, bool] | None], ...]]
     """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: (bytes, (CTAs, warps, rows,
     CTAs on an SM, wide)), in ascending order. Rows of up to so many bytes, but for those before, are dealt to teams of a

@@ -23,7 +23,7 @@ from phalanx.runtime.device.arrays import describe
 
 MOST_ELEMENTS = 72
 """Of rows, weights and biases that a thread holds in registers, in f32."""
-SPAN_BYTES, SHARED_BYTES = 4096, 200 * 1024
+SPAN_BYTES, SHARED_BYTES = 4096, 220 * 1024
 """Of a warp's span, about; of the spans of an SM."""
 MOST_VECTORS = 8
 """Vectors of a thread that are on their way together."""
@@ -31,8 +31,8 @@ MOST_VECTORS = 8
 
 @frozen
 class SpanConfig:
-    """How short rows are dealt: `lanes` threads to each, of which each has `each` elements at most; `rows` a span, which is
-    at most `vectors` vectors of each thread; `spans` of them a warp."""
+    """How short rows are dealt: `lanes` threads to each, of which each has `each` elements at most, or with `pairs` so many
+    pairs of neighbours; `rows` a span, which is at most `vectors` vectors of each thread; `spans` of them a warp."""
 
     lanes: int
     each: int
@@ -41,6 +41,12 @@ class SpanConfig:
     spans: int = 4
     warps: int = 4
     per_sm: int = 8
+    pairs: bool = False
+
+    @property
+    def taken(self) -> int:
+        """Elements of a row that its threads take at a time, one of each or a pair."""
+        return self.lanes * (2 if self.pairs else 1)
 
     def grid(self, rows: int) -> int:
         """CTAs for so many rows."""
@@ -63,7 +69,7 @@ def choose_span(columns: int, itemsize: int, vectors: int = 0) -> SpanConfig | N
     So many threads to a row that few are idle in its last turn, each with 8 elements at least where the row has as many.
     Measured on an H200, of the device copy, against the rows of `rows.choose`: softmax of 39 bf16 0.93 against 0.36, of 257
     0.93 against 0.49, of 590 0.85 against 0.76, of 1,001 0.71 against 0.88; of 205 f32 as much, of 429 0.86 against 0.99;
-    layer_norm of 39 bf16 0.87 against 0.31, of 257 0.82 against 0.36, of 429 f32 0.92 against 0.83.
+    layer_norm of 39 bf16 0.87 against 0.31, of 346 0.91, of 429 f32 0.92 against 0.83.
     Anyone may call it; no hardware is involved. Example: ``choose_span(257, 2).lanes == 32``.
     """
     most = MOST_ELEMENTS // (1 + vectors)
@@ -71,14 +77,20 @@ def choose_span(columns: int, itemsize: int, vectors: int = 0) -> SpanConfig | N
         return None
     fitting = [lanes for lanes in (1, 2, 4, 8, 16, 32) if lanes * most >= columns and lanes * 8 <= max(columns, 8)]
     lanes = max(fitting or [32], key=lambda lanes: (columns / (lanes * px.cdiv(columns, lanes)) > 0.85, lanes))
-    each = px.cdiv(columns, lanes)
+    # A warp that has a row takes pairs where that has any. Beside the sums of softmax that gains nothing (`rows_short.txt`).
+    pairs = lanes == 32 and itemsize == 2 and columns % 2 == 0 and vectors > 0
+    each = px.cdiv(columns, 2 * lanes if pairs else lanes)
+    held = 2 * each if pairs else each
     together = max(VECTOR_BYTES // itemsize, 32 // lanes)
     rows = together * max(1, SPAN_BYTES // (together * columns * itemsize))
     parts = px.cdiv(rows * columns * itemsize, 32 * VECTOR_BYTES)
-    registers = px.cdiv(34 + vectors * each + max(each + 10, 4 * min(parts, MOST_VECTORS)), 8) * 8
+    registers = px.cdiv(34 + vectors * held + max(held + 10, 4 * min(parts, MOST_VECTORS)), 8) * 8
     warps = SpanConfig.warps
-    per_sm = min(8, SHARED_BYTES // (warps * parts * 32 * VECTOR_BYTES), 65536 // (32 * warps * registers))
-    return SpanConfig(lanes, each, rows, parts, per_sm=max(1, per_sm))
+    on_sm = 65536 // (32 * warps * registers)
+    if lanes == 32:  # where compilers were seen to need less
+        on_sm = next((more for upto, more in LIMITS.span_ctas.get((vectors, itemsize), ()) if held <= upto), on_sm)
+    per_sm = min(8, SHARED_BYTES // (warps * parts * 32 * VECTOR_BYTES), on_sm)
+    return SpanConfig(lanes, each, rows, parts, per_sm=max(1, per_sm), pairs=pairs)
 
 
 def span_for(rows: Any, *vectors: Any) -> SpanConfig | None:
@@ -94,14 +106,15 @@ def launch_spans(
     kernel: Any, config: SpanConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file, whose first argument is the run of memory with the rows."""
-    each, nbytes = px.cdiv(columns, config.lanes), config.rows * columns * args[0].dtype.itemsize
+    each, nbytes = px.cdiv(columns, config.taken), config.rows * columns * args[0].dtype.itemsize
     vectors = px.cdiv(nbytes, 32 * VECTOR_BYTES)
-    if config.each != each or config.vectors < vectors:
+    if config.each != each or config.vectors < vectors or (config.pairs and columns % 2):
+        kind = "pairs" if config.pairs else "elements"
         raise Error(
-            f"spans of {config.rows} rows, {config.each} elements for each of {config.lanes} threads and {config.vectors} "
+            f"spans of {config.rows} rows, {config.each} {kind} for each of {config.lanes} threads and {config.vectors} "
             f"vectors, of rows of {columns} elements",
             location=caller_location(),
-            remedy=f"let each be {each} and vectors at least {vectors}, or leave config out",
+            remedy=f"let each be {each} and vectors at least {vectors}, pairs False if rows are odd, or leave config out",
         )
     kernel[config.grid(rows)](*args, **config.constants(), **constants)
 
@@ -115,7 +128,7 @@ def span_kernel(fn: Any) -> Any:
 class Span:
     """The rows of a warp's span, whose elements lie in its part of the buffer `s` behind each other.
 
-    `turn` is the number of each thread among those of its row.
+    `turn` numbers the elements that the threads of a row take at a time: one of each, or with PAIR two neighbours.
     """
 
     s: Any
@@ -126,6 +139,7 @@ class Span:
     EACH: int
     VECTORS: int
     WIDTH: int
+    PAIR: int
 
     def copy_in(self, X, begin, end):
         """Brings the elements of X from `begin` to before `end`; what is behind them is 0."""
@@ -151,16 +165,17 @@ class Span:
         """`there` for the element of this number of each thread, or `none` where its row has no such element: only the last
         one may be missing."""
         if number == self.EACH - 1:
-            there = px.where(self.turn + number * self.LANES < self.columns, there, none)
+            there = px.where(self.turn + number * self.LANES * self.PAIR < self.columns, there, none)
         return there
 
     def places(self, row, number):
         """Where the threads have the element of this number of each of the rows from `row` on: a view of the buffer."""
+        WARP, ROW = 32 * self.PAIR, self.LANES * self.PAIR
         if self.LANES == 32 and number < self.EACH - 1:
-            at = row * self.columns + number * 32
-            view = self.s[self.warp, at : at + 32]
+            at = row * self.columns + number * WARP
+            view = self.s[self.warp, at : at + WARP]
         else:
-            place = (row + px.arange(32) // self.LANES) * self.columns + self.turn + number * self.LANES
+            place = (row + px.arange(WARP) // ROW) * self.columns + self.turn + number * ROW
             view = self.s[self.warp, self.inside(number, place, -1)]
         return view
 
@@ -186,13 +201,13 @@ class Span:
         if V is not None:
             v = ()
             for number in px.static_range(self.EACH):
-                v = (*v, px.load(V[self.turn + number * self.LANES]).to(px.f32))
+                v = (*v, px.load(V[self.turn + number * self.LANES * self.PAIR]).to(px.f32))
         return v
 
     def of_row(self, reduce, x):
-        """A fold of one number for each thread over those of its row, in each of them."""
-        SHAPE = 32 // self.LANES, self.LANES
-        return (reduce(x.reshape(*SHAPE), axis=1, keepdims=True) + px.zeros(SHAPE, px.f32)).reshape(32)
+        """A fold of the numbers that the threads of a row have, one each or two, in each of them."""
+        SHAPE = 32 // self.LANES, self.LANES * self.PAIR
+        return (reduce(x.reshape(*SHAPE), axis=1, keepdims=True) + px.zeros(SHAPE, px.f32)).reshape(32 * self.PAIR)
 
 
 @px.func
@@ -203,7 +218,7 @@ def softmax_of(rows, row, LOG):
     for number in px.static_range(1, rows.EACH):
         peak = px.maximum(peak, x[number])
     base = finite(rows.of_row(px.max, peak))
-    mass = px.zeros((32,), px.f32)
+    mass = px.zeros((32 * rows.PAIR,), px.f32)
     powers: tuple[Any, ...] = ()
     for number in px.static_range(rows.EACH):
         power = px.exp2((x[number] - base) * LOG2E)
@@ -233,7 +248,7 @@ def norm_of(rows, row, w, b, eps, inverse, CENTERED):
         for number in px.static_range(rows.EACH):
             apart = (*apart, rows.inside(number, x[number] - mean, 0.0))
         x = apart
-    squares = px.zeros((32,), px.f32)
+    squares = px.zeros((32 * rows.PAIR,), px.f32)
     for number in px.static_range(rows.EACH):
         squares = squares + x[number] * x[number]
     scale = px.rsqrt(rows.of_row(px.sum, squares) * inverse + eps)
@@ -249,16 +264,18 @@ def norm_of(rows, row, w, b, eps, inverse, CENTERED):
 
 
 @px.func
-def each_span(X, Y, columns, start, each, LANES, EACH, ROWS, VECTORS, WARPS):
+def each_span(X, Y, columns, start, each, LANES, EACH, ROWS, VECTORS, WARPS, PAIRS):
     """Every warp's spans: `each` is a function of the `Span`, of the first of the rows that are next, and of what `start`
     gives, both with more arguments for them."""
-    VEC = VECTOR_BYTES // X.dtype.itemsize
+    VEC, PAIR = VECTOR_BYTES // X.dtype.itemsize, 2 if PAIRS else 1
+    if PAIRS:
+        px.assume(columns % 2 == 0)
     assert ROWS % VEC == 0 and ROWS * LANES % 32 == 0, "a span begins at a multiple of a vector, and whole warps take it"
     s = px.shared((WARPS, VECTORS * 32 * VEC), X.dtype)
     wait_for_prior_launch()
     with px.warps(0, 1, copies=WARPS) as warp:
-        turn = px.arange(32) % LANES
-        rows = Span(s, warp, turn, columns, LANES, EACH, VECTORS, 32 * VEC)
+        turn = px.arange(32 * PAIR) % (LANES * PAIR)
+        rows = Span(s, warp, turn, columns, LANES, EACH, VECTORS, 32 * VEC, PAIR)
         known = start[0](rows, *start[1:])
         for span in range(px.block_id(0) * WARPS + warp, px.cdiv(X.shape[0], ROWS * columns), px.num_blocks(0) * WARPS):
             begin = span * ROWS * columns
@@ -282,13 +299,13 @@ def vectors_beside(rows, W, B):
 
 
 @span_kernel
-def softmax_spans(X, Y, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, LOG=False):
+def softmax_spans(X, Y, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, PAIRS=False, LOG=False):
     """e^x / sum(e^x) of each row of `columns` elements, or its logarithm."""
-    each_span(X, Y, columns, (nothing,), (softmax_of, LOG), LANES, EACH, ROWS, VECTORS, WARPS)
+    each_span(X, Y, columns, (nothing,), (softmax_of, LOG), LANES, EACH, ROWS, VECTORS, WARPS, PAIRS)
 
 
 @span_kernel
-def norm_spans(X, W, B, Y, eps, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, CENTERED=False):
+def norm_spans(X, W, B, Y, eps, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, PAIRS=False, CENTERED=False):
     """x / sqrt(mean(x^2) + eps) * W + B of each row of `columns` elements; with CENTERED x - mean(x) in the place of x."""
     each = norm_of, eps, 1.0 / columns, CENTERED
-    each_span(X, Y, columns, (vectors_beside, W, B), each, LANES, EACH, ROWS, VECTORS, WARPS)
+    each_span(X, Y, columns, (vectors_beside, W, B), each, LANES, EACH, ROWS, VECTORS, WARPS, PAIRS)
