@@ -22,6 +22,13 @@ SIMPLE_PEERS = {
     "cublas": "cuBLAS", "triton": "Triton, three settings", "tilelang": "TileLang's `T.Pipelined`, three settings",
 }  # fmt: skip
 
+DRAWN = ("matmul", "few_rows", "fp8", "grouped", "batched", "rows", "index")
+DRAWN_OPS = {
+    "matmul": "`matmul`, 16 bits", "few_rows": "`matmul`, 1 to 512 rows", "fp8": "`matmul`, fp8",
+    "grouped": "`grouped_matmul`", "batched": "`matmul`, batches",
+}  # fmt: skip
+PEERS = {"copy": "device copy's bandwidth", "copy of half": "device copy's bandwidth"}
+
 REGIMES = {"steady": "steady", "burst": "burst", "turns": "in turns"}
 
 
@@ -98,9 +105,10 @@ def summary() -> list[str]:
     lines += simple_lines()
     lines += product_lines()
     lines += attention_lines()
+    lines += drawn_lines()
     named = (
         "copy", "launch", "gemm", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
-        "attention_backward", "simple", "simple_bursts",
+        "attention_backward", "simple", "simple_bursts", "anywhere_matmul",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
@@ -167,6 +175,26 @@ def product_lines() -> list[str]:
                     f"| `grouped_matmul`, {grouped['groups']} uneven groups | {title} | {mean(values):.2f} "
                     f"(lowest {min(values):.2f}) | `benchmarks/grouped.py` |"
                 )
+    return lines
+
+
+def drawn_lines() -> list[str]:
+    """Shapes that nobody chose: of every operation and regime the geometric mean, the lowest, and how many."""
+    lines = []
+    for name in DRAWN:
+        data = result(f"anywhere_{name}")
+        found: dict[tuple[str, str, str], list[float]] = {}
+        for row in data["rows"] if data else ():
+            if "ratio" in row:
+                found.setdefault((row["op"], row["mode"], row["against"]), []).append(row["ratio"])
+        for op, mode in dict.fromkeys((op, mode) for op, mode, _ in found):
+            peers = [who for drawn, regime, who in found if (drawn, regime) == (op, mode)]
+            ratios = [ratio for who in peers for ratio in found[op, mode, who]]
+            against = " or ".join(PEERS.get(who, f"torch's `{who}`") for who in peers)
+            lines.append(
+                f"| {DRAWN_OPS.get(op, f'`{op}`')}, {len(ratios)} drawn shapes, {mode} | {against} | {mean(ratios):.2f} "
+                f"(lowest {min(ratios):.2f}) | `benchmarks/anywhere.py` |"
+            )
     return lines
 
 

@@ -16,14 +16,9 @@ from typing import Any
 
 import machine
 import torch
-from rowwise_common import SIZES, Config, Run, alternate, shown
+from rowwise_common import SIZES, Run, alternate
 
 import phalanx as px
-from phalanx.kernels.rowwise.cross_entropy import loss_for
-from phalanx.kernels.rowwise.norms import centered_places, ring_for
-from phalanx.kernels.rowwise.rows import LIMITS, places
-from phalanx.kernels.rowwise.spans import span_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM, SOFTMAX, stream_for
 
 KINDS = ("softmax", "rms_norm", "layer_norm", "cross_entropy")
 TARGETS = ("softmax", "rms_norm")
@@ -52,19 +47,6 @@ class Work:
         if self.kind == "layer_norm":
             return kernels.layer_norm(self.x, self.w, self.b, EPS)
         return kernels.cross_entropy(self.x, self.targets, reduction="none")
-
-    def config(self) -> Config:
-        """What the library chooses for it."""
-        if self.kind == "cross_entropy":
-            return loss_for(self.x, self.targets) or places(self.x, None, reads=True)[2]
-        if self.kind == "softmax":
-            return span_for(self.x) or stream_for(self.x, SOFTMAX) or places(self.x, None, bare=True)[2]
-        vectors = (self.w, None) if self.kind == "rms_norm" else (self.w, self.b)
-        kind = RMS_NORM if self.kind == "rms_norm" else LAYER_NORM
-        found = span_for(self.x, *vectors) or ring_for(self.x, *vectors) or stream_for(self.x, kind, *vectors)
-        if found is None and self.kind == "layer_norm":
-            return centered_places(self.x, None)[2]
-        return found or places(self.x, None, shortest=LIMITS.weighted_run_vectors, weighted=True)[2]
 
     def function(self) -> Callable[..., Any]:
         """Torch's, of tensors alone, so that it can be compiled."""
@@ -107,7 +89,6 @@ def measure(work: Work, options: argparse.Namespace, budget_ms: float) -> dict[s
     peers = {name: times[name] for name in ("torch", "compile") if name in times}
     row: dict[str, Any] = {
         "kernel": work.kind, "shape": [work.rows, work.columns], "error": error,
-        "config": shown(work.config()),
         **{f"{name}_gbs": work.bytes / ms / 1e6 for name, ms in times.items() if name != "copy"},
         "copy_gbs": 2 * work.x.nbytes / times["copy"] / 1e6,
         "ratio": min(peers.values()) / times["ours"],
@@ -120,7 +101,7 @@ def report(row: dict[str, Any]) -> None:
     peers = " ".join(f"{row.get(f'{name}_gbs', math.nan):8.0f}" for name in ("torch", "compile"))
     print(
         f"{row['kernel']:14}{row['shape'][0]:>6} x {row['shape'][1]:<7}{row['ours_gbs']:8.0f} {row['copy_gbs']:8.0f} "
-        f"{row['share']:6.3f} {peers} {row['ratio']:6.2f} {row['error']:6.2f}  {row['config']}", flush=True,
+        f"{row['share']:6.3f} {peers} {row['ratio']:6.2f} {row['error']:6.2f}", flush=True,
     )
 
 
@@ -138,7 +119,7 @@ def main() -> None:
     kinds = options.kernels or (TARGETS if options.quick else KINDS)
     start = time.perf_counter()
     titles = " ".join(f"{name:>{n}}" for name, n in TITLES)
-    print(f"{'kernel':14}{'shape':>16}{titles}  configuration")
+    print(f"{'kernel':14}{'shape':>16}{titles}")
     rows = []
     for kind in kinds:
         mine = []
