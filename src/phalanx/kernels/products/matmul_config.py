@@ -70,8 +70,8 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
     does not count. Weights of few rows may go first even where all of a product fits L2: with nothing there 12 products of
     14 to 37 MB take 7% less, since less of what was written before has to make room, and behind some launches like them as
-    long (`sweep_passing.json`; there others had brought the weights before, so that 1% is too little for what comes next).
-    Behind thousands of launches like them three drawn products of 24 to 30 MB take 10 to 27% longer (`anywhere_matmul.json`).
+    long (`sweep_passing.json`). Behind thousands of launches like them three drawn products of 24 to 30 MB take 10 to 27%
+    longer (`anywhere_matmul.json`); 1% in that sweep is too little, since others had brought the weights before.
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     cm, cn = config.cluster
