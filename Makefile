@@ -51,6 +51,9 @@ fuzz: env
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/mypy src
+	@# scripts import each other, examples and what tests share; misc: the type of a lambda whose defaults keep what a loop has
+	MYPYPATH=src:tests:benchmarks:examples:examples/gemm:examples/attention:examples/simple \
+		$(BIN)/mypy --explicit-package-bases --disable-error-code misc benchmarks
 
 golden: env
 	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs -m "not long" --regenerate

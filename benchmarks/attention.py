@@ -103,7 +103,8 @@ def drawn(seed: int, count: int) -> list[Case]:
         batch = max(1, 16384 // queries)
         causal = rng.random() < 0.5
         keys = queries if causal or rng.random() < 0.7 else rng.randrange(300, 9000)
-        window, lengths = None, ()
+        window: tuple[int, int] | None = None
+        lengths: tuple[int, ...] = ()
         kind = rng.random()
         if kind < 0.15:
             window = (rng.randrange(64, 2048), 0 if causal else rng.randrange(0, 1024))
@@ -291,7 +292,7 @@ def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
 def read_config(text: str) -> AttentionConfig:
     """``keys=80,groups=3,turns=1``: what is not named has the class's default."""
     given = dict(part.split("=") for part in text.split(","))
-    kinds = {"slack": float, "turns": lambda x: bool(int(x))}
+    kinds: dict[str, Callable[[str], Any]] = {"slack": float, "turns": lambda x: bool(int(x))}
     return AttentionConfig(**{key: kinds.get(key, int)(value) for key, value in given.items()})
 
 

@@ -80,7 +80,7 @@ def powers(
         s = s - bias.double()[None, :, None, None] * (beside - torch.arange(s.shape[3], device="cuda")[None]).abs()
     elif bias is not None:
         s = s + bias.double()
-    s.masked_fill_(~reachable(*s.shape[2:], causal, window), -float("inf"))
+    s.masked_fill_(~reachable(s.shape[2], s.shape[3], causal, window), -float("inf"))
     top = s.amax(-1, keepdim=True)
     top = torch.where(top == -float("inf"), 0.0, top)
     return torch.exp(s - top), top
@@ -254,7 +254,7 @@ def backward_case(rng: random.Random) -> Found:
     theirs = None
     if kind != "window" and dim <= 128 and min(queries, keys) >= ENOUGH:
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
-        result = cudnn(*leaves, options["causal"])
+        result = cudnn(leaves[0], leaves[1], leaves[2], options["causal"])
         theirs = None if result is None else torch.autograd.grad(result, leaves, do)
     ok, worst, ours_worst = True, 0.0, 0.0
     for deterministic in (False, True):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "gemm"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = []
+    rows: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PHALANX_CACHE_DIR"] = folder
         import phalanx as px
@@ -43,7 +44,8 @@ def main() -> None:
         for name, archs in TARGETS.items():
             case = importlib.import_module(name).example(np.random.default_rng(0))
             for arch in archs:
-                cold, cached = [], []
+                cold: list[float] = []
+                cached: list[float] = []
                 for _ in range(options.repeats):
                     for times, fresh in ((cold, True), (cached, False)):
                         if fresh:
@@ -60,8 +62,8 @@ def main() -> None:
         print(f"{name:18} {arch:8} {1e3 * cold_s:8.0f} {1e3 * cached_s:10.1f} {registers:10} {spills:7}")
     for what, names, limit, cached_limit in (("examples", EXAMPLES, 1.0, " (target 20 ms)"), ("rungs", RUNGS, 1.2, "")):
         cold_s, cached_s = (max(row[place] for row in rows if row[0] in names) for place in (2, 3))
-        cached = f"from the disk cache {1e3 * cached_s:.1f} ms{cached_limit}"
-        print(f"{what}, worst: cold {cold_s:.2f} s (target {limit} s), {cached}")
+        from_disk = f"from the disk cache {1e3 * cached_s:.1f} ms{cached_limit}"
+        print(f"{what}, worst: cold {cold_s:.2f} s (target {limit} s), {from_disk}")
     keys = ("example", "arch", "cold_s", "cached_s", "registers", "spills")
     machine.save(options.json, {"rows": [dict(zip(keys, row)) for row in rows]})
 

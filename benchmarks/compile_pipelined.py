@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PHALANX_CACHE_DIR"] = folder
         import phalanx as px
@@ -88,8 +88,8 @@ def main() -> None:
                 shares = f"{mine / whole:6.1%} {runs:5} {all_of_it / whole:12.1%}"
                 print(f"{name:16} {arch:8} {1e3 * whole:8.0f} {1e3 * mine:8.0f} {shares}", flush=True)
     for key in ("pass_s", "with_again_s"):
-        shares = [row[key] / row["cold_s"] for row in rows]
-        print(f"{key}: {sum(shares) / len(shares):.1%} on average, at most {max(shares):.1%}")
+        parts = [row[key] / row["cold_s"] for row in rows]
+        print(f"{key}: {sum(parts) / len(parts):.1%} on average, at most {max(parts):.1%}")
     save(options.json, {"rows": rows})
 
 

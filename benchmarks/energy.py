@@ -37,7 +37,7 @@ from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.orders import grouped
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.device.power import NoMeter, Reading, median_reading
+from phalanx.runtime.device.power import Meter, NoMeter, Reading, median_reading
 from phalanx.runtime.device.timing import Mode, take_turns
 from phalanx.tools.bench.results import load, save
 from phalanx.tools.bench.shapes import LARGE, Shape, read_shapes
@@ -63,8 +63,7 @@ def variants(shape: Shape) -> dict[str, MatmulConfig]:
             if waves / np.ceil(waves) > 0.88:
                 found[name_of(config)] = config
     first = complete(problem, 128, 256, 2, (1, 2))
-    for change in ({"group": 8}, {"group": 32}, {"stages": 3}):
-        config = replace(first, **change)
+    for config in (replace(first, group=8), replace(first, group=32), replace(first, stages=3)):
         found[name_of(config)] = config
     return found
 
@@ -181,11 +180,11 @@ class Bench:
         self.device, self.json, self.ends = TorchDevice(), json, time.monotonic() + seconds
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
+        self.meter: Meter | None = None
         try:
             self.meter = self.device.meter()
             self.say(f"power limit {self.meter.limit()} W, at rest {self.meter.watts()} W")
         except NoMeter as reason:
-            self.meter = None
             self.say(f"no power, energy or clock: {reason}")
 
     def say(self, text: str) -> None:
@@ -231,7 +230,7 @@ class Bench:
             return
         for name, (took, reading) in found.items():
             ms = statistics.median(took)
-            row = {"shape": [m, n, k], "variant": name, "ms": took, "config": None}
+            row: dict[str, Any] = {"shape": [m, n, k], "variant": name, "ms": took, "config": None}
             if name in configs:
                 row |= {"config": asdict(configs[name]), **traffic(Problem(m, n, k), configs[name])}
             if reading is not None:

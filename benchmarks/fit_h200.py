@@ -211,7 +211,8 @@ def tile_samples(sweeps: tuple[str, ...] = SWEEPS) -> list[Measured]:
 
 def config_of(recorded: dict[str, Any]) -> MatmulConfig:
     """A configuration as it was recorded, with lists for tuples."""
-    return MatmulConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()})
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in recorded.items()}
+    return MatmulConfig(**fields)
 
 
 def tile_times(product: Measured, costs: Any) -> Any:
@@ -312,7 +313,8 @@ def split_model(samples: list[Sample], costs: Any) -> list[float]:
     found = [0.0] * len(samples)
     for (shape, by_k), mine in places.items():
         table = split_table(tuple(samples[place].config for place in mine), (costs,))
-        for place, took in zip(mine, predicted_all(table, *shape, by_k, (costs,), CARD)[0]):
+        m, n, k = shape
+        for place, took in zip(mine, predicted_all(table, m, n, k, by_k, (costs,), CARD)[0]):
             found[place] = float(took)
     return found
 

@@ -219,7 +219,7 @@ class Cases:
 
     def case_attention_lse(self, n: int) -> tuple[Run, Run | None]:
         q, k, v = self._heads(256 + n)
-        aten = self.torch.ops.aten if hasattr(self.torch, "ops") else None
+        aten: Any = self.torch.ops.aten if hasattr(self.torch, "ops") else None
         return (
             lambda: self.k.attention(q, k, v, lse=True),
             lambda: aten._scaled_dot_product_flash_attention(q, k, v),

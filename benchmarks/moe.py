@@ -11,7 +11,7 @@ from pathlib import Path
 
 import machine
 import torch
-from gather import medians
+from gather import Run, medians
 
 from phalanx.kernels.gather import gather_rows
 from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul
@@ -48,7 +48,7 @@ def measure(n: int, rounds: int) -> dict[str, object]:
     def sorted_already() -> None:
         moe_matmul(part, w, sizes, out=other)
 
-    runs = {"gathered": ours, "index_select": selected, "gather_rows": moved, "sorted": sorted_already}
+    runs: dict[str, Run] = {"gathered": ours, "index_select": selected, "gather_rows": moved, "sorted": sorted_already}
     times = medians(runs, rounds, 10)
     tflops = {name: 2e-9 * rows * n * K / time for name, time in times.items()}
     ratio = times["index_select"] / times["gathered"]

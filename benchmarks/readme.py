@@ -203,8 +203,9 @@ def attention_lines() -> list[str]:
     lines = []
     for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
         data = result(name)
-        for mode in ("steady", "burst") if data else ():
-            rows = [row["ms"] for row in data["rows"] if mode in row["ms"]["phalanx"]]
+        measured = data["rows"] if data else []
+        for mode in ("steady", "burst"):
+            rows = [row["ms"] for row in measured if mode in row["ms"]["phalanx"]]
             ratios = [row["cuDNN"][mode] / row["phalanx"][mode] for row in rows]
             if not ratios:  # not measured that way
                 continue

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from rowwise_common import SIZES, Config, alternate, shown
+from rowwise_common import SIZES, alternate
 
 import phalanx as px
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
@@ -38,6 +38,22 @@ BESIDES = 30  # registers a thread needs at least besides its columns and weight
 MOST_SLICE, LEAST_SLICE = 128 * 1024, 32 * 1024  # bytes of a long row in a CTA, for a ring
 SHORT, LONG = (3, 2.0), (5, 8.0)  # turns of each contender, and milliseconds a turn
 FINALISTS = 6
+Config = RowConfig | RingConfig
+
+
+def shown(config: Config) -> str:
+    """In one word per property; what is off is left out."""
+    if isinstance(config, RowConfig):
+        shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
+        flags = {"once": config.once, "ahead": config.ahead}
+    else:
+        shape = f"ring C{config.cluster} W{config.warps} P{config.parts} B{config.per_sm} S{config.stages}x{config.step}"
+        shape += f" {config.weights}"
+        flags = {
+            "producer": config.producer, "early": config.early, "reread": not config.held, "once": config.once,
+            "streamed": config.streamed,
+        }  # fmt: skip
+    return " ".join([shape, *(name for name, on in flags.items() if on)])
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Products:
         from phalanx.tools.bench.shapes import LARGE
 
         if options.settings:
-            triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]
+            triton_matmul.Triton.settings = triton_matmul.SETTINGS[: options.settings]  # type: ignore[assignment]
         self.shapes = LARGE if options.rows is None else [LARGE[n - 1] for n in options.rows]
         rounds = (options.rounds,) * 3
         given = Options(self.shapes, ["matmul"], ["matmul", NAME], options.peers, options.modes, *rounds, others=[Simple])
@@ -139,10 +139,10 @@ def compile_tilelang(shapes: Any, count: int) -> None:
     except ImportError:
         return
     chosen = peer.SETTINGS[: count or None]
-    wanted = [(shape.sizes, setting) for shape in shapes for setting in chosen]
+    wanted: list[tuple[Any, Any]] = [(shape.sizes, setting) for shape in shapes for setting in chosen]
     wanted += [(shape, setting) for shape in peer.TileLang.checks for setting in chosen]
     tilelang.set_log_level("WARNING")
-    made = tilelang.par_compile([peer.program(*shape, s) for shape, s in wanted], target="cuda", ignore_error=True)
+    made = tilelang.par_compile([peer.program(m, n, k, s) for (m, n, k), s in wanted], target="cuda", ignore_error=True)
     known: dict[Any, dict[Any, Any]] = {}
     for (shape, setting), kernel in zip(wanted, made, strict=True):
         known.setdefault(shape, {})[setting] = kernel
@@ -152,7 +152,7 @@ def compile_tilelang(shapes: Any, count: int) -> None:
         begin(self, timer)
         self.compiled.update(known)
 
-    peer.TileLang.__init__, peer.TileLang.settings = init, chosen  # type: ignore[method-assign]
+    peer.TileLang.__init__, peer.TileLang.settings = init, chosen  # type: ignore[method-assign, assignment]
 
 
 def triton_matmul_lines() -> int:
@@ -216,7 +216,7 @@ def compile_ours(options: argparse.Namespace) -> None:
         kernel = example("attention").attention
         wanted += [(kernel[px.auto], 3, {"D": d, "ROWS": rows, "KEYS": keys}) for d in dims for rows, keys in TILES[d]]
 
-    def build(job: tuple[Any, int, dict[str, int]]) -> None:
+    def build(job: tuple[Any, int, dict[str, Any]]) -> None:
         bound, rank, constants = job
         spec = px.spec((128,) * rank, px.bf16)
         for watchdog in (True, False):
@@ -369,7 +369,7 @@ def main() -> None:
     options = parser.parse_args()
     end = time.monotonic() + options.seconds
     compile_ours(options)
-    parts: list[Products | Attentions] = []
+    parts: list[Any] = []
     if options.only != "attention":
         parts.append(Products(options))
     if options.only != "matmul":

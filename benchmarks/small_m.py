@@ -288,8 +288,8 @@ def main() -> None:
     print(f"\n{'M x N x K':>20} {'':5} {'':8} {'us':>7} {'GB/s':>6} {'cuBLAS':>7} {'ratio':>6}  configuration")
     for row in rows:
         text = f"{' x '.join(map(str, row['shape'])):>20} {'cold' if row['cold'] else 'warm':5} {row['which']:8}"
-        config = short(SplitConfig(**row["config"]))
-        print(f"{text} {row['us']:7.1f} {row['gbs']:6.0f} {row['cublas_us']:7.1f} {row['ratio']:6.3f}  {config}")
+        figures = f"{row['us']:7.1f} {row['gbs']:6.0f} {row['cublas_us']:7.1f} {row['ratio']:6.3f}"
+        print(f"{text} {figures}  {short(SplitConfig(**row['config']))}")
     print(f"{time.perf_counter() - began:.0f} s in all")
     bench.pool.shutdown(wait=False)
 
