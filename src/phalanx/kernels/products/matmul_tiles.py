@@ -35,7 +35,6 @@ them (`sweep_early.json`). Where a share has 10 KiB or more they take up to 2% l
 copies wait behind what was asked for."""
 
 
-
 @px.func
 def peers(x, y, CM, CN):
     """Masks of the CTAs of this one's row and of its column; rank = x + CM * y."""

@@ -69,7 +69,8 @@ def choose_span(columns: int, itemsize: int, vectors: int = 0) -> SpanConfig | N
     So many threads to a row that few are idle in its last turn, each with 8 elements at least where the row has as many.
     Measured on an H200, of the device copy, against the rows of `rows.choose`: softmax of 39 bf16 0.93 against 0.36, of 257
     0.93 against 0.49, of 590 0.85 against 0.76, of 1,001 0.71 against 0.88; of 205 f32 as much, of 429 0.86 against 0.99;
-    layer_norm of 39 bf16 0.87 against 0.31, of 346 0.91, of 429 f32 0.92 against 0.83.
+    layer_norm of 39 bf16 0.87 against 0.31, of 257 0.82 against 0.36 (more since: `rows_short.txt`), of 429 f32 0.92 against
+    0.83.
     Anyone may call it; no hardware is involved. Example: ``choose_span(257, 2).lanes == 32``.
     """
     most = MOST_ELEMENTS // (1 + vectors)
