@@ -12,6 +12,7 @@ from library_launches import launches
 from phalanx.kernels.attention import backward
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.backward_config import BackwardConfig, choose_backward
+from phalanx.kernels.attention.backward_keys import is_crossed
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
 
@@ -60,6 +61,41 @@ def test_a_window_in_both_orders():
     given = arrays(rng, 1, 1, 1, 70, 135, 96, amplitude=3)
     both(*given, window=(40, 3), config=BackwardConfig(ahead=True))
     both(*given, window=(40, 3), deterministic=True)
+
+
+@pytest.mark.parametrize("options", [{"causal": True}, {"window": (70, 8)}, {}], ids=lambda options: ", ".join(options))
+def test_blocks_with_and_without_a_mask(options):
+    """Of heads of 128: of 250 queries and 200 keys some blocks are crossed by a bound, some are not."""
+    rng = np.random.default_rng(9)
+    both(*arrays(rng, 1, 1, 1, 250, 200, 128), **options)
+
+
+@px.kernel(warps=1)
+def crossed_blocks(M, TOP, OUT, ahead, keys, left, right, *, BM, BOUND):
+    """Whether blocks that begin at numbers of M and TOP are crossed."""
+    i = px.block_id(0)
+    px.store(OUT[i], px.where(is_crossed(px.load(M[i]), px.load(TOP[i]), ahead, keys, left, right, BM, BOUND), 1, 0))
+
+
+@pytest.mark.parametrize("queries, keys, left, right, block", [
+    (300, 300, None, 0, 64), (300, 190, None, 0, 128), (190, 300, 140, 60, 64), (300, 300, 130, None, 128),
+    (100, 220, None, None, 64),
+])  # fmt: skip
+def test_a_block_is_crossed_where_some_query_does_not_see_some_key(queries, keys, left, right, block):
+    """Against all pairs; of the last block of queries the numbers beyond the end count as well."""
+    ahead = keys - queries
+    starts = [(m, top) for m in range(0, queries, block) for top in range(0, keys, 64)]
+    M, TOP = (np.array(x, np.int32) for x in zip(*starts))
+    got = np.zeros(len(starts), np.int32)
+    crossed_blocks[len(starts)](M, TOP, got, ahead, keys, left, right, BM=block, BOUND=keys % 128 != 0)
+    want = []
+    for m, top in starts:
+        place, key = m + ahead + np.arange(block)[:, None], top + np.arange(64)
+        seen = np.broadcast_to(key < keys, (block, 64)).copy()
+        seen &= key <= place + right if right is not None else True
+        seen &= key >= place - left if left is not None else True
+        want.append(not seen.all())
+    assert got.tolist() == want and 0 < sum(want) < len(want)
 
 
 def test_packed_sequences_know_nothing_of_each_other():
@@ -288,8 +324,10 @@ def test_configurations_that_are_not_chosen_compile(config):
 
 def test_choice():
     assert choose_backward(64) == BackwardConfig(queries=128, early=False)
-    assert choose_backward(64, bounded=True) == BackwardConfig(queries=128, ahead=True)
+    assert choose_backward(64, bounded=True) == choose_backward(64, ragged=True) == BackwardConfig(queries=128, ahead=True)
     assert choose_backward(64, varlen=True) == BackwardConfig(queries=64)
     assert choose_backward(128) == BackwardConfig(early=False, ahead=True)
-    assert choose_backward(128, bounded=True) == choose_backward(128, varlen=True) == BackwardConfig(early=False)
+    assert choose_backward(128, bounded=True) == choose_backward(128, varlen=True) == BackwardConfig(ahead=True)
+    assert choose_backward(96, ragged=True) == BackwardConfig(ahead=True)
+    assert choose_backward(128, bounded=True, sloped=True) == BackwardConfig(early=False)
     assert choose_backward(128, biased=True) == BackwardConfig(early=False, apart=True)

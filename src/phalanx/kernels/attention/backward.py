@@ -74,8 +74,8 @@ def attention_backward(
     results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
     if has_work(heads.batch, heads.heads, heads.queries, heads.keys):
         chosen = require_config(config, BackwardConfig) or choose_backward(
-            heads.dim, bounded=left is not None or right is not None, varlen=sequences > 0, capped=cap is not None,
-            biased=bias_kind == "tile",
+            heads.dim, bounded=left is not None or right is not None, ragged=heads.keys % KEYS != 0, varlen=sequences > 0,
+            capped=cap is not None, biased=bias_kind == "tile", sloped=bias_kind == "slopes",
         )  # fmt: skip
         require_config_fits(chosen, heads.dim)
         views = [packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]

@@ -36,23 +36,28 @@ class BackwardConfig:
 
 
 def choose_backward(
-    dim: int, *, bounded: bool = False, varlen: bool = False, capped: bool = False, biased: bool = False
-) -> BackwardConfig:
+    dim: int, *, bounded: bool = False, ragged: bool = False, varlen: bool = False, capped: bool = False,
+    biased: bool = False, sloped: bool = False,
+) -> BackwardConfig:  # fmt: skip
     """The configuration for heads of `dim` elements, which leaves registers for what packed sequences, caps and biases take.
 
-    What is `early` and `ahead` is what was quickest on an H200. Heads of 96 and 128 do without `early`, which takes 12%
-    longer; `ahead` is worth 3% where many queries pass by without a bound. Heads of 64 take 8% longer with `early` where
-    there is no bound, and 3% less under a causal mask, where `ahead` is worth 5%.
+    `bounded`: by a causal mask or a window; `ragged`: the last keys are not there; `biased` by a number for each score,
+    `sloped` by one for each head. What is `early` and `ahead` is what was quickest on an H200
+    (`attention_backward_orders.json`): both wherever there is a mask, which `early` has in a branch. Heads of 128 take 3 to
+    14% less time so, those of 96 2 and 5%, those of 64 8 to 12%. Without a mask heads of 96 and 128 take 12% longer with
+    `early`, those of 64 8%; `ahead` is worth 3% to those of 96 and 128.
     Anyone may call it; no hardware is involved. Example: ``choose_backward(64).queries == 128``.
     """
-    more = varlen or capped or biased
-    if dim == 64 and more:
-        return BackwardConfig(queries=64)
-    if dim == 64:
-        return BackwardConfig(queries=128, early=bounded, ahead=bounded)
     if dim > TOGETHER:
         return BackwardConfig(stages=2 if dim < 256 else 1, early=False, apart=True)
-    return BackwardConfig(early=False, ahead=not bounded and not more, apart=dim == 128 and (capped or biased))
+    masked, more = bounded or ragged or varlen, capped or biased
+    if dim == 64 and (varlen or more):
+        return BackwardConfig(queries=64)
+    if dim == 64:
+        return BackwardConfig(queries=128, early=masked, ahead=masked)
+    if masked and not more and not sloped:
+        return BackwardConfig(ahead=True)
+    return BackwardConfig(early=False, ahead=not bounded and not varlen and not more, apart=dim == 128 and more)
 
 
 def require_config_fits(config: BackwardConfig, dim: int) -> None:

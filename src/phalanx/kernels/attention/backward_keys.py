@@ -104,6 +104,17 @@ def seen_from(keys, here, queries, left, right, BOUND):
 
 
 @px.func
+def is_crossed(m, top, ahead, keys, left, right, BM, BOUND):
+    """Whether a bound crosses a block: some of the BM queries from `m` on do not see some of the 64 keys from `top` on."""
+    crossed = top + 64 > keys if BOUND else False
+    if right is not None:
+        crossed = crossed | (m < top + 63 - ahead - right)
+    if left is not None:
+        crossed = crossed | (m + BM - 1 > top - ahead + left)
+    return crossed
+
+
+@px.func
 def bias_of(BIAS, b, h, sequence, m, top, ahead, BM, KIND):
     """What is added to the scores of 64 keys from `top` on (rows) and queries from `m` on (columns), in units of log2."""
     if KIND is None:
@@ -198,6 +209,9 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
     """What warpgroup `c` does: all queries pass by its 64 keys."""
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
+    # Few blocks are crossed by a bound, and the others need no mask. Without EARLY a branch gains less or spills registers;
+    # with LATE and blocks of 64 queries it takes longer (`attention_backward_orders.json`).
+    BRANCH = (scores[3] is not None or scores[4] is not None or BOUND) and EARLY and (not LATE or BM == 128)
     H = 64
     b, hk = at.batch, here.head
     first, last, count = blocks
@@ -239,7 +253,11 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
             px.wgmma_wait(1)
         bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
         p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
-        p = seen.masked(p, m, BM)
+        if BRANCH:
+            if is_crossed(m, top, ahead, here.keys, left, right, BM, BOUND):
+                p = seen.masked(p, m, BM)
+        else:
+            p = seen.masked(p, m, BM)
         packed = p.to(use.g.dtype)
         if damped is not None:
             p = p * damped
@@ -328,4 +346,4 @@ def store_keys(half, x, G, b, h, here, top, CUK):
         px.store(G[b, h, px.where(rows < here.keys - top, row + rows, -1), 0:D], px.load(half))
 
 
-__all__ = ["KeyBlock", "Seen", "backward_keys", "key_block", "query_blocks"]
+__all__ = ["KeyBlock", "Seen", "backward_keys", "is_crossed", "key_block", "query_blocks"]
