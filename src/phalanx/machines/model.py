@@ -560,6 +560,8 @@ class Machine:
     """The most rows or columns of a product whose larger operand may leave L2 first although the product fits it."""
     passing_bytes: Bytes
     """The least that such a product reads: of smaller ones nothing is gained."""
+    passing_kept: Count
+    """Sixteenths of that operand that stay all the same: a launch like it finds them."""
     streamed_bytes: Bytes
     """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
     tiles: TileCosts

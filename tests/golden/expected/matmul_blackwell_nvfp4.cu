@@ -358,11 +358,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:296)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_1);
-      // matmul_tiles.py:418: y = y * self.factor  (called at matmul_blackwell.py:220)
+      // matmul_tiles.py:421: y = y * self.factor  (called at matmul_blackwell.py:220)
       float y[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y[i_1] = t_1[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:428)
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:431)
       float y_1[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = ptx::max_NaN_f32(y[i_1], 0.0f);
@@ -412,11 +412,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_tiles.py:418: y = y * self.factor  (called at matmul_blackwell.py:220)
+      // matmul_tiles.py:421: y = y * self.factor  (called at matmul_blackwell.py:220)
       float y_3[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_3[i_1] = t_2[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:428)
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:431)
       float y_4[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_4[i_1] = ptx::max_NaN_f32(y_3[i_1], 0.0f);

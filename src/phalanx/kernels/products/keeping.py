@@ -1,7 +1,9 @@
 """How much L2 keeps, for a next launch, of an operand that is larger than L2 and is read once.
 
 Launch after launch over the same weights finds none of them in L2 if they do not fit: each pushes out what the next one asks
-for first. So L2 is told of most of the bytes that they may go first, and of the others nothing: these stay.
+for first. So L2 is told of most of the bytes that they may go first, and of the others nothing: these stay. Of weights that
+do fit, under few rows, the larger part stays. The rest leaves room for what others have written: a launch that finds none of
+its weights in L2 need not wait until that is in memory.
 """
 
 from __future__ import annotations
@@ -22,12 +24,15 @@ KEPT_PARTS = (8, 6, 4, 3, 2)
 """Sixteenths that may stay: few numbers, since each is a kernel to compile. One of 16 would save little."""
 
 
-def kept_parts(nbytes: int, written: int) -> int:
+def kept_parts(nbytes: int, written: int, passing: bool = False) -> int:
     """Sixteenths of an operand of so many bytes that L2 keeps although it is told that the operand is read once.
 
-    None of one that L2 may hold as a whole, and none beside so large a result that this pushes out what is kept.
+    None of one that L2 may hold as a whole, unless few rows pass by it (`passing`: the next launch shall find most of it);
+    and none beside so large a result that this pushes out what is kept.
     """
-    if nbytes < 2 * H200.kept_of_stream or LEAST_READ * written > nbytes:
+    if nbytes < 2 * H200.kept_of_stream:
+        return H200.passing_kept if passing else 0
+    if LEAST_READ * written > nbytes:
         return 0
     return next((parts for parts in KEPT_PARTS if parts * nbytes <= HINTED_PARTS * H200.kept_of_stream), 0)
 

@@ -68,19 +68,18 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
     Where all tiles run at once and CTAs share columns, neighbours have the same rows, which each asks for: L2 puts such
     requests together (`sweep_together.json`: three products take 14, 1 and 1% less). The ring gets stages that the model
-    does not count. Weights of few rows may go first even where all of a product fits L2: with nothing there 12 products of
-    14 to 37 MB take 7% less, since less of what was written before has to make room, and behind some launches like them as
-    long (`sweep_passing.json`). Behind thousands of launches like them three drawn products of 24 to 30 MB take 10 to 27%
-    longer (`anywhere_matmul.json`); 1% in that sweep is too little, since others had brought the weights before.
+    does not count. Part of the weights of few rows may go first even where all of a product fits L2, so that less of what
+    was written before has to make room (`Machine.passing_kept`).
     """
     costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
     cm, cn = config.cluster
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
-    most = max(streaming_readers(problem, costs), costs.streamed_readers if is_passing(problem) else 0)
+    passing = is_passing(problem)
+    most = max(streaming_readers(problem, costs), costs.streamed_readers if passing else 0)
     streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
-    kept = kept_parts(larger, written) if streamed else 0
+    kept = kept_parts(larger, written, passing) if streamed else 0
     last = columns * cn * config.bn  # where the last copy of columns ends
     piece = PANEL if seen.by_k[1] else (config.bn - 1) % PANEL + 1  # columns of that copy
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)

@@ -178,11 +178,9 @@ class Operand:
 
     def announce(self, X, first, k):
         """Brings this CTA's share of a stage into L2, of an operand that lies along K, in the boxes of `fetch_span`."""
-        share = self.SPAN // self.CTAS
-        wide = PANEL if self.TRIM else share
+        share, wide = self.boxes()
         for start in px.static_range(0, share, wide):
-            here = first + start
-            px.tma.prefetch(block(X, None, here, k, min(share - start, wide), self.BK), cache=self.hint)
+            px.tma.prefetch(block(X, None, first + start, k, min(share - start, wide), self.BK), cache=self.hint)
 
     def fetch_rows_of_k(self, X, z, extent, first, k, stage, full):
         """Some rows of K, of the whole span. Its last panel may be a part of one: what is not multiplied is not fetched."""
@@ -197,10 +195,15 @@ class Operand:
                 multicast=self.mask, cache=self.hint,
             )
 
+    def boxes(self):
+        """What a CTA fetches of the span, and how much of that in one copy: trimmed, panels that may begin elsewhere."""
+        share = self.SPAN // self.CTAS
+        return share, PANEL if self.TRIM else share
+
     def fetch_span(self, X, z, extent, first, k, stage, full):
         """Some of the span, along all of the stage's K."""
-        BK, share = self.BK, self.SPAN // self.CTAS
-        at, wide = self.place * share, PANEL if self.TRIM else share
+        BK, (share, wide) = self.BK, self.boxes()
+        at = self.place * share
         for start in px.static_range(0, share, wide):
             size, here, there = min(share - start, wide), first + start, at + start
             if self.TRIM:
