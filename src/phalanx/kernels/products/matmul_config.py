@@ -92,8 +92,8 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
 
 def is_passing(problem: Problem) -> bool:
-    """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep its larger operand even if it
-    could. The model does not count that: behind a launch like it such a product takes as long either way."""
+    """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep all of its larger operand even
+    if it could. The model of tiles does not count what that costs behind a launch like it, some 2%."""
     few = problem.batch == 1 and problem.itemsize == 2 and min(problem.m, problem.n) <= H200.passing_rows
     return few and moved_bytes(problem)[0] >= H200.passing_bytes
 
