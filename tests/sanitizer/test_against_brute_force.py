@@ -87,7 +87,7 @@ def test_which_bytes_complete_a_phase_that_gets_too_many(folder: Path, half: int
     assert seen.complete and seen.deadlocks and seen.outcomes == 1
 
 
-BEHIND_AN_OVER_ARRIVAL = """import phalanx as px
+EARLY_ARRIVE = """import phalanx as px
 
 
 @px.kernel(warps=2)
@@ -107,16 +107,24 @@ def program(X, Y):
         b.wait(0)
         px.tma.load(X[0, 0:4], s[2], b)
 """
-"""The second arrive may come in the first phase, and then the wait passes at once: a race, but no order gets that far."""
+"""The second arrive may come in the first phase, which has no place for it."""
 
 
-def test_a_race_that_only_shows_behind_an_over_arrival(folder: Path) -> None:
-    program = load(BEHIND_AN_OVER_ARRIVAL, folder)
+def test_exploration_finds_an_arrive_that_may_come_a_phase_early(folder: Path) -> None:
+    program = load(EARLY_ARRIVE, folder)
     x, y = arguments()
     seen = px.explore(program[1], x, y)
     assert seen.complete and [error.kind for error in seen.errors] == ["over-arrival"]
     assert not px.check(program[1], x, y).ok
-    assert compare(BEHIND_AN_OVER_ARRIVAL, folder) in ("race", "over-arrival")
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError,
+    reason="px.check names a race of the last store with the second copy, which no order shows: it does not believe the "
+    "wait between them, and does not see that the wait could only pass early behind an arrive that is one too many",
+)
+def test_the_check_names_an_arrive_that_may_come_a_phase_early(folder: Path) -> None:
+    compare(EARLY_ARRIVE, folder)
 
 
 RAN_AHEAD = """import phalanx as px
