@@ -74,7 +74,7 @@ def attention_backward(
     results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
     if has_work(heads.batch, heads.heads, heads.queries, heads.keys):
         chosen = require_config(config, BackwardConfig) or choose_backward(
-            heads.dim, bounded=left is not None or right is not None, ragged=heads.keys % KEYS != 0, varlen=sequences > 0,
+            heads.dim, bounded=left is not None or right is not None, ragged=_may_end_early(heads), varlen=sequences > 0,
             capped=cap is not None, biased=bias_kind == "tile", sloped=bias_kind == "slopes",
         )  # fmt: skip
         require_config_fits(chosen, heads.dim)
@@ -120,7 +120,7 @@ class _Call:
         for want in ("both",) if heads.dim <= TOGETHER else ("values", "keys"):
             backward_keys[self._key_blocks()](
                 *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
-                STAGES=2 if want == "values" else config.stages, BOUND=heads.varlen or heads.keys % KEYS != 0,
+                STAGES=2 if want == "values" else config.stages, BOUND=_may_end_early(heads),
                 BIAS_KIND=self.bias_kind, EARLY=config.early, AHEAD=config.ahead, WANT=want,
             )  # fmt: skip
         if apart:
@@ -163,6 +163,11 @@ class _Call:
             return 1
         each = heads.queries * heads.dim * heads.group * (2 * 2 + 4)
         return max(1, min(heads.batch * heads.kv_heads, L2_BYTES // each))
+
+
+def _may_end_early(heads: Heads) -> bool:
+    """Whether keys may end within a CTA's block of them."""
+    return heads.varlen or heads.keys % KEYS != 0
 
 
 def _require_dims(heads: Heads) -> None:

@@ -41,11 +41,11 @@ def choose_backward(
 ) -> BackwardConfig:  # fmt: skip
     """The configuration for heads of `dim` elements, which leaves registers for what packed sequences, caps and biases take.
 
-    `bounded`: by a causal mask or a window; `ragged`: the last keys are not there; `biased` by a number for each score,
+    `bounded`: by a causal mask or a window; `ragged`: keys may end within a block; `biased` by a number for each score,
     `sloped` by one for each head. What is `early` and `ahead` is what was quickest on an H200
-    (`attention_backward_orders.json`): both wherever there is a mask, which `early` has in a branch. Heads of 128 take 3 to
-    14% less time so, those of 96 2 and 5%, those of 64 8 to 12%. Without a mask heads of 96 and 128 take 12% longer with
-    `early`, those of 64 8%; `ahead` is worth 3% to those of 96 and 128.
+    (`attention_backward_orders.json`). Under a mask, without a cap or a bias, it is both, since the kernel then masks in a
+    branch: heads of 128 take 3 to 14% less time so, those of 96 2 and 5%, those of 64 8 to 12%. Without a mask heads of 96
+    and 128 take 12% longer with `early`, those of 64 8%; `ahead` is worth 3% to those of 96 and 128.
     Anyone may call it; no hardware is involved. Example: ``choose_backward(64).queries == 128``.
     """
     if dim > TOGETHER:

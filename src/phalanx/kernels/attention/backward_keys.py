@@ -253,10 +253,7 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
             px.wgmma_wait(1)
         bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
         p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
-        if BRANCH:
-            if is_crossed(m, top, ahead, here.keys, left, right, BM, BOUND):
-                p = seen.masked(p, m, BM)
-        else:
+        if not BRANCH or is_crossed(m, top, ahead, here.keys, left, right, BM, BOUND):
             p = seen.masked(p, m, BM)
         packed = p.to(use.g.dtype)
         if damped is not None:

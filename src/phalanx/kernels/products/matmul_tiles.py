@@ -196,7 +196,7 @@ class Operand:
             )
 
     def boxes(self):
-        """What a CTA fetches of the span, and how much of that in one copy: trimmed, panels that may begin elsewhere."""
+        """What a CTA fetches of the span, and what one copy brings of that: a panel where the tile is trimmed, else all."""
         share = self.SPAN // self.CTAS
         return share, PANEL if self.TRIM else share
 
