@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.kernels.products.keeping import kept_parts, may_stream
+from phalanx.kernels.products.keeping import LEAST_READ, kept_parts, may_stream
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
     MatmulConfig,
@@ -93,9 +93,11 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
 
 def is_passing(problem: Problem) -> bool:
     """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep all of its larger operand even
-    if it could. The model of tiles does not count what that costs behind a launch like it, some 2%."""
+    if it could. The model of tiles does not count what that costs behind a launch like it, some 2%. Beside a large result it
+    would cost more: what may go first goes for what is written."""
     few = problem.batch == 1 and problem.itemsize == 2 and min(problem.m, problem.n) <= H200.passing_rows
-    return few and moved_bytes(problem)[0] >= H200.passing_bytes
+    read, written = moved_bytes(problem)
+    return few and read >= H200.passing_bytes and LEAST_READ * written <= read
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
