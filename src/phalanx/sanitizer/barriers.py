@@ -170,6 +170,21 @@ class BarrierClock:
             now[at] = known
         return known
 
+    def had_no_place(self, clock: AgentClock, phase: int, count: int) -> None:
+        """Arrivals of the agent count for `phase`: those before it are complete in which they would be too many.
+
+        In another order that is a mistake of its own, which is shown where they are held back (`Doubts.signalled`). What
+        follows in the agent comes after it, whatever the order.
+        """
+        at = clock.layout.time + self.dim
+        known = self.learn(clock)
+        while known < phase and known in self.logs:
+            made = sum(event.number for event in self.log(known).arrivals if event.given_to(clock))
+            if made + count <= self.barrier.expected:
+                return
+            known += 1
+            clock.now[at] = known
+
     def awaited(self, clock: AgentClock, parity: int) -> int:
         """The phase that a wait of `parity` is sure to see completed.
 

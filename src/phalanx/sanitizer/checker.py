@@ -119,6 +119,10 @@ class Checker(Monitor):
         self.racing_ops: set[Op] = set()
         self.racing_barriers: set[MBarrier] = set()
         self.overfull: dict[tuple[MBarrier, Location], Finding] = {}
+        self.ignored: set[tuple[int, MBarrier, AgentClock]] = set()
+        """By cluster, agents whose arrivals on a barrier were left out, because they were too many."""
+        self.misled: dict[tuple[int, AgentClock], int] = {}
+        """Of those, the ones that have waited for that barrier since, with the epoch: the wait saw a phase too early."""
         self.refused: dict[Cluster, CopyWork] = {}
         """By cluster, the request for another one that was refused first."""
         effects = [op.effects() for op in function.walk()]
@@ -423,6 +427,8 @@ class Checker(Monitor):
         if state.passes:
             doubts.comes_after(state, clock, phase)
         doubts.signalled(state, clock, op, phase)
+        if clock.now[clock.layout.time + state.dim] < phase:
+            state.had_no_place(clock, phase, count)
         if state.uncovered:
             doubts.arrived(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count, clock.count()))
@@ -459,6 +465,9 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked:
             self.signal(state, clock, op)
         target = state.awaited(clock, phase & 1)
+        if self.ignored and (clock.cluster, barrier, clock) in self.ignored:
+            clock.now[clock.dim] += 1
+            self.misled.setdefault((clock.cluster, clock), clock.now[clock.dim])
         doubts = self.doubts
         if op in doubts.asking:
             doubts.said_yes(state, clock, op, target)
@@ -581,13 +590,14 @@ class Checker(Monitor):
         if in_order(before, after, strict=self.conflicts.strict):
             return
         known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
+        misled = bool(self.misled) and self._is_misled(before, after)
         if before.cluster == after.cluster and messages.forgot_to_wait(before, after):
             before, after = after, before  # told as what it is, not as a write after a read
         for record in (before, after):
             record.raced = True
             if record.work is not None:
                 record.work.faulty = True
-        if after.cluster in self.unheld:
+        if misled or after.cluster in self.unheld:
             return
         if known:
             self.findings.again("race", after.op.loc, before.op.loc)
@@ -613,6 +623,14 @@ class Checker(Monitor):
         self.findings.add(
             "race", after.op.loc, before.op.loc, cluster=after.cluster, describe=lambda: messages.race(before, after)
         )
+
+    def _is_misled(self, before: Record, after: Record) -> bool:
+        """Whether one of two accesses comes behind a wait that passed too early since an arrive of its agent was one too
+        many: then that arrive is the finding."""
+        since = self.misled.get((before.cluster, before.clock))
+        if since is not None and before.dim == before.clock.dim and before.epoch >= since:
+            return True
+        return (after.cluster, after.clock) in self.misled
 
     def proxy(self, before: Record, after: Record) -> None:
         """An engine touches what ordinary accesses touched, and no proxy fence lies between them."""
@@ -695,6 +713,7 @@ class Checker(Monitor):
         cluster = agent.cta.cluster.index
         if error.kind == "over-arrival" and barrier is not None:
             self.findings.derailed.add(cluster)
+            self.ignored.add((cluster, barrier, agent.watch))
             known = self.overfull.get((barrier, error.location))
             if known is not None:  # its story is told once: a loop may go on like that for long
                 known.count += 1
