@@ -24,6 +24,11 @@ KEPT_PARTS = (8, 6, 4, 3, 2)
 """Sixteenths that may stay: few numbers, since each is a kernel to compile. One of 16 would save little."""
 
 
+def reads_mostly(read: int, written: int) -> bool:
+    """Whether so much more is read than written that a part of what is read stays in L2 beside the result."""
+    return LEAST_READ * written <= read
+
+
 def kept_parts(nbytes: int, written: int, passing: bool = False) -> int:
     """Sixteenths of an operand of so many bytes that L2 keeps although it is told that the operand is read once.
 
@@ -32,7 +37,7 @@ def kept_parts(nbytes: int, written: int, passing: bool = False) -> int:
     """
     if nbytes < 2 * H200.kept_of_stream:
         return H200.passing_kept if passing else 0
-    if LEAST_READ * written > nbytes:
+    if not reads_mostly(nbytes, written):
         return 0
     return next((parts for parts in KEPT_PARTS if parts * nbytes <= HINTED_PARTS * H200.kept_of_stream), 0)
 
@@ -42,7 +47,7 @@ def may_stream(read: int, written: int, batch: int) -> bool:
 
     The model of tiles is fitted to times with that hint; without it large batches take no longer.
     """
-    return read + written < FITS_BESIDE or (batch < MANY_MATRICES and LEAST_READ * written <= read)
+    return read + written < FITS_BESIDE or (batch < MANY_MATRICES and reads_mostly(read, written))
 
 
 def streaming_hint(kept: int) -> str:
@@ -50,4 +55,4 @@ def streaming_hint(kept: int) -> str:
     return f"evict_first {HINTED_PARTS - kept}/{HINTED_PARTS}" if kept else "evict_first"
 
 
-__all__ = ["kept_parts", "may_stream", "streaming_hint"]
+__all__ = ["kept_parts", "may_stream", "reads_mostly", "streaming_hint"]

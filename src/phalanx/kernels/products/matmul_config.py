@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.kernels.products.keeping import LEAST_READ, kept_parts, may_stream
+from phalanx.kernels.products.keeping import kept_parts, may_stream, reads_mostly
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
     MatmulConfig,
@@ -76,7 +76,7 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
     larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
-    passing = is_passing(problem)
+    passing = is_passing(problem, read, written)
     most = max(streaming_readers(problem, costs), costs.streamed_readers if passing else 0)
     streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
     kept = kept_parts(larger, written, passing) if streamed else 0
@@ -91,13 +91,15 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     return replace(deep, streamed=streamed, trimmed=trimmed, kept=kept, group=group)
 
 
-def is_passing(problem: Problem) -> bool:
-    """Whether a product of 16-bit elements has so few rows, or columns, that L2 need not keep all of its larger operand even
-    if it could. The model of tiles does not count what that costs behind a launch like it, some 2%. Beside a large result it
-    would cost more: what may go first goes for what is written."""
+def is_passing(problem: Problem, read: int, written: int) -> bool:
+    """Whether a product of 16-bit elements, which reads and writes so many bytes, has so few rows, or columns, that L2 need
+    not keep all of its larger operand even if it could.
+
+    The model of tiles does not count what that costs behind a launch like it, some 2%. Beside a large result it would cost
+    more: what may go first leaves for what is written.
+    """
     few = problem.batch == 1 and problem.itemsize == 2 and min(problem.m, problem.n) <= H200.passing_rows
-    read, written = moved_bytes(problem)
-    return few and read >= H200.passing_bytes and LEAST_READ * written <= read
+    return few and read >= H200.passing_bytes and reads_mostly(read, written)
 
 
 def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
