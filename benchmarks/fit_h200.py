@@ -55,7 +55,7 @@ TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
     "longest_row", "spare_columns", "spare_columns_alone", "lacking_steps", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
-    "cold_waits",
+    "cold_waits", "broken_lines", "broken_steps", "wasted",
 )
 SWEEPS = (
     "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",
@@ -216,7 +216,8 @@ def config_of(recorded: dict[str, Any]) -> MatmulConfig:
 
 
 def tile_times(product: Measured, costs: Any) -> Any:
-    """Predicted microseconds; of a cold launch with nothing in L2."""
+    """Predicted microseconds in bursts; of a cold launch with nothing in L2."""
+    costs = replace(costs, wasted=0.0)
     if product.cold:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
     return predicted_tiles(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phalanx.kernels.products.matmul_config import suited
+from phalanx.kernels.products.matmul_config import best_tiles, choose, microseconds, suited
 from phalanx.kernels.products.matmul_cuts import Problem, complete
 from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
 from phalanx.runtime.device.devices import device
@@ -52,6 +52,35 @@ def test_neighbours_ask_for_the_same_rows_where_all_run_at_once_and_share_column
     ):  # fmt: skip
         config = replace(complete(problem, 64, 160, 1, cluster, True), group=8)
         assert suited(config, problem, CARD).group == group
+
+
+def test_tiles_that_end_within_lines_of_the_result_take_longer_along_a_short_k() -> None:
+    """8 x 768 x 1856 x 128 takes 11.6 us in tiles of 256 x 88, and 8.7 in ones of 192 x 96 of the transposed product."""
+    widths = (88, False), (96, False), (128, False), (88, True), (96, True)
+    for k, part in ((128, 0.75), (256, 0.5), (512, 0.0), (4096, 0.0)):
+        problem = Problem(768, 1856, k, batch=8)
+        costs = replace(costs_of(problem), broken_lines=0.2, broken_steps=8)
+        configs = [complete(problem, 256, width, 2, (1, 2), swapped) for width, swapped in widths]
+        took = predicted_tiles(tabled(configs, CARD, costs), problem, CARD, costs)
+        without = predicted_tiles(tabled(configs, CARD, costs), problem, CARD, replace(costs, broken_steps=0))
+        assert took / without == pytest.approx([1 + part * longer for longer in (0.2, 0.2, 0.0, 0.0, 0.0)])
+    chosen = choose(Problem(768, 1856, 128, batch=8))
+    assert chosen.swapped or chosen.bn % 64 == 0
+
+
+def test_a_choice_counts_results_outside_but_the_microseconds_that_it_gives_do_not() -> None:
+    problem = Problem(272, 2776, 1664, by_k=(False, True))
+    costs = costs_of(problem)
+    configs = [complete(problem, 64, width, 1, (1, 4)) for width in (120, 176)]
+    assert [round(config.covered(problem), 2) for config in configs] == [1.22, 1.19]
+    table = tabled(configs, CARD, costs)
+    counted = predicted_tiles(table, problem, CARD, replace(costs, wasted=0.5))
+    assert counted / predicted_tiles(table, problem, CARD, replace(costs, wasted=0.0)) == pytest.approx(
+        [1 + 0.5 * (config.covered(problem) - 1) for config in configs]
+    )
+    chosen, took = best_tiles(problem, CARD)
+    assert took == pytest.approx(microseconds(problem, replace(chosen, split=1), CARD)) and chosen.split == 1
+    assert chosen.covered(problem) < 1.1
 
 
 def test_rows_that_begin_at_no_line_arrive_late_at_all_that_share_them() -> None:

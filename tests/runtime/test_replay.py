@@ -393,7 +393,7 @@ def test_a_mean_is_made_by_the_launch_behind_the_losses(gpu: Any) -> None:
 def test_products(gpu: Any) -> None:
     """A transposed operand is passed as it lies, and each array's descriptor is of its own address."""
     for turn in range(3):
-        a, b = gpu.empty((64, 64), gpu.bfloat16), gpu.empty((64, 64), gpu.bfloat16).swapaxes(0, 1)
+        a, b = gpu.empty((64, 1024), gpu.bfloat16), gpu.empty((64, 1024), gpu.bfloat16).swapaxes(0, 1)
         bias = gpu.empty((64,), gpu.bfloat16)
         before = len(gpu.library.encoded)
         c = matmul(a, b, bias)

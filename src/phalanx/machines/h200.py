@@ -97,6 +97,9 @@ TILES = TileCosts(
     cold_parts=1.0,
     cold_waits=0.15,
     cold_pushes=0.55,
+    broken_lines=0.0,
+    broken_steps=0,
+    wasted=0.0,
     endings_after=0.001,
     sharpness=8,
     # `sweep_ragged.json`, the largest product of it: 334 us in rows of four, 305 in squares of them.
@@ -125,6 +128,8 @@ LARGE_TILES = replace(
     # As those below were fitted: 3992 x 3440 x 5872, `a.T @ b`, takes 217 us in the tiles that this chooses, 236 in those
     # that 1.21 did (`missed_bytes.json`).
     across_factor=1,
+    # 53 products of the sweeps and of `sweep_ends.json`: choices take 0.8% longer than the best, 1.3% without it.
+    wasted=0.15,
 )
 
 # Of those of them with at most `middle_products`, in 16 bits: fitted to `sweep_drawn.json` (seeds 500 to 519 and 700 to 706,
@@ -169,6 +174,12 @@ MIDDLE_TILES = replace(
     read_again_streamed=0.188,
     kept_bytes=42_000_000,
     launch=1.71,
+    # `sweep_ends.json`: along up to four steps tiles of 72 to 120 columns take up to 35% longer than others. Choices of 298
+    # products of all sweeps take 1.9% longer than the best, 15 of them more than 10%; 3.2% without it, and 33 of them. Costs
+    # of widths that are no multiple of 32, and of tiles of the transposed product, bring 0.3% more by the same sweeps; what
+    # they would choose has not been measured.
+    broken_lines=0.2,
+    broken_steps=8,
     endings_after=0.02,
     sharpness=4,
     spare_columns=256,
@@ -231,6 +242,10 @@ FEW_TILES = replace(
     hbm_sm=61.5e3,
     kept_bytes=57_600_000,
     launch=1.8,
+    # 661 products of all sweeps and of `sweep_ends.json`: choices take 1.60% longer than the best, 1.73% without these.
+    broken_lines=0.15,
+    broken_steps=16,
+    wasted=0.1,
     endings_after=0.856,
     sharpness=4,
     longest_row=4,

@@ -158,6 +158,14 @@ class TileCosts:
     """Part of what HBM's latency takes longer, for all that L2 else holds, that shows where it holds nothing."""
     cold_pushes: Factor
     """What a byte counts on top there that L2 is to keep: it pushes out what was written before, which goes to HBM."""
+    broken_lines: Factor
+    """What tiles take longer, of the time along no K at all, whose width lies along the rows of the result and is no
+    multiple of 64: they end within lines of L2, which two CTAs write."""
+    broken_steps: Count
+    """Steps along K from which on that is nothing; with half as many it is half as much."""
+    wasted: Factor
+    """What a choice counts of results that tiles have outside the matrix. They take their time already, where they do; in a
+    steady state, where power is the limit, they take it from all others, too."""
     endings_after: Factor
     """Part of the last epilogues that comes on top, whatever has been the limit: nothing is left to be fetched."""
     sharpness: Count

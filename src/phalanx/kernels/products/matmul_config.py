@@ -49,7 +49,7 @@ ALL_ROWS = 256
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
     """What the model thinks the product takes with one configuration."""
-    costs = costs_of(problem)
+    costs = replace(costs_of(problem), wasted=0.0)
     return float(predicted_tiles(tabled([config], device, costs, problem.fused), problem, device, costs)[0])
 
 
@@ -122,11 +122,14 @@ def _chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
 
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration, and the microseconds that the model gives it, for sizes in eights."""
-    return _best_tiles(problem.in_eights(), device, False)
+    problem = problem.in_eights()
+    config, counted = _best_tiles(problem, device, False)
+    return config, counted / (1 + costs_of(problem).wasted * (config.covered(problem) - 1))
 
 
 @lru_cache(maxsize=CHOICES)
 def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulConfig, float]:
+    """The configuration, and what the choice counted for it: microseconds, and more for what tiles have outside."""
     table, took, count = predicted_with_fitted(problem, device)
     costs, best = costs_of(problem), int(np.argmin(took[:count]))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
@@ -175,8 +178,7 @@ def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:
 def _fits(config: MatmulConfig, problem: Problem) -> bool:
     """Whether little of a configuration's tiles lies outside: tiles that do more than they need lose even where HBM is the
     limit."""
-    area = config.bm * config.bn * config.cluster[0] * config.cluster[1]
-    return config.tiles(problem) * area <= H200.fitting * problem.m * problem.n * problem.batch
+    return config.covered(problem) <= H200.fitting
 
 
 @chosen_at_example

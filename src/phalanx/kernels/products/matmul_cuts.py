@@ -137,6 +137,11 @@ class MatmulConfig:
         m, n = (problem.n, problem.m) if self.swapped else (problem.m, problem.n)
         return ceil(m / (self.bm * self.cluster[0])) * ceil(n / (self.bn * self.cluster[1])) * problem.batch
 
+    def covered(self, problem: Problem) -> float:
+        """How many times the results of a product all tiles together have: 1 if none of them has any outside."""
+        area = self.bm * self.bn * self.cluster[0] * self.cluster[1]
+        return self.tiles(problem) * area / (problem.m * problem.n * problem.batch)
+
     def clusters(self, device: Device) -> int:
         """How many clusters of this size run at once on a device."""
         return max(1, device.clusters(self.cluster[0] * self.cluster[1]))

@@ -60,7 +60,8 @@ class TileTable:
     begin, as `_begins` counts it.
     `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
     lie across K.
-    `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same.
+    `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same,
+    `area` the results of the tiles of a cluster; `broken`: tiles end within lines of a row of the result.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -96,6 +97,8 @@ class TileTable:
     lacking_columns: Any
     counted: Any
     kept: Any
+    area: Any
+    broken: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -130,6 +133,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
         bm % (cn * PANEL) > 0, -bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
         np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
+        bm * cm * bn * cn, ~swapped & (bn % PANEL > 0),
     )
 
 
@@ -294,6 +298,10 @@ def predicted_tiles(
     if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
         squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
         took = np.where(squares, took * costs.batch_panels_in_squares, took)
+    if steps < costs.broken_steps:
+        took = took * np.where(table.broken, 1 + costs.broken_lines * (1 - steps / costs.broken_steps), 1.0)
+    if costs.wasted:
+        took = took * (1 - costs.wasted + costs.wasted / (m * n * batch) * (tiles * table.area))
     return np.where(idle, np.inf, took * table.counted)
 
 
@@ -394,6 +402,7 @@ def fitted_table_for(
     if not found:
         return general, len(general.configs), None
     fitting = tabled(found, device, costs, problem.fused)
+    fitting = replace(fitting, broken=np.zeros(len(found), bool))  # what they end within, rows of the result do, too
     names = (each.name for each in fields(general) if each.name != "configs")
     joined = {name: np.concatenate((getattr(general, name), getattr(fitting, name))) for name in names}
     parts = np.array([config.parts for config in found])

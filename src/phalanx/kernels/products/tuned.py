@@ -11,6 +11,7 @@ from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import is_long, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
+from phalanx.kernels.products.split_config import suited as split_suited
 from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted, predicted_with_fitted
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.exporting.numbers import current_trace
@@ -48,7 +49,8 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
         cold, warm = predicted_all(splits, few, max(problem.m, problem.n), problem.k, lies)
         order = np.argsort(cold * warm, kind="stable")
         allowed = (splits.configs[index] for index in order)
-        configs += [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
+        possible = [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
+        configs += [split_suited(config, few, max(problem.m, problem.n), problem.k) for config in possible]
     return configs
 
 
