@@ -461,7 +461,7 @@ def test_more_ctas_share_what_takes_two_lines_of_l2() -> None:
 
 def test_results_of_a_short_k_are_stored_row_after_row() -> None:
     """8 x 3584 x 7080 x 64 takes 233 us in squares of tiles, and 214 in rows of them."""
-    plain, swapped = choose(Problem(3584, 1536, 128, batch=8)), choose(Problem(848, 5440, 128, batch=16))
+    plain, swapped = choose(Problem(3584, 7080, 64, batch=8)), choose(Problem(848, 5440, 128, batch=16))
     assert (plain.swapped, plain.group) == (False, 1)
     assert swapped.swapped and swapped.group * swapped.bm >= 5440
     assert choose(Problem(3584, 7080, 256, batch=8)).group > 1

@@ -20,7 +20,7 @@ from kernels.test_rowwise import (
     with_large_mean,
 )
 from phalanx.kernels.rowwise import shares
-from phalanx.kernels.rowwise.shares import ShareConfig, choose_shares, most_rows, norm_shares, shares_for
+from phalanx.kernels.rowwise.shares import ShareConfig, choose_shares, fitting, most_rows, norm_shares, shares_for
 from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM
 from phalanx.machines.h200 import H200
 
@@ -140,7 +140,7 @@ CHOSEN = [
             )),
             *((LAYER_NORM, columns, 2) for columns in (
                 116_808, 125_888, 146_784, 169_824, 380_008, 549_456, 791_616, 837_216, 1_000_000, 1_272_528, 1_461_008,
-                1_878_432, 2_000_000, 155_681, 253_793, 513_551, 938_593, 1_272_529, 1_660_497, 1_999_999,
+                1_878_432, 2_000_000, 155_681, 229_339, 253_793, 513_551, 938_593, 1_272_529, 1_660_497, 1_999_999,
             )),
             *((RMS_NORM, columns, 4) for columns in (
                 757_328, 1_069_608, 1_311_840, 1_840_912, 1_898_976, 2_000_000, 89_553, 343_855, 968_379, 1_803_753,
@@ -165,6 +165,15 @@ def test_chosen_ones_compile_without_spills(kind: str, columns: int, itemsize: i
     constants = {**config.constants(), "SLOTS": slots, "PERIOD": period, "LINED": config.lined(columns, itemsize)}
     made = px.compile(norm_shares[groups * config.share], *args, arch="sm_90a", **constants, CENTERED=kind == LAYER_NORM)
     assert made.spills == 0 and made.cooperative and made.shared_bytes <= H200.shared_bytes()
+
+
+def test_slices_of_rows_that_begin_anywhere_are_not_short() -> None:
+    """layer_norm of 229,339 bf16 is at 0.81 of the device copy by 22 CTAs with slices of 20.9 KB each, at 0.90 by 16."""
+    assert fitting(229_339, 2, 2, 132).share == 16
+    for columns in (145_007, 163_841, 229_339, 283_511, 391_499):
+        found = fitting(columns, 2, 2, 132)
+        assert shares.slice_of(columns, 8, found.share) * 2 >= H200.rows.share_short
+    assert fitting(244_384, 2, 2, 132).share == 22, "rows that begin at vectors may"
 
 
 def test_which_rows_a_share_of_the_sms_has() -> None:

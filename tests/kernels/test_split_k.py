@@ -305,7 +305,10 @@ def test_whether_k_is_split_as_for_a_long_one_is_decided_by_the_models() -> None
         (Problem(205, 2824, 6368), "rows"),  # 16.2 and 21.6; in tiles 17.4 and 22.7
         (Problem(1700, 200, 5208, by_k=(True, False)), "columns"),  # 13.3; in tiles 16.8
         (Problem(480, 2328, 6720), None),  # 28.1 and 33.8; in tiles 24.0 and 28.6
-        (Problem(616, 904, 9000, by_k=(False, True)), None),  # neither side is short: no such product was measured split
+        (Problem(776, 1056, 12152, by_k=(False, True)), "rows"),  # neither side is short: 38.0; in tiles 47.1
+        (Problem(1264, 928, 10600, by_k=(False, True)), "columns"),  # 37.5; in tiles 44.9
+        (Problem(1088, 1024, 6144), None),  # 24.8; in tiles 20.4
+        (Problem(1528, 776, 8160), None),  # 30.1; in tiles 29.5
     ):
         assert not is_deep(problem) and split_side(problem) == side
     tall = Problem(205, 2824, 6368)

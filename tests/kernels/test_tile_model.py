@@ -59,11 +59,12 @@ def test_tiles_that_end_within_lines_of_the_result_take_longer_along_a_short_k()
     widths = (88, False), (96, False), (128, False), (88, True), (96, True)
     for k, part in ((128, 0.75), (256, 0.5), (512, 0.0), (4096, 0.0)):
         problem = Problem(768, 1856, k, batch=8)
-        costs = replace(costs_of(problem), broken_lines=0.2, broken_steps=8)
+        costs = replace(costs_of(problem), broken_lines=0.2, uneven_width=0.1, turned_tiles=0.04, uneven_steps=8)
         configs = [complete(problem, 256, width, 2, (1, 2), swapped) for width, swapped in widths]
         took = predicted_tiles(tabled(configs, CARD, costs), problem, CARD, costs)
-        without = predicted_tiles(tabled(configs, CARD, costs), problem, CARD, replace(costs, broken_steps=0))
-        assert took / without == pytest.approx([1 + part * longer for longer in (0.2, 0.2, 0.0, 0.0, 0.0)])
+        even = replace(costs, uneven_steps=0)
+        without = predicted_tiles(tabled(configs, CARD, even), problem, CARD, even)
+        assert took / without == pytest.approx([1 + part * longer for longer in (0.3, 0.2, 0.0, 0.14, 0.04)])
     chosen = choose(Problem(768, 1856, 128, batch=8))
     assert chosen.swapped or chosen.bn % 64 == 0
 

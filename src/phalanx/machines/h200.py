@@ -98,7 +98,9 @@ TILES = TileCosts(
     cold_waits=0.15,
     cold_pushes=0.55,
     broken_lines=0.0,
-    broken_steps=0,
+    uneven_width=0.0,
+    turned_tiles=0.0,
+    uneven_steps=0,
     wasted=0.0,
     endings_after=0.001,
     sharpness=8,
@@ -175,11 +177,14 @@ MIDDLE_TILES = replace(
     kept_bytes=42_000_000,
     launch=1.71,
     # `sweep_ends.json`: along up to four steps tiles of 72 to 120 columns take up to 35% longer than others. Choices of 298
-    # products of all sweeps take 1.9% longer than the best, 15 of them more than 10%; 3.2% without it, and 33 of them. Costs
-    # of widths that are no multiple of 32, and of tiles of the transposed product, bring 0.3% more by the same sweeps; what
-    # they would choose has not been measured.
+    # products of all sweeps take 1.6% longer than the best, 8 of them more than 10%; 3.2% without these, and 33 of them;
+    # 1.9% and 15 with `broken_lines` along 8 steps alone. Of 68 draws for which the others choose differently, 34 products
+    # take 2% less time, and 34 batches as long.
     broken_lines=0.2,
-    broken_steps=8,
+    uneven_width=0.05,
+    turned_tiles=0.03,
+    uneven_steps=12,
+    wasted=0.2,
     endings_after=0.02,
     sharpness=4,
     spare_columns=256,
@@ -244,7 +249,7 @@ FEW_TILES = replace(
     launch=1.8,
     # 661 products of all sweeps and of `sweep_ends.json`: choices take 1.60% longer than the best, 1.73% without these.
     broken_lines=0.15,
-    broken_steps=16,
+    uneven_steps=16,
     wasted=0.1,
     endings_after=0.856,
     sharpness=4,
@@ -457,6 +462,8 @@ ROWS = RowLimits(
     },
     share_slices=(19_800, 36_000, 45_000),
     share_least=22_000,
+    # `rows_odd_slices.txt`: layer_norm of 229,339 bf16 is at 0.81 of the device copy in slices of 20.9 KB, at 0.90 in 28.7.
+    share_short=23_000,
     share_room=225 * 1024,
     # As many as compile without a spill, which `tests/kernels/test_shares.py` checks.
     share_registers=((64, 48), (56, 48)),
@@ -561,6 +568,9 @@ H200 = Machine(
     # Both files: 67 products with times of both sides. Choices among them take 1.7% longer than the best behind a launch
     # like them and 1.3% longer cold; without it 3.1% and 4.0%.
     long_columns=1.06,
+    # `sweep_wide.json`: of 86 such products 30 are split, in the configuration that was measured; they take 12% less time
+    # than in tiles, 7% less cold, the worst 1.5% more. Nine of 54 that are not would take at least 5% less.
+    wide=DeepRule(least=424, most=2560, results=1_300_000, least_k=4096),
     rows=ROWS,
     moves=MOVES,
     groups=GROUPS,

@@ -161,8 +161,12 @@ class TileCosts:
     broken_lines: Factor
     """What tiles take longer, of the time along no K at all, whose width lies along the rows of the result and is no
     multiple of 64: they end within lines of L2, which two CTAs write."""
-    broken_steps: Count
-    """Steps along K from which on that is nothing; with half as many it is half as much."""
+    uneven_width: Factor
+    """The same of tiles whose width is no multiple of 32."""
+    turned_tiles: Factor
+    """The same of tiles of the transposed product."""
+    uneven_steps: Count
+    """Steps along K from which on these three are nothing; with half as many they are half as much."""
     wasted: Factor
     """What a choice counts of results that tiles have outside the matrix. They take their time already, where they do; in a
     steady state, where power is the limit, they take it from all others, too."""
@@ -425,6 +429,8 @@ class RowLimits:
     """What a CTA has of such a row: so much at least, about so much and so much at most, unless the row is all SMs'."""
     share_least: Bytes
     """The same of rows that more than half of all SMs have."""
+    share_short: Bytes
+    """Below which slices of rows of 16 bits with two vectors that begin anywhere count as if some were empty, 2% a KB."""
     share_room: Bytes
     """What a ring of slices takes of an SM's shared memory."""
     share_registers: tuple[tuple[Count, Count], tuple[Count, Count]]
@@ -595,6 +601,8 @@ class Machine:
     """Those of which models decide that."""
     long_columns: Factor
     """What their predicted time counts on the side "columns", where results are stored transposed."""
+    wide: DeepRule
+    """Those of which models decide that though neither side is short: it takes the side with fewer rows or columns."""
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits

@@ -187,8 +187,8 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. Where both sides are short and K is long (`H200.deep`) K is split, and the models decide which side is which;
-    where they are not that short (`H200.long`) the models also decide whether. Else, and for these too, `H200.split_rows`
-    and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
+    where they are not that short (`H200.long`, `H200.wide`) the models also decide whether. Else, and for these too,
+    `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
     are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
     with nothing there, and with what a launch like it has left. Split if that is at most `SplitMargin.allowed` times that of
@@ -197,7 +197,8 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    if not is_long(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
+    further = is_long(problem) or is_wide(problem)
+    if not further and not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
     return _split_choice(problem, device or default_device())
 
@@ -227,6 +228,12 @@ def is_long(problem: Problem) -> bool:
     return (short and _is_among(problem, H200.long)) or is_deep(problem)
 
 
+def is_wide(problem: Problem) -> bool:
+    """Whether K is so long, and the result so small, that K may be split though neither side is short: the side with fewer
+    rows or columns as those of few rows are."""
+    return _is_among(problem, H200.wide)
+
+
 def _is_among(problem: Problem, rule: DeepRule) -> bool:
     small, large = min(problem.m, problem.n), max(problem.m, problem.n)
     return rule.least <= small and large <= rule.most and small * large <= rule.results and problem.k >= rule.least_k
@@ -242,18 +249,19 @@ def _margin(rule: SplitRule, problem: Problem) -> SplitMargin:
 @lru_cache(maxsize=CHOICES)
 def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
     """What the models decide, of a product of which a side qualifies."""
-    found, least, deep, long = None, float("inf"), is_deep(problem), is_long(problem)
+    found, least, deep, long, wide = None, float("inf"), is_deep(problem), is_long(problem), is_wide(problem)
     for side, rule, few, many, by_k in _sides(problem):
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)
         rows = -(-few // 8) * 8 if by_k[0] else few
         if usual and few <= rule.few:
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
-        for further in [further for further, compared in ((False, usual), (True, long)) if compared]:
+        longer = long or (wide and few <= many)
+        for further in [further for further, compared in ((False, usual), (True, longer)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
             margin = _margin(rule, problem)
             if not deep and warm > margin.longer * best_tiles(problem, on)[1]:
                 continue
-            counted = H200.long_columns if further and side == "columns" else 1.0
+            counted = H200.long_columns if long and further and side == "columns" else 1.0
             took = (cold + rule.stored * few * many) * warm * (counted / margin.allowed) ** 2
             if took < least:
                 found, least = (side, config), took

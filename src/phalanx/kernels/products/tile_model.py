@@ -39,6 +39,8 @@ from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 
+EVEN_WIDTH = 32
+"""Columns of which tiles have a multiple, unless they are uneven."""
 MOST_TOGETHER = 256
 """Clusters that ask for a line at about the same time, at most: no card has more."""
 
@@ -61,7 +63,7 @@ class TileTable:
     `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
     lie across K.
     `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same,
-    `area` the results of the tiles of a cluster; `broken`: tiles end within lines of a row of the result.
+    `area` the results of the tiles of a cluster, `uneven` what they take longer, along no K at all, for how they end.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -98,7 +100,7 @@ class TileTable:
     counted: Any
     kept: Any
     area: Any
-    broken: Any
+    uneven: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -133,7 +135,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
         bm % (cn * PANEL) > 0, -bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
         np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
-        bm * cm * bn * cn, ~swapped & (bn % PANEL > 0),
+        bm * cm * bn * cn, _uneven(bn, swapped, costs),
     )
 
 
@@ -298,11 +300,17 @@ def predicted_tiles(
     if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
         squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
         took = np.where(squares, took * costs.batch_panels_in_squares, took)
-    if steps < costs.broken_steps:
-        took = took * np.where(table.broken, 1 + costs.broken_lines * (1 - steps / costs.broken_steps), 1.0)
+    if steps < costs.uneven_steps:
+        took = took * (1 + (1 - steps / costs.uneven_steps) * table.uneven)
     if costs.wasted:
         took = took * (1 - costs.wasted + costs.wasted / (m * n * batch) * (tiles * table.area))
     return np.where(idle, np.inf, took * table.counted)
+
+
+def _uneven(width: Any, swapped: Any, costs: TileCosts) -> Any:
+    """What tiles of these widths take longer, along no K at all, for how they end."""
+    broken = costs.broken_lines * (~swapped & (width % PANEL > 0))
+    return broken + costs.uneven_width * (width % EVEN_WIDTH > 0) + costs.turned_tiles * swapped
 
 
 def _begins(offset: int) -> int:
@@ -402,7 +410,7 @@ def fitted_table_for(
     if not found:
         return general, len(general.configs), None
     fitting = tabled(found, device, costs, problem.fused)
-    fitting = replace(fitting, broken=np.zeros(len(found), bool))  # what they end within, rows of the result do, too
+    fitting = replace(fitting, uneven=costs.turned_tiles * fitting.swapped)  # where they end, the result does, too
     names = (each.name for each in fields(general) if each.name != "configs")
     joined = {name: np.concatenate((getattr(general, name), getattr(fitting, name))) for name in names}
     parts = np.array([config.parts for config in found])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.kernels.matrices import refused
-from phalanx.kernels.products.matmul_config import is_long, suited
+from phalanx.kernels.products.matmul_config import is_long, is_wide, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
 from phalanx.kernels.products.split_config import suited as split_suited
@@ -43,7 +43,7 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
             found.setdefault(kind, config)
     configs = list(found.values())
     few, lies = (problem.m, problem.by_k) if problem.m <= problem.n else (problem.n, problem.by_k[::-1])
-    deep = is_long(problem)
+    deep = is_long(problem) or is_wide(problem)
     if splittable and problem.batch == 1 and problem.itemsize == 2 and (deep or few <= MOST_ROWS):
         splits = table_for(few, lies[0], deep)
         cold, warm = predicted_all(splits, few, max(problem.m, problem.n), problem.k, lies)

@@ -107,8 +107,8 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
 
     Slices are as long as `LIMITS.share_slices` says, or longer, where all SMs have a row. Of all that are, the one that
     leaves the least places of warps empty, and the least SMs idle. Other things count as if so much were empty: warps that
-    are missing, pieces, a ring with no room for two rows on their way, long slices, short ones of many SMs, and weights that
-    are loaded again for other classes of rows. Anyone may call it; no hardware is involved.
+    are missing, pieces, a ring with no room for two rows on their way, long slices, short ones of many SMs, or of rows that
+    begin anywhere, and weights that are loaded again for other classes of rows. Anyone may call it; no hardware is involved.
     Example: ``fitting(640000, 2, 2, 132).delay == 3``.
     """
     shortest, long, longest = LIMITS.share_slices
@@ -133,8 +133,11 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
     if not fits.any():
         return None
     besides = 0.02 * vectors * (period - 1) / groups + 0.03 * (part > long) + 0.15 * (many & (part < LIMITS.share_least))
+    wasted = idle**2
+    if period > 1 and (vectors, itemsize) == (2, 2):  # what `rows_odd_slices.txt` was measured of
+        besides, wasted = besides + 2e-5 * np.maximum(0, LIMITS.share_short - part), idle**1.5
     missing = np.where(alone, 0.002, 0.015) * (MOST_WARPS - warps) + 0.1 * np.maximum(0.0, delay + 2 - stages / pieces)
-    empty = span / part * idle * idle + besides + 0.001 * (pieces - 1) + missing
+    empty = span / part * wasted + besides + 0.001 * (pieces - 1) + missing
     best = np.unravel_index(np.where(fits, empty, np.inf).argmin(), fits.shape)
     numbers = (np.broadcast_to(each, fits.shape)[best] for each in (share, warps, parts, stages, delay, pieces))
     return ShareConfig(*map(int, numbers))
