@@ -426,8 +426,7 @@ class Checker(Monitor):
         doubts = self.doubts
         if state.passes:
             doubts.comes_after(state, clock, phase)
-        doubts.signalled(state, clock, op, phase)
-        if clock.now[clock.layout.time + state.dim] < phase:
+        if not doubts.signalled(state, clock, op, phase):
             state.had_no_place(clock, phase, count)
         if state.uncovered:
             doubts.arrived(state, clock, phase)

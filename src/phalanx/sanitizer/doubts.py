@@ -102,15 +102,16 @@ class Doubts:
 
     # --- signals that may count for another phase -------------------------------------------------------------------
 
-    def signalled(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> None:
-        """An arrive or an expect, about to count for `phase`: is its agent sure of that?"""
+    def signalled(self, barrier: BarrierClock, clock: AgentClock, op: Op, phase: int) -> bool:
+        """Whether the agent of an arrive or an expect, about to count for `phase`, is sure of that; else that is a doubt."""
         if clock.now[clock.layout.time + barrier.dim] >= phase:
-            return
+            return True
         for earlier in barrier.kept(barrier.learn(clock), phase):
             self.unknown(barrier, clock, earlier, (
                 f"here the signal of {op.loc.short} counts for phase {earlier} of {barrier.title}: nothing tells "
                 f"{actor_of(clock.agent).role} that it is complete"
             ), op)
+        return False
 
     def unknown(self, barrier: BarrierClock, clock: AgentClock, phase: int, why: str, op: Op) -> None:
         """Signals of that phase that may be still to come, for all that the agent knows: each is a doubt."""

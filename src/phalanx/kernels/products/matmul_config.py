@@ -25,6 +25,7 @@ from phalanx.kernels.products.tile_model import (
     busy_microseconds,
     cold_microseconds,
     costs_of,
+    counting_outside,
     moved_bytes,
     predicted_in_turns,
     predicted_tiles,
@@ -124,7 +125,7 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration, and the microseconds that the model gives it, for sizes in eights."""
     problem = problem.in_eights()
     config, counted = _best_tiles(problem, device, False)
-    return config, counted / (1 + costs_of(problem).wasted * (config.covered(problem) - 1))
+    return config, counted / counting_outside(config.covered(problem), costs_of(problem))
 
 
 @lru_cache(maxsize=CHOICES)
@@ -197,8 +198,7 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    further = is_long(problem) or is_wide(problem)
-    if not further and not any([_may_split(problem, *side) for side in _sides(problem)]):
+    if not is_wide(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
         return None
     return _split_choice(problem, device or default_device())
 
@@ -229,9 +229,9 @@ def is_long(problem: Problem) -> bool:
 
 
 def is_wide(problem: Problem) -> bool:
-    """Whether K is so long, and the result so small, that K may be split though neither side is short: the side with fewer
-    rows or columns as those of few rows are."""
-    return _is_among(problem, H200.wide)
+    """Whether K may be split because it is long: of a product that `is_long`, or of a larger one neither side of which is
+    short. Of the latter only the side with fewer rows or columns is compared."""
+    return _is_among(problem, H200.wide) or is_long(problem)
 
 
 def _is_among(problem: Problem, rule: DeepRule) -> bool:

@@ -303,8 +303,13 @@ def predicted_tiles(
     if steps < costs.uneven_steps:
         took = took * (1 + (1 - steps / costs.uneven_steps) * table.uneven)
     if costs.wasted:
-        took = took * (1 - costs.wasted + costs.wasted / (m * n * batch) * (tiles * table.area))
+        took = took * counting_outside(tiles * table.area / (m * n * batch), costs)
     return np.where(idle, np.inf, took * table.counted)
+
+
+def counting_outside(covered: Any, costs: TileCosts) -> Any:
+    """How many times its microseconds a choice counts for tiles that have `covered` times as many results as the product."""
+    return 1 + costs.wasted * (covered - 1)
 
 
 def _uneven(width: Any, swapped: Any, costs: TileCosts) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.kernels.matrices import refused
-from phalanx.kernels.products.matmul_config import is_long, is_wide, suited
+from phalanx.kernels.products.matmul_config import is_wide, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
 from phalanx.kernels.products.split_config import suited as split_suited
@@ -42,15 +42,16 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
             kind = config.bm, config.swapped, config.cluster, config.tiles(problem), config.split, config.turns
             found.setdefault(kind, config)
     configs = list(found.values())
-    few, lies = (problem.m, problem.by_k) if problem.m <= problem.n else (problem.n, problem.by_k[::-1])
-    deep = is_long(problem) or is_wide(problem)
+    few, many = sorted((problem.m, problem.n))
+    lies = problem.by_k if problem.m <= problem.n else problem.by_k[::-1]
+    deep = is_wide(problem)
     if splittable and problem.batch == 1 and problem.itemsize == 2 and (deep or few <= MOST_ROWS):
         splits = table_for(few, lies[0], deep)
-        cold, warm = predicted_all(splits, few, max(problem.m, problem.n), problem.k, lies)
+        cold, warm = predicted_all(splits, few, many, problem.k, lies)
         order = np.argsort(cold * warm, kind="stable")
         allowed = (splits.configs[index] for index in order)
         possible = [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
-        configs += [split_suited(config, few, max(problem.m, problem.n), problem.k) for config in possible]
+        configs += [split_suited(config, few, many, problem.k) for config in possible]
     return configs
 
 
