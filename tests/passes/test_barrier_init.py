@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from hand_ir import array, arrive, bar, box, const, fetch, kernel, part, role, store, wait, whole
+from hand_ir import array, arrive, bar, block, box, const, fetch, kernel, part, role, store, wait, whole
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterRank, ClusterSync, ClusterWait
-from phalanx.ir.ops.control import Leave, Role, Roles, Sync
+from phalanx.ir.ops.control import If, Leave, Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit, FenceBarrierInit
 from phalanx.ir.ops.tma import TmaPrefetch
 from phalanx.ir.types import I32, f32
@@ -22,9 +22,9 @@ FULL = BarrierArray("full", 2)
 X = array("X")
 
 
-def prologue(function: Function, ranks: int) -> list[type]:
-    made = insert_barrier_init(function, {FULL: ((1, 1),) * ranks})
-    return [type(op) for op in made.body.ops[: len(made.body.ops) - len(function.body.ops)]]
+def started(function: Function, ranks: int) -> list[type]:
+    """The instructions with those that were put before and between them."""
+    return [type(op) for op in insert_barrier_init(function, {FULL: ((1, 1),) * ranks}).body.ops]
 
 
 def test_every_declared_barrier_is_initialised_then_fenced_and_synced():
@@ -62,12 +62,26 @@ RANK = Value(I32, "rank")
 )
 def test_the_cluster_waits_only_if_something_reaches_a_peer(op, reaches_out):
     function = kernel(ClusterRank(None, RANK), op, params=(X,), buffers=(SMEM,), barriers=(FULL,), cluster=2)
-    sync = ClusterSync if reaches_out else Sync
-    assert prologue(function, 2) == [BarrierInit, FenceBarrierInit, sync]
+    waits = [ClusterArrive, ClusterRank, ClusterWait] if reaches_out else [ClusterRank, Sync]
+    assert started(function, 2) == [BarrierInit, FenceBarrierInit, *waits, type(op)]
+
+
+def test_nothing_comes_between_an_arrival_and_its_wait():
+    """A sync of the cluster is both in one."""
+    function = kernel(arrive(FULL, ctas=2), barriers=(FULL,), cluster=2)
+    assert started(function, 2)[:3] == [BarrierInit, FenceBarrierInit, ClusterSync]
+
+
+@pytest.mark.parametrize(("inside", "early"), [(ClusterRank(None, RANK), True), (wait(FULL), False)])
+def test_a_branch_comes_first_if_nothing_in_it_needs_the_barriers(inside, early):
+    branch = If(const(True), block(inside), block())
+    function = kernel(branch, arrive(FULL, ctas=2), barriers=(FULL,), cluster=2)
+    between = [ClusterArrive, If, ClusterWait] if early else [ClusterSync, If]
+    assert started(function, 2)[2:-1] == between
 
 
 def test_a_cluster_of_one_has_no_peers():
-    assert prologue(kernel(arrive(FULL, ctas=1), barriers=(FULL,)), 1)[-1] is Sync
+    assert started(kernel(arrive(FULL, ctas=1), barriers=(FULL,)), 1)[2] is Sync
 
 
 def in_roles(*regions: Role, warps: int) -> list[list[type]]:
@@ -104,7 +118,7 @@ def test_a_role_that_loads_for_its_own_cta_does_not_wait_for_the_cluster():
 )
 def test_otherwise_all_wait_before_the_roles(producer, consumer, warps):
     before, *inside = in_roles(producer, consumer, warps=warps)
-    assert before == [*START, ClusterSync, ClusterRank]
+    assert before == [*START, ClusterArrive, ClusterRank, ClusterWait]
     assert inside == [[type(op) for op in region.body.ops] for region in (producer, consumer)]
 
 

@@ -28,7 +28,8 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     CTA's first signal gets there; arithmetic, prefetches and loads of global memory that come first go between its two
     halves.
     Where roles come next and one of them keeps to this CTA, as a producer does that loads for no other, the second half
-    goes into the roles, in that one to its end. Otherwise the CTA's own threads are all that can be early.
+    goes into the roles, in that one to its end. Otherwise the CTA's own threads are all that can be early: they meet behind
+    what comes first.
     """
     inits: list[Op] = [
         BarrierInit(barrier=barrier, counts=counts[barrier], loc=barrier.loc)
@@ -40,14 +41,14 @@ def insert_barrier_init(function: Function, counts: Mapping[BarrierArray, Counts
     # The init fence publishes the barriers, so the arrival need not: a release would cost a GPU-wide memory barrier.
     ops, loc = function.body.ops, function.loc
     prologue = (*inits, FenceBarrierInit(loc=loc))
-    if not touches_peers(function):
-        return dataclasses.replace(function, body=Block((*prologue, Sync(LOCAL, loc=loc), *ops)))
-    arrive, wait = ClusterArrive(relaxed=True, reason=CLUSTER, loc=loc), ClusterWait(CLUSTER, loc=loc)
     early = next((n for n, op in enumerate(ops) if not _needs_no_barrier(op)), len(ops))
+    if not touches_peers(function):
+        return dataclasses.replace(function, body=Block((*prologue, *ops[:early], Sync(LOCAL, loc=loc), *ops[early:])))
+    arrive, wait = ClusterArrive(relaxed=True, reason=CLUSTER, loc=loc), ClusterWait(CLUSTER, loc=loc)
     if early < len(ops) and (roles := _waiting_inside(ops[early], wait, function.warps)):
         start = (*prologue, arrive, *ops[:early], Sync(LOCAL, loc=loc), roles)
         return dataclasses.replace(function, body=Block((*start, *ops[early + 1 :])))
-    if not any(_takes_time(op) for op in ops[:early]):
+    if early == 0:
         return dataclasses.replace(function, body=Block((*prologue, ClusterSync(CLUSTER, relaxed=True, loc=loc), *ops)))
     return dataclasses.replace(function, body=Block((*prologue, arrive, *ops[:early], wait, *ops[early:])))
 
@@ -83,17 +84,11 @@ def _keeps_to_itself(role: Role) -> bool:
 
 
 def _needs_no_barrier(op: Op) -> bool:
-    """Arithmetic, a prefetch, or a plain read of global memory by all threads: nothing that a barrier, a peer or another
-    thread has a part in."""
-    if any(True for _ in op.blocks()):
+    """Arithmetic, a prefetch, or a plain read of global memory by all threads, or branches with nothing else in them:
+    nothing that a barrier, a peer or another thread has a part in."""
+    if any(not _needs_no_barrier(inner) for block in op.blocks() for inner in block.ops):
         return False
     effects = op.effects()
     plain = (a.region.space.is_common and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
     rest = dataclasses.replace(effects, accesses=(), executor=Executor.ALL)
     return all(plain) and rest.is_pure and (effects.executor is Executor.ALL or not effects.accesses)
-
-
-def _takes_time(op: Op) -> bool:
-    """It reads memory, or one thread asks an engine for something: peers can meet meanwhile."""
-    effects = op.effects()
-    return bool(effects.accesses) or effects.executor is Executor.ONE

@@ -131,9 +131,6 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
     // forward_blackwell.py:294: def attention_blackwell(
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:316)
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
@@ -143,6 +140,10 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
   const int blocks_x = (int)gridDim.x;
   // forward_blackwell.py:82: Reach(Q.shape[2], K.shape[2], left, right), KEYS,  (called at forward_blackwell.py:316)
   const int K_size2 = K.shape[2];
+  // forward_blackwell.py:294: def attention_blackwell(
+  __syncthreads();  // barriers are initialised before their first use
+  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // launches.py:16: px.wait_prior()  (called at forward_blackwell.py:313)
   ptx::griddepcontrol_wait();
   // launches.py:17: px.launch_dependents()  (called at forward_blackwell.py:313)

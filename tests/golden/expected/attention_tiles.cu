@@ -113,7 +113,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     // forward_tiles.py:427: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // forward_tiles.py:451: batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
@@ -124,6 +123,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
   const int O_size0 = O.shape[0];
   const int O_size1 = O.shape[1];
   const int O_size3 = O.shape[3];
+  // forward_tiles.py:427: def attention_tiles(
+  __syncthreads();  // barriers are initialised before their first use
   // launches.py:16: px.wait_prior()  (called at forward_tiles.py:455)
   ptx::griddepcontrol_wait();
   // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:455)

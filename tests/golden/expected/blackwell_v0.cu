@@ -75,9 +75,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) blackwell_v0_kernel(
     // v0.py:13: def blackwell_v0(A, B, C, *, BM=128, BN=128, BK=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // v0.py:17: acc = px.tmem((BM, BN), px.f32)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v0.py:14: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -88,6 +85,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) blackwell_v0_kernel(
   const int n = ptx::wrap_mul(block_y, 128);
   // v0.py:20: for k in range(0, A.shape[1], BK):
   int parity = 0;
+  // v0.py:13: def blackwell_v0(A, B, C, *, BM=128, BN=128, BK=64):
+  __syncthreads();  // barriers are initialised before their first use
+  // v0.py:17: acc = px.tmem((BM, BN), px.f32)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
+  // v0.py:20: for k in range(0, A.shape[1], BK):
   #pragma unroll 1
   for (int k = 0; k < A_size1; k += 64) {
     // v0.py:21: with full.transaction():

@@ -79,9 +79,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) blackwell_v1_kernel(
     // v1.py:13: def blackwell_v1(A, B, C, *, BM=128, BN=128, BK=64, STAGES=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // v1.py:17: acc = px.tmem((BM, BN), px.f32)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v1.py:14: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -97,6 +94,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) blackwell_v1_kernel(
   int parity = 0;
   int stage_1 = 0;
   int parity_1 = 0;
+  // v1.py:13: def blackwell_v1(A, B, C, *, BM=128, BN=128, BK=64, STAGES=4):
+  __syncthreads();  // barriers are initialised before their first use
+  // v1.py:17: acc = px.tmem((BM, BN), px.f32)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
+  // v1.py:22: for k in range(1 - STAGES, steps):  # the copies are STAGES - 1 steps ahead of the products
   #pragma unroll 1
   for (int k = -3; k < steps; ++k) {
     int stage_2;

@@ -79,9 +79,6 @@ extern "C" __global__ void __launch_bounds__(192, 1) blackwell_v2_kernel(
     // v2.py:13: def blackwell_v2(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // v2.py:17: acc = px.tmem((BM, BN), px.f32)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v2.py:14: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -92,6 +89,10 @@ extern "C" __global__ void __launch_bounds__(192, 1) blackwell_v2_kernel(
   const int n = ptx::wrap_mul(block_y, 256);
   // v2.py:19: steps = px.cdiv(A.shape[1], BK)
   const int steps = ptx::wrap_add((A_size1 >> 6), ((int)((A_size1 & 63) != 0)));
+  // v2.py:13: def blackwell_v2(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4):
+  __syncthreads();  // barriers are initialised before their first use
+  // v2.py:17: acc = px.tmem((BM, BN), px.f32)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v2.py:21: with px.warps(4, 1):
   __syncthreads();  // all threads are done with tmem_address at line 17 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4

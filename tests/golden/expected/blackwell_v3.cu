@@ -92,9 +92,6 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v3_kernel(
     // v3.py:15: def blackwell_v3(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // v3.py:18: acc = px.tmem((1, BM, BN), px.f32)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v3.py:21: steps = px.cdiv(A.shape[1], BK)
   const int A_size1 = A.shape[1];
   // v3.py:22: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
@@ -107,6 +104,10 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v3_kernel(
   // v3.py:22: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
   const int rows = ptx::wrap_add((C_size0 >> 7), ((int)((C_size0 & 127) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 8), ((int)((C_size1 & 255) != 0)));
+  // v3.py:15: def blackwell_v3(A, B, C, *, BM=128, BN=256, BK=64, STAGES=4, GROUP=8):
+  __syncthreads();  // barriers are initialised before their first use
+  // v3.py:18: acc = px.tmem((1, BM, BN), px.f32)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v3.py:25: with px.warps(4, 1):
   __syncthreads();  // all threads are done with tmem_address at line 18 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4

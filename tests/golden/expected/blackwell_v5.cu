@@ -19,9 +19,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   cluster_ctarank
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   shift_right
 //   wrap_add
+//   barrier_cluster_wait_acquire_aligned
 //   wrap_mul
 //   floor_div
 //   minimum
@@ -106,10 +106,6 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
-  // v5.py:22: acc = px.tmem((2, BM, BN), px.f32)
-  __syncthreads();  // the elected thread is done with tmem_address at line 22 before tmem_address is read
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // tiles.py:32: with tiles.consume() as s:  (called at v5.py:37)
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(2, rank)) & 1) != 0) ? 3 : 1;
@@ -130,6 +126,12 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v5_kernel(
   // v5.py:26: rows, columns = px.cdiv(C.shape[0], 2 * BM), px.cdiv(C.shape[1], BN)
   const int rows = ptx::wrap_add((C_size0 >> 8), ((int)((C_size0 & 255) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 8), ((int)((C_size1 & 255) != 0)));
+  // v5.py:16: def blackwell_v5(A, B, C, *, BM=128, BN=256, BK=64, STAGES=6, GROUP=8, PART=64):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // v5.py:22: acc = px.tmem((2, BM, BN), px.f32)
+  __syncthreads();  // the elected thread is done with tmem_address at line 22 before tmem_address is read
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v5.py:29: with px.warps(4, 1):
   __syncthreads();  // all threads are done with tmem_address at line 22 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4

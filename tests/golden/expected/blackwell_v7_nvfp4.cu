@@ -20,11 +20,11 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   cluster_ctarank
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   shift_right
 //   wrap_mul
 //   wrap_add
 //   shift_left
+//   barrier_cluster_wait_acquire_aligned
 //   floor_div
 //   minimum
 //   mbarrier_try_wait_parity_shared_cta
@@ -120,10 +120,6 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
-  // v7.py:42: acc = px.tmem((2, BM, BN), px.f32)
-  __syncthreads();  // the elected thread is done with tmem_address at line 42 before tmem_address is read
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // tiles.py:32: with tiles.consume() as s:  (called at v7.py:76)
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(2, rank)) & 1) != 0) ? 3 : 1;
@@ -162,6 +158,12 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
   // v7.py:48: rows, columns = px.cdiv(C.shape[0], 2 * CM * BM), px.cdiv(C.shape[1], CN * BN)
   const int rows = ptx::wrap_add((C_size0 >> 8), ((int)((C_size0 & 255) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 8), ((int)((C_size1 & 255) != 0)));
+  // v7.py:30: def blackwell_v7(A, B, SFA, SFB, C, *, BLOCK=32, CM=1, CN=2, BN=128, BK=128, STAGES=6, GROUP=8, PART=64):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // v7.py:42: acc = px.tmem((2, BM, BN), px.f32)
+  __syncthreads();  // the elected thread is done with tmem_address at line 42 before tmem_address is read
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // v7.py:51: with px.warps(4, 1):
   __syncthreads();  // all threads are done with tmem_address at line 42 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4

@@ -42,9 +42,10 @@ extern "C" __global__ void __launch_bounds__(32, 1) bulk_row_kernel(
     // kernels.py:82: def bulk_row(X, Y, *, N=4096):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncwarp();  // barriers are initialised before their first use
   // kernels.py:86: row = px.block_id(0)
   const int block_x = (int)blockIdx.x;
+  // kernels.py:82: def bulk_row(X, Y, *, N=4096):
+  __syncwarp();  // barriers are initialised before their first use
   // kernels.py:87: ready.arrive_and_expect_tx(s.nbytes)
   if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(ready, 8192);

@@ -52,13 +52,14 @@ extern "C" __global__ void __launch_bounds__(160, 1) clc_scale_kernel(
     // clc_scale.py:13: def clc_scale(X, Y, alpha, *, CTAS=1, BM=32, BN=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // clc_scale.py:14: across = px.cdiv(X.shape[1], BN)
   const int X_size1 = X.shape[1];
   // clc_scale.py:31: turn, more, block = px.ring(1), True, px.block_id(0)
   const int block_x = (int)blockIdx.x;
   // clc_scale.py:14: across = px.cdiv(X.shape[1], BN)
   const int across = ptx::wrap_add((X_size1 >> 6), ((int)((X_size1 & 63) != 0)));
+  // clc_scale.py:13: def clc_scale(X, Y, alpha, *, CTAS=1, BM=32, BN=64):
+  __syncthreads();  // barriers are initialised before their first use
   // clc_scale.py:18: with px.warps(0, 1):  # asks for the next block while the others work on this one
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();

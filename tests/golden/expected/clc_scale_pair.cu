@@ -13,8 +13,8 @@ struct px_array {
 //   cluster_ctarank
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   wrap_add
+//   barrier_cluster_wait_acquire_aligned
 //   mbarrier_try_wait_parity_shared_cta
 //   mbarrier_wait_parity
 //   mbarrier_arrive_expect_tx_shared_cta
@@ -59,7 +59,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) clc_scale_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // clc_scale.py:14: across = px.cdiv(X.shape[1], BN)
   const int X_size1 = X.shape[1];
   // clc_scale.py:21: if px.cluster.rank() == 0:
@@ -68,6 +67,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) clc_scale_kernel(
   const int block_x = (int)blockIdx.x;
   // clc_scale.py:14: across = px.cdiv(X.shape[1], BN)
   const int across = ptx::wrap_add((X_size1 >> 6), ((int)((X_size1 & 63) != 0)));
+  // clc_scale.py:13: def clc_scale(X, Y, alpha, *, CTAS=1, BM=32, BN=64):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // clc_scale.py:18: with px.warps(0, 1):  # asks for the next block while the others work on this one
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();

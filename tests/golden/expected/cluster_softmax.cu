@@ -12,10 +12,10 @@ struct px_array {
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   cluster_ctarank
 //   wrap_mul
 //   wrap_add
+//   barrier_cluster_wait_acquire_aligned
 //   inside
 //   bits
 //   unpack
@@ -52,11 +52,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // cluster_cases.py:232: me = px.cluster.id() * size + px.cluster.rank()
   const int cluster = (int)blockIdx.x / 4 + ((int)gridDim.x / 4) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
   const int rank = ptx::cluster_ctarank();
   const int me = ptx::wrap_add(ptx::wrap_mul(cluster, 4), rank);
+  // cluster_cases.py:229: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // cluster_cases.py:233: for row in range(ROWS):
   #pragma unroll 1
   for (int row = 0; row < 3; ++row) {

@@ -78,9 +78,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) dot_ring_kernel(
     // dots.py:9: def dot_ring(A, B, C, *, BM=128, BN=64, BK=64, STAGES=3):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // dots.py:24: acc = px.dot(a[i], b[i].T, acc)
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // dots.py:11: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -91,6 +88,10 @@ extern "C" __global__ void __launch_bounds__(160, 1) dot_ring_kernel(
   const int n = ptx::wrap_mul(block_y, 64);
   // dots.py:14: steps = px.cdiv(A.shape[1], BK)
   const int steps = ptx::wrap_add((A_size1 >> 6), ((int)((A_size1 & 63) != 0)));
+  // dots.py:9: def dot_ring(A, B, C, *, BM=128, BN=64, BK=64, STAGES=3):
+  __syncthreads();  // barriers are initialised before their first use
+  // dots.py:24: acc = px.dot(a[i], b[i].T, acc)
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // dots.py:15: with px.warps(4, 1):
   __syncthreads();  // all threads are done with tmem_address at line 24 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4

@@ -18,9 +18,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   cluster_ctarank
 //   shift_left
+//   barrier_cluster_wait_acquire_aligned
 //   griddepcontrol_wait
 //   griddepcontrol_launch_dependents
 //   inside
@@ -109,10 +109,6 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
-  // grouped_blackwell.py:103: acc = px.tmem((ACCS, BM, BN), px.f32)
-  __syncthreads();  // the elected thread is done with tmem_address at line 103 before tmem_address is read
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // grouped_blackwell.py:97: rank = px.cluster.rank()
   const int rank = ptx::cluster_ctarank();
   // grouped_blackwell.py:110: rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
@@ -126,6 +122,12 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
   const int column = 0 | (ptx::shift_left<int>(1, rank));
   // matmul_blackwell.py:47: fillers = fillers | ((row | column) >> half << other)  (called at grouped_blackwell.py:99)
   const int fillers = 0 | (3 | column);
+  // grouped_blackwell.py:89: def grouped_blackwell(
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // grouped_blackwell.py:103: acc = px.tmem((ACCS, BM, BN), px.f32)
+  __syncthreads();  // the elected thread is done with tmem_address at line 103 before tmem_address is read
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // launches.py:16: px.wait_prior()  (called at grouped_blackwell.py:109)
   ptx::griddepcontrol_wait();
   // launches.py:17: px.launch_dependents()  (called at grouped_blackwell.py:109)
@@ -150,20 +152,26 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < t_1; tile += t_2) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:44)
+      unsigned band;
+      // orders.py:28: tile, tiles = px.u32(t), px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:44)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at grouped_blackwell.py:44)
       const unsigned columns_1 = (unsigned)columns;
-      const unsigned band = ptx::floor_div<unsigned>(tile_1, columns_1);
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at grouped_blackwell.py:44)
-      const unsigned columns_2 = (unsigned)columns;
-      const unsigned rest = tile_1 - (band * columns_2);
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:44)
+      // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:44)
+      if (tile_1 >= columns_1) {
+        // orders.py:31: band = tile // tiles  (called at grouped_blackwell.py:44)
+        // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:44)
+        band = ptx::floor_div<unsigned>(tile_1, columns_1);
+      } else {
+        band = 0u;
+      }
+      // orders.py:32: rest = tile - band * tiles  (called at grouped_blackwell.py:44)
+      const unsigned rest = tile_1 - (band * columns_1);
+      // orders.py:33: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:44)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(1u, (rows_1 - band));
-      // orders.py:32: column = rest // height  (called at grouped_blackwell.py:44)
+      // orders.py:34: column = rest // height  (called at grouped_blackwell.py:44)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:44)
+      // orders.py:35: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:44)
       const int t_3 = (int)((band + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
       // grouped_blackwell.py:45: group, m = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + unit.half * unit.BM + first  (called at grouped_blackwell.py:118)
@@ -286,20 +294,26 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < t_1; tile += t_2) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:128)
+      unsigned band;
+      // orders.py:28: tile, tiles = px.u32(t), px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:128)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at grouped_blackwell.py:128)
       const unsigned columns_1 = (unsigned)columns;
-      const unsigned band = ptx::floor_div<unsigned>(tile_1, columns_1);
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at grouped_blackwell.py:128)
-      const unsigned columns_2 = (unsigned)columns;
-      const unsigned rest = tile_1 - (band * columns_2);
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:128)
+      // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:128)
+      if (tile_1 >= columns_1) {
+        // orders.py:31: band = tile // tiles  (called at grouped_blackwell.py:128)
+        // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:128)
+        band = ptx::floor_div<unsigned>(tile_1, columns_1);
+      } else {
+        band = 0u;
+      }
+      // orders.py:32: rest = tile - band * tiles  (called at grouped_blackwell.py:128)
+      const unsigned rest = tile_1 - (band * columns_1);
+      // orders.py:33: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:128)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(1u, (rows_1 - band));
-      // orders.py:32: column = rest // height  (called at grouped_blackwell.py:128)
+      // orders.py:34: column = rest // height  (called at grouped_blackwell.py:128)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:128)
+      // orders.py:35: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:128)
       const int i_1 = (int)((band + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
       // grouped_blackwell.py:129: m, n, end = px.load(TABLE[1, i]) + half * BM, (j * CN + y) * BN, px.load(TABLE[2, i])

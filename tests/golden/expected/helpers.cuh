@@ -146,13 +146,6 @@ __device__ __forceinline__ int cluster_ctaid_x() {
   return (int)value;
 }
 
-// == cluster_ctaid_y
-__device__ __forceinline__ int cluster_ctaid_y() {
-  unsigned value;
-  asm("mov.u32 %0, %%cluster_ctaid.y;" : "=r"(value));
-  return (int)value;
-}
-
 // == cluster_ctarank
 __device__ __forceinline__ int cluster_ctarank() {
   unsigned value;

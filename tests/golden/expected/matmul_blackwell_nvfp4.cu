@@ -20,11 +20,11 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   cluster_ctarank
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   wrap_mul
 //   shift_left
 //   shift_right
 //   wrap_add
+//   barrier_cluster_wait_acquire_aligned
 //   griddepcontrol_wait
 //   griddepcontrol_launch_dependents
 //   floor_div
@@ -115,10 +115,6 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
-  // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
-  __syncthreads();  // the elected thread is done with tmem_address at line 248 before tmem_address is read
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // matmul_blackwell.py:242: rank = px.cluster.rank()
   const int rank = ptx::cluster_ctarank();
   // matmul_blackwell.py:267: steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
@@ -149,6 +145,12 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
   const int tiles = ptx::wrap_mul(rows, columns);
   // matmul_blackwell.py:270: first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
   const int step = blocks_x >> 1;
+  // matmul_blackwell.py:232: def matmul_blackwell(
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
+  // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
+  __syncthreads();  // the elected thread is done with tmem_address at line 248 before tmem_address is read
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // launches.py:16: px.wait_prior()  (called at matmul_blackwell.py:275)
   ptx::griddepcontrol_wait();
   // launches.py:17: px.launch_dependents()  (called at matmul_blackwell.py:275)
@@ -162,18 +164,26 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < tiles; tile += step) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
+      unsigned band;
+      // orders.py:28: tile, tiles = px.u32(t), px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:93)
-      const unsigned band = ptx::floor_div<unsigned>(tile_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:93)
-      const unsigned rest = tile_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
+      const unsigned tiles_1 = (unsigned)ptx::wrap_mul(8, columns);
+      // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at matmul_blackwell.py:93)
+      if (tile_1 >= tiles_1) {
+        // orders.py:31: band = tile // tiles  (called at matmul_blackwell.py:93)
+        // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at matmul_blackwell.py:93)
+        band = ptx::floor_div<unsigned>(tile_1, tiles_1);
+      } else {
+        band = 0u;
+      }
+      // orders.py:32: rest = tile - band * tiles  (called at matmul_blackwell.py:93)
+      const unsigned rest = tile_1 - (band * tiles_1);
+      // orders.py:33: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:93)
+      // orders.py:34: column = rest // height  (called at matmul_blackwell.py:93)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
+      // orders.py:35: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
       const int i = (int)(((band * 8u) + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
       // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:118)
@@ -323,18 +333,26 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < tiles; tile += step) {
-      // orders.py:28: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
+      unsigned band;
+      // orders.py:28: tile, tiles = px.u32(t), px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at matmul_blackwell.py:93)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: band = tile // px.u32(group * columns)  (called at matmul_blackwell.py:93)
-      const unsigned band = ptx::floor_div<unsigned>(tile_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:30: rest = tile - band * px.u32(group * columns)  (called at matmul_blackwell.py:93)
-      const unsigned rest = tile_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // orders.py:31: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
+      const unsigned tiles_1 = (unsigned)ptx::wrap_mul(8, columns);
+      // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at matmul_blackwell.py:93)
+      if (tile_1 >= tiles_1) {
+        // orders.py:31: band = tile // tiles  (called at matmul_blackwell.py:93)
+        // orders.py:30: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at matmul_blackwell.py:93)
+        band = ptx::floor_div<unsigned>(tile_1, tiles_1);
+      } else {
+        band = 0u;
+      }
+      // orders.py:32: rest = tile - band * tiles  (called at matmul_blackwell.py:93)
+      const unsigned rest = tile_1 - (band * tiles_1);
+      // orders.py:33: height = min(px.u32(group), px.u32(rows) - band * group)  (called at matmul_blackwell.py:93)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // orders.py:32: column = rest // height  (called at matmul_blackwell.py:93)
+      // orders.py:34: column = rest // height  (called at matmul_blackwell.py:93)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:33: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
+      // orders.py:35: return px.i32(band * group + rest - column * height), px.i32(column)  (called at matmul_blackwell.py:93)
       const int i = (int)(((band * 8u) + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
       // matmul_blackwell.py:94: return z, ((i * self.CM + self.x) * self.CTAS + self.half) * self.BM, (j * self.CN + self.y) * self.BN  (called at matmul_blackwell.py:293)
@@ -358,11 +376,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       // matmul_blackwell.py:205: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py:296)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_1);
-      // matmul_tiles.py:421: y = y * self.factor  (called at matmul_blackwell.py:220)
+      // matmul_tiles.py:432: y = y * self.factor  (called at matmul_blackwell.py:220)
       float y[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y[i_1] = t_1[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:431)
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:442)
       float y_1[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = ptx::max_NaN_f32(y[i_1], 0.0f);
@@ -412,11 +430,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // matmul_tiles.py:421: y = y * self.factor  (called at matmul_blackwell.py:220)
+      // matmul_tiles.py:432: y = y * self.factor  (called at matmul_blackwell.py:220)
       float y_3[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_3[i_1] = t_2[i_1] * alpha;
-      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:431)
+      // activations.py:51: y = px.maximum(x, 0.0)  (called at matmul_tiles.py:442)
       float y_4[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y_4[i_1] = ptx::max_NaN_f32(y_3[i_1], 0.0f);

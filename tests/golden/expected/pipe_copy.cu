@@ -15,10 +15,10 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   cluster_ctarank
 //   wrap_add
 //   wrap_mul
+//   barrier_cluster_wait_acquire_aligned
 //   floor_div
 //   floor_mod
 //   mbarrier_try_wait_parity_shared_cta
@@ -61,7 +61,6 @@ extern "C" __global__ void __launch_bounds__(64, 1) pipe_copy_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // pipe_copy.py:15: rank = px.cluster.rank()
   const int rank = ptx::cluster_ctarank();
   // pipe_copy.py:18: across = px.cdiv(X.shape[1], BN)
@@ -77,6 +76,9 @@ extern "C" __global__ void __launch_bounds__(64, 1) pipe_copy_kernel(
   const int tiles = ptx::wrap_mul(t, across);
   // pipe_copy.py:20: first, step = px.cluster.id(), px.num_blocks(0) // CTAS
   const int step = blocks_x >> 1;
+  // pipe_copy.py:14: def pipe_copy(X, Y, *, CTAS=2, BM=64, BN=64, STAGES=4):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // pipe_copy.py:22: with px.warps(0, 1):
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();

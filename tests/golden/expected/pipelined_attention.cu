@@ -97,7 +97,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
     // attention.py:9: def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // attention.py:10: rows = px.cdiv(Q.shape[1], ROWS)
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
@@ -110,6 +109,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
   const int rows = ptx::wrap_add((Q_size1 >> 6), ((int)((Q_size1 & 63) != 0)));
   // attention.py:11: for t in px.persistent(Q.shape[0] * rows):
   const int t = ptx::wrap_mul(Q_size0, rows);
+  // attention.py:9: def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
+  __syncthreads();  // barriers are initialised before their first use
   // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
   if (px_warp_id == 4) {  // producer: warp 4
     const bool px_one = ptx::elect_sync();

@@ -113,9 +113,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
     // attention.py:9: def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
-  // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
-  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // attention.py:10: rows = px.cdiv(Q.shape[1], ROWS)
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
@@ -128,6 +125,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
   const int rows = ptx::wrap_add((Q_size1 >> 7), ((int)((Q_size1 & 127) != 0)));
   // attention.py:11: for t in px.persistent(Q.shape[0] * rows):
   const int t = ptx::wrap_mul(Q_size0, rows);
+  // attention.py:9: def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
+  __syncthreads();  // barriers are initialised before their first use
+  // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
+  const unsigned px_tmem = *(volatile unsigned*)tmem_address;
   // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
   __syncthreads();  // all threads are done with tmem_address at line 17 before the elected thread arrives
   if (px_warp_id >= 8) {  // producer: warp 8

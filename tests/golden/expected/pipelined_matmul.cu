@@ -16,8 +16,8 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   cluster_ctarank
+//   barrier_cluster_wait_acquire_aligned
 //   griddepcontrol_wait
 //   griddepcontrol_launch_dependents
 //   wrap_add
@@ -85,7 +85,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // matmul.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
   const int C_size0 = C.shape[0];
   const int C_size1 = C.shape[1];
@@ -96,6 +95,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
   const int rank = ptx::cluster_ctarank();
   // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
   const int A_size1 = A.shape[1];
+  // matmul.py:12: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // matmul.py:13: px.wait_prior()
   ptx::griddepcontrol_wait();
   // matmul.py:14: px.launch_dependents()

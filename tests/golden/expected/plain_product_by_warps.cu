@@ -49,7 +49,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
     // plain_products.py:9: def plain_matmul(A, B, C, *, BM=64, BN=64, BK=32, TA=False, TB=True, ACC=px.f32, WARPS=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])
   int dot_phase = 0;
   // plain_products.py:11: m, n = px.block_id(0) * BM, px.block_id(1) * BN
@@ -68,6 +67,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) plain_matmul_kernel(
   float acc_1[32];
   #pragma unroll
   for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
+  // plain_products.py:9: def plain_matmul(A, B, C, *, BM=64, BN=64, BK=32, TA=False, TB=True, ACC=px.f32, WARPS=4):
+  __syncthreads();  // barriers are initialised before their first use
+  // plain_products.py:13: for k in range(0, A.shape[0] if TA else A.shape[1], BK):
   #pragma unroll 1
   for (int k = 0; k < A_size1; k += 32) {
     // plain_products.py:14: a = px.load(A[k : k + BK, m : m + BM]).T if TA else px.load(A[m : m + BM, k : k + BK])

@@ -10,7 +10,6 @@ struct px_array {
 
 // device functions, as in helpers.cuh:
 //   cluster_ctarank
-//   cluster_ctaid_x
 //   barrier_cluster_arrive_release_aligned
 //   barrier_cluster_wait_acquire_aligned
 //   wrap_mul
@@ -33,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) reduce_to_first_kernel(
   const int rank = ptx::cluster_ctarank();
   // kernels.py:144: px.atomic_add(total.at(0), px.load(X[px.cluster.id(0) * 2 + px.cluster.rank(0), 0:N]))
   const int cluster_x = (int)blockIdx.x / 2;
-  const int rank_x = ptx::cluster_ctaid_x();
+  const int rank_x = (int)((unsigned)ptx::cluster_ctarank() % 2u);
   // kernels.py:148: px.store(Y[px.cluster.id(), 0:N], px.load(total))
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * (((int)blockIdx.y / 2) + ((int)gridDim.y / 2) * (int)blockIdx.z);
   // kernels.py:141: if rank == 0:

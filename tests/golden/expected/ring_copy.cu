@@ -54,7 +54,6 @@ extern "C" __global__ void __launch_bounds__(64, 1) ring_copy_kernel(
     // ring_copy.py:14: def ring_copy(X, Y, *, BM=64, BN=64, STAGES=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // ring_copy.py:18: across = px.cdiv(X.shape[1], BN)
   const int X_size0 = X.shape[0];
   const int X_size1 = X.shape[1];
@@ -66,6 +65,8 @@ extern "C" __global__ void __launch_bounds__(64, 1) ring_copy_kernel(
   // ring_copy.py:19: tiles = px.cdiv(X.shape[0], BM) * across
   const int t = ptx::wrap_add((X_size0 >> 6), ((int)((X_size0 & 63) != 0)));
   const int tiles = ptx::wrap_mul(t, across);
+  // ring_copy.py:14: def ring_copy(X, Y, *, BM=64, BN=64, STAGES=4):
+  __syncthreads();  // barriers are initialised before their first use
   // ring_copy.py:22: with px.warps(0, 1):
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();

@@ -63,7 +63,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
     // thread_copies.py:33: def ring_product(A, B, C, *, M=64, N=32, K=32, STAGES=3, PRODUCERS=4, CONSUMERS=4, FENCE=True, TMA=False):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // thread_copies.py:35: m = px.block_id(0) * M
   const int block_x = (int)blockIdx.x;
   // thread_copies.py:39: steps = px.cdiv(A.shape[1], K)
@@ -72,6 +71,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) ring_product_kernel(
   const int m = ptx::wrap_mul(block_x, 64);
   // thread_copies.py:39: steps = px.cdiv(A.shape[1], K)
   const int steps = ptx::wrap_add((A_size1 >> 5), ((int)((A_size1 & 31) != 0)));
+  // thread_copies.py:33: def ring_product(A, B, C, *, M=64, N=32, K=32, STAGES=3, PRODUCERS=4, CONSUMERS=4, FENCE=True, TMA=False):
+  __syncthreads();  // barriers are initialised before their first use
   // thread_copies.py:40: with px.warps(CONSUMERS, PRODUCERS):
   if (px_warp_id >= 4) {  // warps 4 to 7
     const int px_warp = px_warp_id - 4;

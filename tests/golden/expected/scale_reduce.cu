@@ -55,7 +55,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
     // kernels.py:65: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // kernels.py:67: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
@@ -65,7 +64,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
   if (px_one) {
     // tensor prefetch: a box of 32 x 128
     ptx::cp_async_bulk_prefetch_tensor_2d_L2_global_tile(&X_map, n, m);
-    // kernels.py:71: with ready.transaction():
+  }
+  // kernels.py:65: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
+  __syncthreads();  // barriers are initialised before their first use
+  // kernels.py:71: with ready.transaction():
+  if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(ready, 16384);
     // kernels.py:72: px.tma.load(X[m : m + BM, n : n + BN], s, ready, cache="evict_first")
     // tensor copy: a box of 32 x 128

@@ -65,7 +65,6 @@ extern "C" __global__ void __launch_bounds__(128, 1) scaled_dot_kernel(
     // dots.py:29: def scaled_dot(A, B, SA, SB, C, *, BM=64, BN=64, BK=128, BLOCK=32):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // dots.py:31: m = px.block_id(0) * BM
   const int block_x = (int)blockIdx.x;
   // dots.py:35: for k in range(px.cdiv(A.shape[1], BK)):
@@ -83,6 +82,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) scaled_dot_kernel(
   float acc_1[32];
   #pragma unroll
   for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
+  // dots.py:29: def scaled_dot(A, B, SA, SB, C, *, BM=64, BN=64, BK=128, BLOCK=32):
+  __syncthreads();  // barriers are initialised before their first use
+  // dots.py:35: for k in range(px.cdiv(A.shape[1], BK)):
   #pragma unroll 1
   for (int k = 0; k < t; ++k) {
     // dots.py:36: with full.transaction():

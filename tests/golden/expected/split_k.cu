@@ -16,14 +16,12 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   cluster_ctarank
 //   shift_right
-//   cluster_ctaid_x
-//   cluster_ctaid_y
 //   wrap_mul
 //   wrap_add
 //   shift_left
+//   barrier_cluster_wait_acquire_aligned
 //   mbarrier_try_wait_parity_shared_cta
 //   mbarrier_wait_parity
 //   mbarrier_arrive_expect_tx_shared_cta
@@ -81,13 +79,12 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // split_k.py:38: with pipe.consume() as i:
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(10, rank)) & 1) != 0) ? 10 : 5;
   // split_k.py:18: s, y = px.cluster.rank(0), px.cluster.rank(1)
-  const int rank_x = ptx::cluster_ctaid_x();
-  const int rank_y = ptx::cluster_ctaid_y();
+  const int rank_x = (int)((unsigned)ptx::cluster_ctarank() % 2u);
+  const int rank_y = (int)((unsigned)ptx::cluster_ctarank() / 2u);
   // split_k.py:19: m, n = px.block_id(2) * BM, px.block_id(1) * BN
   const int block_z = (int)blockIdx.z;
   const int block_y = (int)blockIdx.y;
@@ -102,6 +99,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
   const int same_rows = 0 | (ptx::shift_left<int>(1, rank_x));
   const int t = ptx::shift_left<int>(1, ptx::wrap_add(rank_x, 2));
   const int same_rows_1 = same_rows | t;
+  // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // split_k.py:28: with px.warps(4, 1):
   if (px_warp_id == 4) {  // warp 4
     const bool px_one = ptx::elect_sync();
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
         ptx::mbarrier_arrive_expect_tx_shared_cta(pipe_full + 8 * filling, 16384);
       }
       // split_k.py:32: px.cluster.load(A[m : m + BM, k : k + BK], a[i], pipe.full[i], ctas=same_rows)
-      const int rank_y_1 = ptx::cluster_ctaid_y();
+      const int rank_y_1 = (int)((unsigned)ptx::cluster_ctarank() / 2u);
       const int t_2 = ptx::wrap_mul(rank_y_1, 32);
       if (px_one) {
         // tensor copy: a box of 32 x 64, 128-byte swizzle

@@ -54,10 +54,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
     // kernels.py:96: def three_roles(X, Y, *, BM=64, BN=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // kernels.py:101: m = px.block_id(0) * BM
   const int block_x = (int)blockIdx.x;
   const int m = ptx::wrap_mul(block_x, 64);
+  // kernels.py:96: def three_roles(X, Y, *, BM=64, BN=64):
+  __syncthreads();  // barriers are initialised before their first use
   // kernels.py:102: with px.warps(0, 4, regs=40):
   if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = ptx::elect_sync();

@@ -46,12 +46,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) tma_copy_kernel(
     // tma_copy.py:13: def tma_copy(X, Y, *, BM=64, BN=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // tma_copy.py:14: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
   const int m = ptx::wrap_mul(block_x, 64);
   const int n = ptx::wrap_mul(block_y, 64);
+  // tma_copy.py:13: def tma_copy(X, Y, *, BM=64, BN=64):
+  __syncthreads();  // barriers are initialised before their first use
   // tma_copy.py:17: arrived.arrive_and_expect_tx(s.nbytes)  # whoever waits is armed first: the copy completes bytes, it never arrives
   if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(arrived, 16384);

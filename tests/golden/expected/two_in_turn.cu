@@ -68,10 +68,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     // kernels.py:112: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  __syncthreads();  // barriers are initialised before their first use
   // kernels.py:116: m = px.block_id(0) * 2 * BM
   const int block_x = (int)blockIdx.x;
   const int m = ptx::wrap_mul(ptx::wrap_mul(block_x, 2), 64);
+  // kernels.py:112: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
+  __syncthreads();  // barriers are initialised before their first use
   // kernels.py:117: with px.warps(0, 1, regs=24):
   if (px_warp_id < 4) {  // warp 0
     const bool px_one = ptx::elect_sync();

@@ -16,13 +16,11 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   cluster_ctarank
 //   fence_mbarrier_init_release_cluster
 //   barrier_cluster_arrive_relaxed_aligned
-//   barrier_cluster_wait_acquire_aligned
 //   shift_right
-//   cluster_ctaid_x
-//   cluster_ctaid_y
 //   wrap_mul
 //   shift_left
 //   wrap_add
+//   barrier_cluster_wait_acquire_aligned
 //   mbarrier_try_wait_parity_shared_cta
 //   mbarrier_wait_parity
 //   mbarrier_arrive_expect_tx_shared_cta
@@ -69,15 +67,14 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
   // collective_cases.py:81: pipe.release()
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(2, rank)) & 1) != 0) ? 3 : 1;
   const int release_ctas_1 = (((ptx::shift_right<int>(4, rank)) & 1) != 0) ? 5 : release_ctas;
   const int release_ctas_2 = (((ptx::shift_right<int>(8, rank)) & 1) != 0) ? 14 : release_ctas_1;
   // collective_cases.py:63: x, y = px.cluster.rank(0), px.cluster.rank(1)
-  const int rank_x = ptx::cluster_ctaid_x();
-  const int rank_y = ptx::cluster_ctaid_y();
+  const int rank_x = (int)((unsigned)ptx::cluster_ctarank() % 2u);
+  const int rank_y = (int)((unsigned)ptx::cluster_ctarank() / 2u);
   // collective_cases.py:82: number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * (((int)blockIdx.y / 2) + ((int)gridDim.y / 2) * (int)blockIdx.z);
   const int rank_1 = ptx::cluster_ctarank();
@@ -87,6 +84,9 @@ extern "C" __global__ void __launch_bounds__(96, 1) piped_2d_kernel(
   const int down = 0 | (ptx::shift_left<int>(1, rank_x));
   const int t = ptx::shift_left<int>(1, ptx::wrap_add(2, rank_x));
   const int down_1 = down | t;
+  // collective_cases.py:60: def piped_2d(X, Y, Z, *, CLUSTER, BM=16, BN=16, K=5, STAGES=2):
+  // barriers are initialised before a peer reaches them
+  ptx::barrier_cluster_wait_acquire_aligned();
   // collective_cases.py:70: with px.warps(0, 1):
   if (px_warp_id == 0) {  // warp 0
     const bool px_one = ptx::elect_sync();

@@ -5,11 +5,12 @@ What writes pushes and exchanges is loaded for the first kernel that has one.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from phalanx.cuda.ops.mbarrier import arrive_expect_tx, emit_wait_for
 from phalanx.cuda.text.by_rank import rank_of_cta
-from phalanx.cuda.text.prelude import instruction, special_register
+from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.effects import Span
@@ -45,9 +46,12 @@ def emit_rank(w: Writer, op: ClusterRank) -> None:
         w.define(op.result, "0", pure=True)
     elif op.dim is None:
         w.define(op.result, rank_of_cta(w), pure=True)
-    else:
-        register = special_register(f"cluster_ctaid.{'xyz'[op.dim]}")
-        w.define(op.result, f"{w.use(register)}()", pure=True)
+    else:  # out of the rank: of %cluster_ctaid the hardware has only the CTA's index in the grid, which costs a division
+        extents = w.plan.function.cluster
+        below, above = prod(extents[: op.dim]), prod(extents[op.dim + 1 :])
+        rank = f"(unsigned){rank_of_cta(w)}"
+        rank = rank if below == 1 else f"{rank} / {below}u"
+        w.define(op.result, f"(int)({rank})" if above == 1 else f"(int)({rank} % {size}u)", pure=True)
 
 
 @emits(ClusterId)

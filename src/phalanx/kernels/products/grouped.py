@@ -129,7 +129,7 @@ def grouped_ring(
                         full[ring.stage].wait(ring.parity)
                         empty[ring.stage].arrive(ctas=same_rows | same_columns)
                         ring.advance()
-            px.tma.wait(0)
+            px.tma.wait(0, read=True)
 
 
 @frozen

@@ -73,7 +73,7 @@ def grouped_split_ring(
                             place = m + (q * SPLIT + s) * width + px.arange(width)
                             px.tma.scatter(out[q], px.where(place < last, place, -1), n, Y)
                             px.tma.commit()
-            px.tma.wait(0)
+            px.tma.wait(0, read=True)
 
     with px.warps(4 * GROUPS + 1, 1):
         if t < tiles:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.matmul_cuts import MOST_COUNTED
 from phalanx.kernels.products.orders import grouped
@@ -273,7 +272,7 @@ class Tiles:
         tile, part, begin, end = number, 0, 0, self.steps
         if self.SPLIT > 1:
             if number >= self.whole:
-                part = (number - self.whole) // self.rest
+                part = px.i32(px.u32(number - self.whole) // px.u32(self.rest))
                 tile = number - part * self.rest
                 begin, end = part * self.steps // self.SPLIT, (part + 1) * self.steps // self.SPLIT
         return tile, part, begin, end
@@ -281,7 +280,7 @@ class Tiles:
     def place(self, tile):
         """Matrix of the batch (None without one), row and column of a tile of the output."""
         if self.BATCH:
-            z = tile // (self.rows * self.columns)
+            z = px.i32(px.u32(tile) // px.u32(self.rows * self.columns))
             i, j = grouped(tile - z * (self.rows * self.columns), self.rows, self.columns, self.GROUP)
         else:
             z = None
@@ -315,22 +314,34 @@ class Tiles:
                 rows.announce(A, m, stage * self.BK)
                 columns.announce(B, n, stage * self.BK)
 
-    def fetch_all(self, A, B):
-        """The role that fills the ring, for all tiles."""
-        CM, CN, BM, BN, BK = self.CM, self.CN, self.BM, self.BN, self.BK
-        rows, columns = self.operands()
+    def fetched(self, number):
+        """The steps along K of a number's tile, and where that lies: matrix of the batch (0 without one), row and column."""
+        tile, _, begin, end = self.part(number)
+        z, i, j = self.place(tile)
+        return begin, end, z if self.BATCH else 0, i, j
+
+    def fetch_all(self, A, B, start):
+        """The role that fills the ring, for all tiles; `start` is what `fetched` says of the first one.
+
+        A small product lasts some 10 us, so what comes before the first copy counts: where its tile lies is known before the
+        role begins, and nobody asks whether a stage is free that has not been used.
+        """
+        CM, CN, BM, BN, BK, STAGES = self.CM, self.CN, self.BM, self.BN, self.BK, self.STAGES
+        (begin, end, z, i, j), (rows, columns) = start, self.operands()
+        unused = (begin + STAGES) * BK  # where the first tile begins to use stages again
         for number in range(self.first, self.count, self.step):
-            tile, _, begin, end = self.part(number)
-            z, i, j = self.place(tile)
             m, n = rows.from_place((i * CM + self.x) * BM), columns.from_place((j * CN + self.y) * BN)
             for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
-                self.empty[s].wait(self.ring.parity ^ 1)
+                if k >= unused:
+                    self.empty[s].wait(self.ring.parity ^ 1)
                 with self.full[s].transaction():
                     rows.fetch(A, z, m, k, s, self.full[s])
                     columns.fetch(B, z, n, k, s, self.full[s])
                 self.ring.advance()
-        for _ in range(self.STAGES):  # the peers' last releases have arrived: no CTA leaves while one is on its way to it
+            unused = 0
+            begin, end, z, i, j = self.fetched(min(number + self.step, self.count - 1))
+        for _ in range(STAGES):  # the peers' last releases have arrived: no CTA leaves while one is on its way to it
             self.empty[self.ring.stage].wait(self.ring.parity ^ 1)
             self.ring.advance()
 
@@ -597,7 +608,7 @@ def matmul_tiles(
     first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     whole, rest, done = tiles, 0, None
     if SPLIT > 1:
-        whole = tiles // step * step
+        whole = px.i32(px.u32(tiles) // px.u32(step)) * step
         rest = tiles - whole
         done = px.counters(MOST_COUNTED)
     count = whole + rest * SPLIT
@@ -607,13 +618,13 @@ def matmul_tiles(
         HINT, TRIM_ROWS, TRIM_COLUMNS, SPLIT,
     )  # fmt: skip
     work.announce(A, B)
-    wait_for_prior_launch()
-
-    with px.warps(0, 4, regs=FETCHING_REGS[GROUPS]):
-        work.fetch_all(A, B)
+    start = work.fetched(first)
+    px.wait_prior()
 
     for c in px.static_range(GROUPS):
         with px.warps(4 + 4 * c, 4, regs=MULTIPLYING_REGS[GROUPS]):
+            if c == 0:  # warps that have to wait for the first copies anyway
+                px.launch_dependents()
             top, ahead, tiles_ahead = (0, c * step, GROUPS * step) if TURNS else (c * height, 0, step)
             parity, following = 1 if c == 0 else 0, turns[(c + 1) % GROUPS] if TURNS else None
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
@@ -645,4 +656,7 @@ def matmul_tiles(
                 else:
                     epilogue.store(acc, bias, rows_ahead, columns_ahead, z, m, n)
             if TMA_STORE:
-                px.tma.wait(0)
+                px.tma.wait(0, read=True)
+
+    with px.warps(0, 4, regs=FETCHING_REGS[GROUPS]):  # the last role lies right behind the start: its code comes first
+        work.fetch_all(A, B, start)

@@ -114,7 +114,7 @@ def expert_ring(
                         else:  # the next expert's rows are not this tile's to write
                             px.tma.scatter(out[c], px.where(place < end, place, -1), n + part, Y)
                         px.tma.commit()
-            px.tma.wait(0)
+            px.tma.wait(0, read=True)
 
 
 @remembered("x", "idx", "w", "group_sizes", "out")

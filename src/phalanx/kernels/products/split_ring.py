@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.matmul_tiles import PANEL, block, in_panels, whole_panels
 
@@ -330,9 +329,10 @@ def split_ring(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
         BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, HINT, ROWS, A_ROWS,
     )  # fmt: skip
-    wait_for_prior_launch()
+    px.wait_prior()
 
     with px.warps(0, 4 * GROUPS):
+        px.launch_dependents()  # by warps that have to wait for the first copies anyway
         acc = rings.multiply()
         tile = Sums(s, y, z, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, PIECES)
         if SPLIT > 1:

@@ -24,7 +24,7 @@ def require_dim(ctx: Builder, d: object) -> int | None:
 def rank(ctx: Builder, d: object = None) -> int | Value:
     """This CTA's rank in its cluster (dimension 0 fastest), or its coordinate along `d`.
 
-    Any agent; sm_90 and up; PTX ``%cluster_ctarank``, ``%cluster_ctaid``. Example: ``peer = px.cluster.rank() ^ 1``.
+    Any agent; sm_90 and up; PTX ``%cluster_ctarank``. Example: ``peer = px.cluster.rank() ^ 1``.
     """
     dim = require_dim(ctx, d)
     size = ctx.cluster_size if dim is None else ctx.cluster[dim]
