@@ -42,8 +42,8 @@ def gemm_v7(A, B, C, *, CM=1, CN=2, BM=128, BN=256, BK=64, STAGES=4, GROUP=16, P
 
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):
-            if c == 0:  # by warps that wait for the first copies: the next launch's CTAs may come where CTAs of this one leave
-                px.launch_dependents()
+            if c == 0:  # these warps wait for the first copies anyway
+                px.launch_dependents()  # CTAs of the next launch may come where CTAs of this one leave
             top, height, width = c * BM // 2, BM // 2, BN // PARTS
             for tile in range(first, rows * columns, step):
                 i, j = grouped(tile, rows, columns, GROUP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -629,3 +630,18 @@ def test_what_the_split_does_not_take_goes_to_tiles(always_split: Any) -> None:
     ):
         close(got, want)
     assert not always_split
+
+
+def test_little_comes_between_the_launch_before_and_the_first_copy() -> None:
+    """Where the first tile lies is known before; of the role that fetches it nothing else comes first."""
+    operand = px.spec((512, 512), px.bf16)
+    text = px.compile(
+        matmul_tiles[8, 2], *[operand] * 3, None, None, None, None, None, BN=64, STAGES=8, PARTS=1, arch="sm_90a"
+    ).source
+    before, _, after = text[text.index("__global__") :].partition("ptx::griddepcontrol_wait();")
+    assert "floor_div" in before.partition("ptx::barrier_cluster_arrive")[2].partition("ptx::barrier_cluster_wait")[0]
+    fetching = after[after.index("// warps 0 to 3") :]  # the last role
+    first = fetching[: fetching.index("ptx::cp_async_bulk_tensor")]
+    assert "// warps 4 to 7" not in fetching and "floor_div" not in first and "griddepcontrol" not in first
+    assert re.search(r"if \(k >= unused\w*\) {\s+//.*\s+ptx::mbarrier_wait", first), first  # not of the first stages
+    assert after.rstrip().count("cp_async_bulk_wait_group_0") == 0  # stores are over when the launch is

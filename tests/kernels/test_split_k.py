@@ -419,3 +419,13 @@ def test_few_hundred_rows_that_fill_no_tiles_are_not_split() -> None:
     """419 x 2048 x 7168 takes 28 us split, and 22 in tiles; 384 x 752 x 3792 8.3 split, and 8.8 in tiles."""
     assert split_choice(Problem(419, 2048, 7168)) is None
     assert split_choice(Problem(384, 752, 3792, by_k=(True, False))) is not None
+
+
+def test_of_a_wide_product_both_sides_are_compared_if_they_are_about_as_long() -> None:
+    """From which side it is split is the models' choice; a product and its transpose are split in the same way."""
+    wide = Problem(624, 816, 9000, by_k=(False, True))
+    found, turned = split_choice(wide), split_choice(wide.turned())
+    assert found is not None and turned is not None
+    assert (found[0], turned[0]) == ("columns", "rows") and found[1] == turned[1]
+    much_longer = split_choice(Problem(512, 1536, 7168))
+    assert much_longer is None or much_longer[0] == "rows"

@@ -602,7 +602,9 @@ class Machine:
     long_columns: Factor
     """What their predicted time counts on the side "columns", where results are stored transposed."""
     wide: DeepRule
-    """Those of which models decide that though neither side is short: it takes the side with fewer rows or columns."""
+    """Those of which models decide that though neither side is short."""
+    wide_sides: Factor
+    """How many times as many rows or columns as the other the side of those may have that it takes."""
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits

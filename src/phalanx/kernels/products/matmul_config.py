@@ -230,7 +230,7 @@ def is_long(problem: Problem) -> bool:
 
 def is_wide(problem: Problem) -> bool:
     """Whether K may be split because it is long: of a product that `is_long`, or of a larger one neither side of which is
-    short. Of the latter only the side with fewer rows or columns is compared."""
+    short. Of the latter a side is compared that has at most `H200.wide_sides` times as many rows or columns as the other."""
     return _is_among(problem, H200.wide) or is_long(problem)
 
 
@@ -255,7 +255,7 @@ def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | Non
         rows = -(-few // 8) * 8 if by_k[0] else few
         if usual and few <= rule.few:
             return side, _best_split(rows, many, problem.k, *by_k, on)[0]
-        longer = long or (wide and few <= many)
+        longer = long or (wide and few <= H200.wide_sides * many)
         for further in [further for further, compared in ((False, usual), (True, longer)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
             margin = _margin(rule, problem)

@@ -269,7 +269,7 @@ class Tiles:
 
     def part(self, number):
         """The tile of a number, which part of it that is, and the steps along K that it takes."""
-        tile, part, begin, end = number, 0, 0, self.steps
+        tile, part, begin, end = number, px.i32(0), 0, self.steps
         if self.SPLIT > 1:
             if number >= self.whole:
                 part = px.i32(px.u32(number - self.whole) // px.u32(self.rest))
