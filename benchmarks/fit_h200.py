@@ -80,7 +80,7 @@ TILE_LIMITS = {
     "read_again": (0.001, 0.5), "read_again_streamed": (0.01, 0.6), "split": (500.0, 8000.0),
     "sums_stored": (8.0, 60.0), "sums_added": (10.0, 80.0), "hbm": (3.2e6, 4.5e6),
     "hbm_streamed": (3.6e6, 4.7e6), "hbm_sm": (36e3, 66e3), "kept_bytes": (42e6, 60e6), "hbm_in_four": (0.88, 1.05),
-    "endings_after": (0.02, 1.0),
+    "hbm_tall": (1.0, 1.2), "endings_after": (0.02, 1.0),
     "fused_factor": (0.8, 2.2), "epilogue": (50.0, 2500.0), "epilogue_rate": (5.0, 40.0), "extra_part": (20.0, 800.0),
     "second_part": (1.0, 1000.0),
 }

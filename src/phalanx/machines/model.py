@@ -130,6 +130,8 @@ class TileCosts:
     """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
     """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
+    hbm_tall: Factor
+    """The same of tiles of 256 rows, whose rings are the shortest, in a product that is no batch."""
     batch_panels_in_squares: Factor
     """What four CTAs of two rows and two columns take longer in a batch whose columns come in panels, along a short K."""
     squares_steps: Count

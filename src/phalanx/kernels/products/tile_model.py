@@ -41,6 +41,8 @@ from phalanx.runtime.device.devices import Device
 
 EVEN_WIDTH = 32
 """Columns of which tiles have a multiple, unless they are uneven."""
+TALL = 192
+"""Rows of a tile beyond which its ring has the fewest stages."""
 MOST_TOGETHER = 256
 """Clusters that ask for a line at about the same time, at most: no card has more."""
 
@@ -63,7 +65,8 @@ class TileTable:
     `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
     lie across K.
     `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same,
-    `area` the results of the tiles of a cluster, `uneven` what they take longer, along no K at all, for how they end.
+    `area` the results of the tiles of a cluster, `uneven` what they take longer, along no K at all, for how they end,
+    `tall` what bytes from HBM take longer for their height.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -101,6 +104,7 @@ class TileTable:
     kept: Any
     area: Any
     uneven: Any
+    tall: Any
 
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
@@ -135,7 +139,7 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
         bm % (cn * PANEL) > 0, -bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
         np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
-        bm * cm * bn * cn, _uneven(bn, swapped, costs),
+        bm * cm * bn * cn, _uneven(bn, swapped, costs), np.where(bm > TALL, costs.hbm_tall, 1.0),
     )
 
 
@@ -288,6 +292,8 @@ def predicted_tiles(
     rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
     asked = again + (read * missed + written - kept)
     from_hbm = asked / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
+    if batch == 1:
+        from_hbm = from_hbm * table.tall
     streamed = np.maximum(from_hbm, alone)
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
     # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
