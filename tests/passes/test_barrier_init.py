@@ -9,7 +9,7 @@ import pytest
 from hand_ir import array, arrive, bar, block, box, const, fetch, kernel, part, role, store, wait, whole
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterRank, ClusterSync, ClusterWait
-from phalanx.ir.ops.control import If, Leave, Role, Roles, Sync
+from phalanx.ir.ops.control import If, Leave, Role, Roles, Scope, Sync
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit, FenceBarrierInit
 from phalanx.ir.ops.tma import TmaPrefetch
 from phalanx.ir.types import I32, f32
@@ -78,6 +78,13 @@ def test_a_branch_comes_first_if_nothing_in_it_needs_the_barriers(inside, early)
     function = kernel(branch, arrive(FULL, ctas=2), barriers=(FULL,), cluster=2)
     between = [ClusterArrive, If, ClusterWait] if early else [ClusterSync, If]
     assert started(function, 2)[2:-1] == between
+
+
+def test_who_leaves_early_has_met_the_others():
+    out = Label("out")
+    leaves = If(const(True), block(Leave(out)), block())
+    function = kernel(Scope(out, block(leaves, arrive(FULL, ctas=2))), barriers=(FULL,), cluster=2)
+    assert started(function, 2)[2:] == [ClusterSync, Scope]
 
 
 def test_a_cluster_of_one_has_no_peers():

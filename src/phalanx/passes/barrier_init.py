@@ -85,7 +85,8 @@ def _keeps_to_itself(role: Role) -> bool:
 
 def _needs_no_barrier(op: Op) -> bool:
     """Arithmetic, a prefetch, or a plain read of global memory by all threads, or branches with nothing else in them:
-    nothing that a barrier, a peer or another thread has a part in."""
+    nothing that a barrier, a peer or another thread has a part in. A scope that may be left early counts as a whole: one
+    instruction in it that needs a barrier keeps all of it behind."""
     if any(not _needs_no_barrier(inner) for block in op.blocks() for inner in block.ops):
         return False
     effects = op.effects()
