@@ -4,10 +4,11 @@
 
 No GPU is needed. What is read of `results/`: the files of `SWEEPS` (`sweep_products.py`: drawn products, each with some
 configurations, behind another launch like it or, with few rows, cold; `sweep_families.json` has both times) for `TILES`
-and `WARM_SPLIT`, of which `sweep_drawn.json` alone for `MIDDLE_TILES` and `FEW_TILES`; sections 6, 22 and 23 of
-`h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four configurations, the rings of 15; cold), the `small_m*.json`
-files and the cold times of the sweeps for `SPLIT`. To refit on a card: run these sweeps there, with more shapes, put what
-they write in these places, run this, and write the constants that it shows into `machines/`.
+and `WARM_SPLIT`, of which `sweep_drawn.json` alone for `MIDDLE_TILES` and `FEW_TILES`; twelve products of
+`sweep_short.json` for `SHORT_TILES`; sections 6, 22 and 23 of `h200_tuning.txt` (`small_m.py --sweep`: 36 shapes with four
+configurations, the rings of 15; cold), the `small_m*.json` files and the cold times of the sweeps for `SPLIT`. To refit on
+a card: run these sweeps there, with more shapes, put what they write in these places, run this, and write the constants
+that it shows into `machines/`.
 
 A fit lowers the mean square of the logarithm of predicted over measured, of tiles with all constants at once, else one
 constant at a time, by factors, within limits: few shapes do not determine all constants. Of tiles every product counts the
@@ -65,6 +66,8 @@ AS_NOW = ("sweep_across.json", "sweep_delivered.json", "sweep_cold.json", "sweep
 """Of these, those in which what lies across K was fetched as it is now."""
 WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", *AS_NOW)
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
+SHORT = ("sweep_short.json",)
+"""Products in 8 bits along a short K: twelve in many configurations, then what was chosen before and since."""
 LATER = ("sweep_few.json", *AS_NOW)
 """Of these, those that count twice where tiles are fitted: their kernels have longer rings than those of `sweep_drawn.json`,
 and small tiles take some 5% less time beside large ones than there."""
@@ -393,7 +396,7 @@ def main() -> None:
     all_of_them, with_rests = tile_samples(), tile_samples(WITH_RESTS)
     for title, costs, products in (
         ("LARGE_TILES", H200.large_tiles, all_of_them), ("MIDDLE_TILES", H200.middle_tiles, with_rests),
-        ("FEW_TILES", H200.few_tiles, with_rests),
+        ("FEW_TILES", H200.few_tiles, with_rests), ("SHORT_TILES", H200.short_tiles, tile_samples(SHORT)[:12]),
     ):
         mine = [product for product in products if costs_of(product.problem) is costs]
         report_tiles(title, mine, costs, options.rounds)

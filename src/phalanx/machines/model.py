@@ -583,12 +583,15 @@ class Machine:
     tiles: TileCosts
     large_tiles: TileCosts
     middle_tiles: TileCosts
+    short_tiles: TileCosts
     few_tiles: TileCosts
     few_results: Count
     """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
     middle_products: Count
     """Multiplications of 16 bits up to which `middle_tiles` are the costs of those with more: power does not limit them, as
     it does those of `large_tiles`."""
+    short_steps: Count
+    """Steps along K up to which `short_tiles` are the costs of those in 8 bits."""
     fitting: Factor
     """How much more than the result the first tile may cover, and still be preferred by a margin."""
     split: SplitCosts

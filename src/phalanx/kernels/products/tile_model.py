@@ -179,7 +179,7 @@ def costs_of(problem: Problem) -> TileCosts:
     if results <= H200.few_results:
         return H200.few_tiles
     if problem.itemsize != 2:
-        return H200.tiles
+        return H200.short_tiles if steps_of(problem) <= H200.short_steps else H200.tiles
     return H200.middle_tiles if results * problem.k <= H200.middle_products else H200.large_tiles
 
 
