@@ -67,7 +67,10 @@ AS_NOW = ("sweep_across.json", "sweep_delivered.json", "sweep_cold.json", "sweep
 WITH_RESTS = ("sweep_drawn.json", "sweep_few.json", *AS_NOW)
 """Of these, those whose blocks had rests between them, so that clocks do not differ: what smaller products are fitted to."""
 SHORT = ("sweep_short.json",)
-"""Products in 8 bits along a short K: twelve in many configurations, then what was chosen before and since."""
+"""Products in 8 bits along a short K: twelve in many configurations, then what was chosen before and since,
+of these and of others."""
+SHORT_FITTED = 12
+"""Of these, the first ones, to which `SHORT_TILES` are fitted."""
 LATER = ("sweep_few.json", *AS_NOW)
 """Of these, those that count twice where tiles are fitted: their kernels have longer rings than those of `sweep_drawn.json`,
 and small tiles take some 5% less time beside large ones than there."""
@@ -278,12 +281,13 @@ def fitted_at_once(products: list[Measured], costs: Any, steps: int) -> Any:
 
 def tile_figures(products: list[Measured], costs: Any) -> str:
     """The typical error, and the regret."""
-    off, lost = [], []
-    for product in products:
-        took = tile_times(product, costs)
-        off.append(float((product.weights * np.abs(np.log(took / product.us))).sum()))
-        lost.append(product.us[int(np.argmin(took))] / product.us.min() - 1)
-    return f"error {100 * (math.exp(fmean(off)) - 1):5.1f}%   regret {100 * fmean(lost):4.1f}%"
+    off = [float((each.weights * np.abs(np.log(tile_times(each, costs) / each.us))).sum()) for each in products]
+    return f"error {100 * (math.exp(fmean(off)) - 1):5.1f}%   regret {100 * tile_regret(products, costs):4.1f}%"
+
+
+def tile_regret(products: list[Measured], costs: Any) -> float:
+    """The same as `regret`, of tiles."""
+    return fmean(each.us[int(np.argmin(tile_times(each, costs)))] / each.us.min() - 1 for each in products)
 
 
 def report_tiles(title: str, products: list[Measured], costs: Any, rounds: int) -> None:
@@ -396,7 +400,7 @@ def main() -> None:
     all_of_them, with_rests = tile_samples(), tile_samples(WITH_RESTS)
     for title, costs, products in (
         ("LARGE_TILES", H200.large_tiles, all_of_them), ("MIDDLE_TILES", H200.middle_tiles, with_rests),
-        ("FEW_TILES", H200.few_tiles, with_rests), ("SHORT_TILES", H200.short_tiles, tile_samples(SHORT)[:12]),
+        ("FEW_TILES", H200.few_tiles, with_rests), ("SHORT_TILES", H200.short_tiles, tile_samples(SHORT)[:SHORT_FITTED]),
     ):
         mine = [product for product in products if costs_of(product.problem) is costs]
         report_tiles(title, mine, costs, options.rounds)

@@ -61,13 +61,10 @@ def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own(fit: Any) ->
         pytest.skip("the model asks the device for its clusters")
     products = fit.tile_samples(fit.SHORT)
     assert len(products) == 53 and all(fit.costs_of(each.problem) is H200.short_tiles for each in products)
-
-    def regret(those: Any, costs: Any) -> float:
-        return sum(each.us[fit.tile_times(each, costs).argmin()] / each.us.min() - 1 for each in those) / len(those)
-
-    assert regret(products[:12], H200.short_tiles) < 0.02 < 0.05 < regret(products[:12], H200.tiles)
-    others = products[24:]  # two to five configurations each, of products to which nothing was fitted
-    assert regret(others, H200.short_tiles) < 0.01 < 0.05 < regret(others, H200.tiles)
+    fitted, others = products[: fit.SHORT_FITTED], products[2 * fit.SHORT_FITTED :]  # between them the choices of the fitted
+    assert len(fitted) == 12 and len(others) == 29
+    assert fit.tile_regret(fitted, H200.short_tiles) < 0.02 < 0.05 < fit.tile_regret(fitted, H200.tiles)
+    assert fit.tile_regret(others, H200.short_tiles) < 0.01 < 0.05 < fit.tile_regret(others, H200.tiles)
     longer = replace(products[0].problem, k=128 * H200.short_steps + 16)
     assert fit.costs_of(longer) is H200.tiles and fit.costs_of(replace(longer, itemsize=2)) is not H200.short_tiles
 
