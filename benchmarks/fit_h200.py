@@ -56,7 +56,7 @@ TILE_FIXED = (
     "wgmma_columns", "margin", "pair_margin", "streamed_readers", "streamed_from", "trimmed_waves", "ragged_loads",
     "longest_row", "spare_columns", "spare_columns_alone", "lacking_steps", "shortest_part", "most_parts", "split_results",
     "split_above", "most_sharing", "split_margin", "cold_parts", "sharpness", "most_again", "alone_factor", "cold",
-    "cold_waits", "broken_lines", "uneven_width", "turned_tiles", "uneven_steps", "wasted",
+    "cold_waits", "broken_lines", "uneven_width", "turned_tiles", "uneven_steps", "wasted", "stored_steps", "spilled_steps",
 )
 SWEEPS = (
     "sweep_products.json", "sweep_ragged.json", "sweep_parts.json", "sweep_families.json", "sweep_drawn.json",

@@ -465,7 +465,13 @@ def test_results_of_a_short_k_are_stored_row_after_row() -> None:
     plain, swapped = choose(Problem(3584, 7080, 64, batch=8)), choose(Problem(848, 5440, 128, batch=16))
     assert (plain.swapped, plain.group) == (False, 1)
     assert swapped.swapped and swapped.group * swapped.bm >= 5440
-    assert choose(Problem(3584, 7080, 256, batch=8)).group > 1
+    assert choose(Problem(3584, 7080, 512, batch=8)).group > 1
+
+
+def test_results_that_l2_does_not_hold_are_stored_row_after_row() -> None:
+    """10176 x 11784 x 144 takes 116 us in squares of tiles, and 105 in rows of them; 3392 x 2944 x 360 fits L2."""
+    assert choose(Problem(10176, 11784, 144, by_k=(False, True))).group == 1
+    assert choose(Problem(3392, 2944, 360, by_k=(False, True))).group > 1
 
 
 def test_batches_of_a_short_k_are_not_cut_in_squares() -> None:

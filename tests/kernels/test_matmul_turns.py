@@ -115,6 +115,15 @@ def test_few_tiles_for_each_cluster_have_to_promise_more_in_turns() -> None:
     assert choose(Problem(10041, 2072, 592), CARD).turns
 
 
+def test_many_wide_tiles_are_multiplied_in_turns_along_a_longer_k() -> None:
+    """6400 x 7168 x 2048 takes 6% less time in turns, where the model thinks 4% more. 896 x 14720 x 1536 takes 13% more, in
+    tiles of 120 columns; 6656 x 6144 x 4096 2%."""
+    assert choose(Problem(6400, 7168, 2048), CARD).turns and choose(Problem(8192, 8192, 2048), CARD).turns
+    assert not choose(Problem(896, 14720, 1536, by_k=(True, False)), CARD).turns
+    assert not choose(Problem(6656, 6144, 4096), CARD).turns
+    assert not choose(Problem(6400, 7168, 2048, fused=True), CARD).turns
+
+
 @pytest.mark.parametrize(
     "problem",
     [

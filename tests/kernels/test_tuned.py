@@ -22,8 +22,10 @@ def test_the_choice_is_among_what_is_measured() -> None:
     for sizes in ((4096, 4096, 4096), (880, 5120, 13824), (300, 3000, 3000)):
         problem = Problem(*sizes)
         configs = tuned.promising(problem, ON, splittable=False)
-        parted = [config for config in configs if config.split > 1]
-        assert len(configs) - len(parted) == tuned.TILES and len(parted) <= tuned.PARTED
+        parted = sum(config.split > 1 for config in configs)  # type: ignore[union-attr]
+        turned = sum(config.turns for config in configs)  # type: ignore[union-attr]
+        assert len(configs) - parted - turned == tuned.TILES
+        assert parted <= tuned.PARTED and turned <= tuned.TURNS
         assert len(configs) == len(set(configs))
         chosen = choose(problem)
         assert any((c.bm, c.bn, c.swapped) == (chosen.bm, chosen.bn, chosen.swapped) for c in configs)  # type: ignore

@@ -85,6 +85,9 @@ TILES = TileCosts(
     squares_steps=16,
     # `sweep_batches.json`: twelve products, 1.7% faster in the mean, up to 8%, three of them 1 to 2% slower.
     stored_steps=2,
+    # `sweep_large.json`: 26 products of 3 to 5 steps take 2.5% less time in bursts, up to 15%, two of them 1 to 2% more;
+    # with 6 to 8 steps three of nine take 4 to 5% more, and where L2 holds the results it is as often the one as the other.
+    spilled_steps=5,
     hbm_unasked=0.0,
     read_again=0.01,
     read_again_streamed=0.1,
@@ -207,6 +210,8 @@ SHORT_TILES = replace(
     second_part=610,
     extra_part=313,
     hbm_tall=1.15,
+    # Not measured.
+    spilled_steps=2,
 )
 
 # Of products with at most `few_results`: fitted as `benchmarks/fit_h200.py` fits to `sweep_drawn.json` and, twice, to later
@@ -604,9 +609,13 @@ H200 = Machine(
     # from 0.956 of torch to 1.005.
     # `many_tiles` and `few_margin`: 34 products without a bias of `sweep_behind.json` and older ones. Choices take 2.8% less
     # time than without turns, and 1.5% less without these two; of 17 the slowest goes from 0.79 of torch to 0.97.
+    # More than 24 steps, and `long_margin`: `sweep_large.json`. 31 products that these rules give turns take 1.9% less time
+    # in bursts, up to 6%, one of them 0.6% more. Twelve of them were drawn after all but `long_columns` was set: 2.3% less
+    # in bursts, 0.4% less steady. A tile of 152 columns took 4% more in bursts and 5% steady, one of 120 13% in bursts.
     turns=TurnRule(
-        least_steps=4, most_steps=24, least_tiles=2.9, least_multiplying=0.6, margin=1.035, many_tiles=6, few_margin=0.98,
-        fused_margin=0.95,
+        least_steps=4, most_steps=64, fused_most_steps=24, least_tiles=2.9, least_multiplying=0.6, margin=1.035,
+        many_tiles=6, few_margin=0.98, fused_margin=0.95, long_steps=(16, 40), long_tiles=10, long_columns=160,
+        long_margin=1.085,
     ),
     # `sweep_narrow.json`: others that the model gives 12% less take as long or longer in nine of twelve products, but not in
     # one of 58 MB; up to 8 steps more than one part costs 8 to 11%, from 11 steps on more stages bring 5 to 8%.

@@ -138,6 +138,8 @@ class TileCosts:
     """Steps along K up to which they do."""
     stored_steps: Count
     """Steps along K up to which a product takes the time of its results, which then are stored row after row."""
+    spilled_steps: Count
+    """The same of a product with more results than L2 holds."""
     hbm_unasked: Factor
     """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
     read_again: Factor
@@ -479,6 +481,8 @@ class TurnRule:
     """Steps along K of a tile: with fewer, there is not enough to multiply beside a store."""
     most_steps: Count
     """With more, epilogues are short beside products, and larger tiles that all warpgroups share ask less of L2."""
+    fused_most_steps: Count
+    """The same where a bias or an activation follows."""
     least_tiles: Factor
     """Tiles for each cluster that runs at once."""
     least_multiplying: Factor
@@ -491,6 +495,14 @@ class TurnRule:
     """The same with fewer."""
     fused_margin: Factor
     """The same where a bias or an activation follows."""
+    long_steps: tuple[Count, Count]
+    """Steps along K, from and up to which `long_margin` holds instead of `margin`, with many wide tiles."""
+    long_tiles: Factor
+    """Tiles for each cluster from which on it does."""
+    long_columns: Count
+    """Columns of a tile from which on it does: narrow ones ask for more bytes, which takes power, too."""
+    long_margin: Factor
+    """The same as `margin` there: the model says too much of tiles in turn, the more so the more there are of them."""
 
 
 @frozen

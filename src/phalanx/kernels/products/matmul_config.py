@@ -150,13 +150,14 @@ def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulCo
     if turned is not None:
         row = int(np.argmin(turned[1]))
         if turned[1][row] < _turns_margin(turned[0].configs[row], problem, device) * least:
-            return turned[0].configs[row], float(turned[1][row])
+            config, least = turned[0].configs[row], float(turned[1][row])
     return _in_order(config, problem), least
 
 
 def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with tiles that follow each other along the rows of a result that takes most of the time."""
-    if steps_of(problem) > costs_of(problem).stored_steps:
+    costs, (_, written) = costs_of(problem), moved_bytes(problem)
+    if steps_of(problem) > (costs.spilled_steps if written > costs.kept_bytes else costs.stored_steps):
         return config
     return replace(config, group=ALL_ROWS if config.swapped else 1)
 
@@ -166,7 +167,10 @@ def _turns_margin(config: MatmulConfig, problem: Problem, device: Device) -> flo
     rule = H200.turns
     if problem.fused:
         return rule.fused_margin
-    return rule.margin if config.tiles(problem) >= rule.many_tiles * config.clusters(device) else rule.few_margin
+    each, (low, high) = config.tiles(problem) / config.clusters(device), rule.long_steps
+    if low <= steps_of(problem) <= high and each >= rule.long_tiles and config.bn >= rule.long_columns:
+        return rule.long_margin
+    return rule.margin if each >= rule.many_tiles else rule.few_margin
 
 
 def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:

@@ -398,7 +398,8 @@ def predicted_in_turns(problem: Problem, device: Device) -> tuple[TileTable, Any
     of L2 than larger tiles do. What has too few tiles takes forever.
     """
     rule, costs = H200.turns, costs_of(problem)
-    if not rule.least_steps <= steps_of(problem) <= rule.most_steps:
+    most = rule.fused_most_steps if problem.fused else rule.most_steps
+    if not rule.least_steps <= steps_of(problem) <= most:
         return None
     if _multiplying(problem, device, costs) < rule.least_multiplying * sum(moved_bytes(problem)) / costs.hbm:
         return None
