@@ -107,8 +107,8 @@ def summary() -> list[str]:
     lines += attention_lines()
     lines += drawn_lines()
     named = (
-        "copy", "launch", "gemm", "gemm_again", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe", "attention",
-        "attention_backward", "simple", "simple_bursts", "anywhere_matmul", "anywhere_few_rows",
+        "copy", "launch", "gemm", "gemm_again", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe",
+        "attention", "attention_backward", "simple", "simple_bursts", "anywhere_matmul", "anywhere_few_rows",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
