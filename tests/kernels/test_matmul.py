@@ -471,6 +471,8 @@ def test_results_of_a_short_k_are_stored_row_after_row() -> None:
 def test_results_that_l2_does_not_hold_are_stored_row_after_row() -> None:
     """10176 x 11784 x 144 takes 116 us in squares of tiles, and 105 in rows of them; 3392 x 2944 x 360 fits L2."""
     assert choose(Problem(10176, 11784, 144, by_k=(False, True))).group == 1
+    batch = choose(Problem(3584, 7080, 256, batch=8))
+    assert batch.group * batch.bm >= 7080 if batch.swapped else batch.group == 1
     assert choose(Problem(3392, 2944, 360, by_k=(False, True))).group > 1
 
 

@@ -210,7 +210,7 @@ SHORT_TILES = replace(
     second_part=610,
     extra_part=313,
     hbm_tall=1.15,
-    # Not measured.
+    # As `stored_steps`: no results beyond L2 were measured in 8 bits.
     spilled_steps=2,
 )
 
@@ -610,8 +610,9 @@ H200 = Machine(
     # `many_tiles` and `few_margin`: 34 products without a bias of `sweep_behind.json` and older ones. Choices take 2.8% less
     # time than without turns, and 1.5% less without these two; of 17 the slowest goes from 0.79 of torch to 0.97.
     # More than 24 steps, and `long_margin`: `sweep_large.json`. 31 products that these rules give turns take 1.9% less time
-    # in bursts, up to 6%, one of them 0.6% more. Twelve of them were drawn after all but `long_columns` was set: 2.3% less
-    # in bursts, 0.4% less steady. A tile of 152 columns took 4% more in bursts and 5% steady, one of 120 13% in bursts.
+    # in bursts, up to 6%, two of them 0.4 and 0.6% more. Twelve of them were drawn after all but `long_columns` was set:
+    # 2.3% less in bursts, 0.4% less steady. A product in tiles of 152 columns, which `long_columns` keeps as it was, took 4%
+    # more in bursts and 5% steady, one in tiles of 120 columns 13% more in bursts.
     turns=TurnRule(
         least_steps=4, most_steps=64, fused_most_steps=24, least_tiles=2.9, least_multiplying=0.6, margin=1.035,
         many_tiles=6, few_margin=0.98, fused_margin=0.95, long_steps=(16, 40), long_tiles=10, long_columns=160,

@@ -502,7 +502,7 @@ class TurnRule:
     long_columns: Count
     """Columns of a tile from which on it does: narrow ones ask for more bytes, which takes power, too."""
     long_margin: Factor
-    """The same as `margin` there: the model says too much of tiles in turn, the more so the more there are of them."""
+    """The same as `margin` there, where the model gives tiles in turn more time than they take."""
 
 
 @frozen
