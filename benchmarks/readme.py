@@ -108,7 +108,7 @@ def summary() -> list[str]:
     lines += drawn_lines()
     named = (
         "copy", "launch", "gemm", "gemm_again", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe",
-        "attention", "attention_backward", "simple", "simple_bursts", "anywhere_matmul", "anywhere_few_rows",
+        "attention", "attention_backward", "simple", "simple_bursts", "simple_again", "anywhere_matmul", "anywhere_few_rows",
     )  # fmt: skip
     sources = [data for data in map(result, named) if data]
     places = dict.fromkeys(where(data) for data in sources)
@@ -131,22 +131,29 @@ def steady_lines() -> list[str]:
     return [f"| {GEMMS['matmul']}, steady | cuBLAS | {shown} | `phalanx bench gemm --modes steady` |"]
 
 
+def simple_times(data: dict[str, Any] | None, part: str, mode: str) -> dict[tuple[str, tuple[int, ...]], float]:
+    """The median milliseconds of each contender on each shape."""
+    rows = data[part]["rows"] if data else []
+    return {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows if row["mode"] == mode}
+
+
 def simple_lines() -> list[str]:
     """The short loops that pipeline themselves, beside the library's kernels and the peers."""
     lines = []
+    again = result("simple_again")
     for part, name, kernel in (("products", "matmul", "matmul"), ("attention", "attention", "library")):
         for mode, data in (("steady", result("simple")), ("burst", result("simple_bursts"))):
             if data is None:
                 continue
-            found = data[part]
-            rows = [row for row in found["rows"] if row["mode"] == mode]
-            times = {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows}
-            shapes = dict.fromkeys(shape for who, shape in times if who == "simple")
+            earlier, later = simple_times(data, part, mode), simple_times(again, part, mode)
             for peer, title in {kernel: f"`px.kernels.{name}`", **SIMPLE_PEERS}.items():
-                values = [times[peer, shape] / times["simple", shape] for shape in shapes if (peer, shape) in times]
+                # Ratios are of one process: the later one where the peer took part in it.
+                times = later if any(who == peer for who, _ in later) else earlier
+                shapes = [shape for who, shape in times if who == "simple" and (peer, shape) in times]
+                values = [times[peer, shape] / times["simple", shape] for shape in shapes]
                 if values:
                     lines.append(
-                        f"| `examples/simple/{name}.py`, {found['lines']['simple']} lines, bf16, {mode} | {title} | "
+                        f"| `examples/simple/{name}.py`, {data[part]['lines']['simple']} lines, bf16, {mode} | {title} | "
                         f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
                         "`benchmarks/simple.py` |"
                     )
