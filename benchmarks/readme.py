@@ -6,8 +6,9 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -54,173 +55,186 @@ def gemm_ratios(data: dict[str, Any], mode: str) -> dict[str, list[float]]:
     return found
 
 
+class Line(NamedTuple):
+    """A line of the README's table: what was measured against whom, what was found, by which script, and from which file."""
+
+    what: str
+    against: str
+    found: str
+    script: str
+    source: dict[str, Any]
+
+    def __str__(self) -> str:
+        commit = self.source["machine"]["commit"]
+        return f"| {self.what} | {self.against} | {self.found} | `{self.script}` | {commit} |"
+
+
 def summary() -> list[str]:
-    """The table of the project's README."""
-    lines = ["| what | against | result | measured by |", "| --- | --- | --- | --- |"]
-    copy, launch, gemm, again = result("copy"), result("launch"), result("gemm"), result("gemm_again")
-    rows, gather = result("rowwise"), result("gather")
+    """The table of the project's README, and where each of its commits was measured."""
+    found = [
+        *copy_lines(), *launch_lines(), *gemm_lines(), *steady_lines(), *row_lines(), *gather_lines(), *moe_lines(),
+        *simple_lines(), *product_lines(), *attention_lines(), *drawn_lines(),
+    ]
+    places = dict.fromkeys(where(line.source) for line in found)
+    titles = ["| what | against | result | measured by | at |", "| --- | --- | --- | --- | --- |"]
+    return [*titles, *map(str, found), "", *(f"{place}." for place in places)]
+
+
+def spread(ratios: list[float], digits: int, of: str = "") -> str:
+    """The geometric mean, and the lowest."""
+    counted = f"geometric mean of {len(ratios)} {of}, " if of else ""
+    return f"{mean(ratios):.{digits}f} ({counted}lowest {min(ratios):.{digits}f})"
+
+
+def copy_lines() -> Iterator[Line]:
+    """The ring-buffered copy, in its fastest configuration for each size."""
+    copy = result("copy")
     if copy:
         best: dict[tuple[int, ...], float] = {}
         for row in copy["rows"]:
             shape = tuple(row["shape"])
             best[shape] = max(best.get(shape, 0.0), row["ratio"])
         shown = ", ".join(f"{ratio:.2f} ({a} x {b})" for (a, b), ratio in best.items())
-        lines.append(f"| ring-buffered TMA copy, f32 | torch's device copy | {shown} | `benchmarks/device_copy.py` |")
+        yield Line("ring-buffered TMA copy, f32", "torch's device copy", shown, "benchmarks/device_copy.py", copy)
+
+
+def launch_lines() -> Iterator[Line]:
+    """What a launch takes the host."""
+    launch = result("launch")
     if launch:
-        ratio = launch["ratio"]["phalanx, kernel[grid](...)"]
-        shown = f"{ratio:.2f} of its time"
-        lines.append(f"| a launch from Python, six arguments | Triton's | {shown} | `benchmarks/launch.py` |")
-    if gemm:
-        for mode, regime in REGIMES.items():
-            ratios = gemm_ratios(gemm, mode) | (gemm_ratios(again, mode) if again else {})  # the later ones of each
-            for name, title in GEMMS.items():
-                if name in ratios:
-                    lines.append(
-                        f"| {title}, {regime} | cuBLAS | {mean(ratios[name]):.3f} (geometric mean of "
-                        f"{len(ratios[name])} shapes, lowest {min(ratios[name]):.3f}) | `benchmarks/gemm.py` |"
-                    )
-    lines += steady_lines()
-    if rows:
-        for kernel in dict.fromkeys(row["kernel"] for row in rows["rows"]):
-            shares = [row["share"] for row in rows["rows"] if row["kernel"] == kernel]
-            lines.append(
-                f"| {kernel}, bf16, 4,096 to 262,144 columns | device copy's bandwidth | {mean(shares):.2f} (lowest "
-                f"{min(shares):.2f}) | `benchmarks/rowwise.py` |"
-            )
+        shown = f"{launch['ratio']['phalanx, kernel[grid](...)']:.2f} of its time"
+        yield Line("a launch from Python, six arguments", "Triton's", shown, "benchmarks/launch.py", launch)
+
+
+def gemm_lines() -> Iterator[Line]:
+    """The last rungs of the ladder, the library and the peers, by the later run of each."""
+    runs = [data for data in (result("gemm_again"), result("gemm")) if data]
+    for mode, regime in REGIMES.items():
+        for name, title in GEMMS.items():
+            for data in runs:
+                ratios = gemm_ratios(data, mode).get(name)
+                if ratios:
+                    yield Line(f"{title}, {regime}", "cuBLAS", spread(ratios, 3, "shapes"), "benchmarks/gemm.py", data)
+                    break
+
+
+def steady_lines() -> Iterator[Line]:
+    """The library's product at the power limit, and the energy of a launch."""
+    steady = result("gemm_steady")
+    if steady:
+        rows = {(row["contender"], tuple(row["shape"])): row for row in steady["rows"] if row["mode"] == "steady"}
+        mine = [(row, rows["cublas", shape]) for (name, shape), row in rows.items() if name == "matmul"]
+        ratios = [row["ratio"] for row, _ in mine]
+        rounds = min(len(row["ms"]) for row, _ in mine)
+        shown = f"{spread(ratios, 3, 'shapes')[:-1]}, {rounds} rounds)"
+        joules = [row["joules"] / theirs["joules"] for row, theirs in mine if row.get("joules") and theirs.get("joules")]
+        if joules:
+            shown += f"; {mean(joules):.3f} of its energy"
+        yield Line(f"{GEMMS['matmul']}, steady", "cuBLAS", shown, "phalanx bench gemm --modes steady", steady)
+
+
+def row_lines() -> Iterator[Line]:
+    """Softmax, norms and cross entropy on long rows."""
+    data = result("rowwise")
+    if data is None:
+        return
+    for kernel in dict.fromkeys(row["kernel"] for row in data["rows"]):
+        shares = [row["share"] for row in data["rows"] if row["kernel"] == kernel]
+        what = f"{kernel}, bf16, 4,096 to 262,144 columns"
+        yield Line(what, "device copy's bandwidth", spread(shares, 2), "benchmarks/rowwise.py", data)
+
+
+def gather_lines() -> Iterator[Line]:
+    """Rows by index."""
+    gather = result("gather")
     if gather:
-        first = gather["rows"][0]
-        gbs = first["gbs"]
-        lines.append(
-            f"| gather and scatter of 131,072 rows of 4,096 bf16 | index_select, index_copy_ | "
-            f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f} | `benchmarks/gather.py` |"
-        )
+        gbs = gather["rows"][0]["gbs"]
+        shown = f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f}"
+        what = "gather and scatter of 131,072 rows of 4,096 bf16"
+        yield Line(what, "index_select, index_copy_", shown, "benchmarks/gather.py", gather)
+
+
+def moe_lines() -> Iterator[Line]:
+    """The product that gathers its rows."""
     moe = result("moe")
     if moe:
         shown = ", ".join(f"{row['ratio']:.2f} (N = {row['n']:,})" for row in moe["rows"])
-        tokens, k = f"{moe['rows'][0]['rows']:,}", f"{moe['rows'][0]['k']:,}"
-        lines.append(
-            f"| `moe_gather_matmul`, {tokens} rows of {k} by index | index_select, then the grouped product | {shown} | "
-            "`benchmarks/moe.py` |"
-        )
-    lines += simple_lines()
-    lines += product_lines()
-    lines += attention_lines()
-    lines += drawn_lines()
-    named = (
-        "copy", "launch", "gemm", "gemm_again", "gemm_steady", "matmul", "small_m", "grouped", "rowwise", "gather", "moe",
-        "attention", "attention_backward", "simple", "simple_bursts", "simple_again", "anywhere_matmul", "anywhere_few_rows",
-    )  # fmt: skip
-    sources = [data for data in map(result, named) if data]
-    places = dict.fromkeys(where(data) for data in sources)
-    return [*lines, "", *(f"{place}." for place in places)]
+        what = f"`moe_gather_matmul`, {moe['rows'][0]['rows']:,} rows of {moe['rows'][0]['k']:,} by index"
+        yield Line(what, "index_select, then the grouped product", shown, "benchmarks/moe.py", moe)
 
 
-def steady_lines() -> list[str]:
-    """The library's product at the power limit, and the energy of a launch."""
-    steady = result("gemm_steady")
-    if not steady:
-        return []
-    rows = {(row["contender"], tuple(row["shape"])): row for row in steady["rows"] if row["mode"] == "steady"}
-    mine = [(row, rows["cublas", shape]) for (name, shape), row in rows.items() if name == "matmul"]
-    ratios = [row["ratio"] for row, _ in mine]
-    rounds = min(len(row["ms"]) for row, _ in mine)
-    shown = f"{mean(ratios):.3f} (geometric mean of {len(ratios)} shapes, lowest {min(ratios):.3f}, {rounds} rounds)"
-    joules = [row["joules"] / theirs["joules"] for row, theirs in mine if row.get("joules") and theirs.get("joules")]
-    if joules:
-        shown += f"; {mean(joules):.3f} of its energy"
-    return [f"| {GEMMS['matmul']}, steady | cuBLAS | {shown} | `phalanx bench gemm --modes steady` |"]
-
-
-def simple_times(data: dict[str, Any] | None, part: str, mode: str) -> dict[tuple[str, tuple[int, ...]], float]:
+def simple_times(data: dict[str, Any], part: str, mode: str) -> dict[tuple[str, tuple[int, ...]], float]:
     """The median milliseconds of each contender on each shape."""
-    rows = data[part]["rows"] if data else []
-    return {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows if row["mode"] == mode}
+    rows = [row for row in data[part]["rows"] if row["mode"] == mode]
+    return {(row["contender"], tuple(row["shape"])): statistics.median(row["ms"]) for row in rows}
 
 
-def simple_lines() -> list[str]:
-    """The short loops that pipeline themselves, beside the library's kernels and the peers."""
-    lines = []
-    again = result("simple_again")
+def simple_lines() -> Iterator[Line]:
+    """The short loops that pipeline themselves, beside the library's kernels and the peers, by the later run of each."""
     for part, name, kernel in (("products", "matmul", "matmul"), ("attention", "attention", "library")):
-        for mode, data in (("steady", result("simple")), ("burst", result("simple_bursts"))):
-            if data is None:
-                continue
-            earlier, later = simple_times(data, part, mode), simple_times(again, part, mode)
+        for mode, earlier in (("steady", "simple"), ("burst", "simple_bursts")):
+            runs = [data for data in (result("simple_again"), result(earlier)) if data]
             for peer, title in {kernel: f"`px.kernels.{name}`", **SIMPLE_PEERS}.items():
-                # Ratios are of one process: the later one where the peer took part in it.
-                times = later if any(who == peer for who, _ in later) else earlier
-                shapes = [shape for who, shape in times if who == "simple" and (peer, shape) in times]
-                values = [times[peer, shape] / times["simple", shape] for shape in shapes]
-                if values:
-                    lines.append(
-                        f"| `examples/simple/{name}.py`, {data[part]['lines']['simple']} lines, bf16, {mode} | {title} | "
-                        f"{mean(values):.3f} (geometric mean of {len(values)} shapes, lowest {min(values):.3f}) | "
-                        "`benchmarks/simple.py` |"
-                    )
-    return lines
+                for data in runs:
+                    times = simple_times(data, part, mode)
+                    shapes = [shape for who, shape in times if who == "simple" and (peer, shape) in times]
+                    if shapes:
+                        what = f"`examples/simple/{name}.py`, {data[part]['lines']['simple']} lines, bf16, {mode}"
+                        shown = spread([times[peer, shape] / times["simple", shape] for shape in shapes], 3, "shapes")
+                        yield Line(what, title, shown, "benchmarks/simple.py", data)
+                        break
 
 
-def product_lines() -> list[str]:
+def product_lines() -> Iterator[Line]:
     """The library's products: fp8, few rows, groups."""
-    lines = []
     matmul, small, grouped = result("matmul"), result("small_m"), result("grouped")
     if matmul:
         found = [row for row in matmul["rows"] if row["section"] == "fp8" and row["name"].startswith("per tensor")]
         shown = ", ".join(f"{row['ratio']:.2f} ({row['name'].partition(', ')[2]})" for row in found)
         peer = "`torch._scaled_mm`, fast accumulation"
-        lines.append(f"| `px.kernels.matmul`, fp8 | {peer} | {shown} | `benchmarks/matmul.py` |")
+        yield Line("`px.kernels.matmul`, fp8", peer, shown, "benchmarks/matmul.py", matmul)
     if small:
         found = [row for row in small["rows"] if row["cold"] and row["which"] == "chosen"]
         shown = ", ".join(f"{row['ratio']:.2f} ({' x '.join(map(str, row['shape']))})" for row in found[:3])
-        lines.append(f"| `split_k_matmul`'s kernel, few rows, L2 flushed | cuBLAS | {shown} | `benchmarks/small_m.py` |")
+        yield Line("`split_k_matmul`'s kernel, few rows, L2 flushed", "cuBLAS", shown, "benchmarks/small_m.py", small)
     if grouped:
         ratios = [row["ratios"] for row in grouped["rows"]]
         for name, title in (("cublas loop", "a loop of cuBLAS"), ("torch grouped", "torch's grouped mm")):
             values = [r[name] for r in ratios if r.get(name)]
             if values:
-                lines.append(
-                    f"| `grouped_matmul`, {grouped['groups']} uneven groups | {title} | {mean(values):.2f} "
-                    f"(lowest {min(values):.2f}) | `benchmarks/grouped.py` |"
-                )
-    return lines
+                what = f"`grouped_matmul`, {grouped['groups']} uneven groups"
+                yield Line(what, title, spread(values, 2), "benchmarks/grouped.py", grouped)
 
 
-def drawn_lines() -> list[str]:
+def drawn_lines() -> Iterator[Line]:
     """Shapes that nobody chose: of every operation and regime the geometric mean, the lowest, and how many."""
-    lines = []
     for name in DRAWN:
         data = result(f"anywhere_{name}")
+        if data is None:
+            continue
         found: dict[tuple[str, str, str], list[float]] = {}
-        for row in data["rows"] if data else ():
+        for row in data["rows"]:
             if "ratio" in row:
                 found.setdefault((row["op"], row["mode"], row["against"]), []).append(row["ratio"])
         for op, mode in dict.fromkeys((op, mode) for op, mode, _ in found):
             peers = [who for drawn, regime, who in found if (drawn, regime) == (op, mode)]
             ratios = [ratio for who in peers for ratio in found[op, mode, who]]
             against = " or ".join(PEERS.get(who, f"torch's `{who}`") for who in peers)
-            lines.append(
-                f"| {DRAWN_OPS.get(op, f'`{op}`')}, {len(ratios)} drawn shapes, {mode} | {against} | {mean(ratios):.2f} "
-                f"(lowest {min(ratios):.2f}) | `benchmarks/anywhere.py` |"
-            )
-    return lines
+            what = f"{DRAWN_OPS.get(op, f'`{op}`')}, {len(ratios)} drawn shapes, {mode}"
+            yield Line(what, against, spread(ratios, 2), "benchmarks/anywhere.py", data)
 
 
-def attention_lines() -> list[str]:
+def attention_lines() -> Iterator[Line]:
     """Attention forward and backward."""
-    lines = []
     for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
         data = result(name)
-        measured = data["rows"] if data else []
+        if data is None:
+            continue
         for mode in ("steady", "burst"):
-            rows = [row["ms"] for row in measured if mode in row["ms"]["phalanx"]]
+            rows = [row["ms"] for row in data["rows"] if mode in row["ms"]["phalanx"]]
             ratios = [row["cuDNN"][mode] / row["phalanx"][mode] for row in rows]
-            if not ratios:  # not measured that way
-                continue
-            lines.append(
-                f"| {title}, bf16, {mode} | cuDNN | {mean(ratios):.3f} (geometric mean of {len(ratios)} rows, lowest "
-                f"{min(ratios):.3f}) | `benchmarks/{name}.py` |"
-            )
-    return lines
+            if ratios:  # else not measured that way
+                yield Line(f"{title}, bf16, {mode}", "cuDNN", spread(ratios, 3, "rows"), f"benchmarks/{name}.py", data)
 
 
 def ladder() -> list[str]:
