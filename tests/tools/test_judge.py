@@ -1,0 +1,111 @@
+"""The judge of drawn shapes: what it says of results that are met, short, wrong or missing, and of those that are kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+Change = Callable[[list[dict[str, Any]]], None]
+
+
+@pytest.fixture(scope="module")
+def judge() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("judge", ROOT / "benchmarks" / "judge.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules["judge"] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def drawn(count: int, ratio: float, **more: Any) -> list[dict[str, Any]]:
+    return [{"ratio": ratio, "sizes": {"columns": 512}, **more} for _ in range(count)]
+
+
+def test_a_line_is_met_with_what_is_asked(judge: ModuleType) -> None:
+    asked = judge.Asked("matmul", "burst", 40, 1.04, 0.85, 0.05)
+    rows = [*drawn(38, 1.06), *drawn(2, 0.86)]
+    assert judge.verdict(asked, rows) == judge.Verdict(
+        "matmul, burst, 40", "mean 1.049 (asked 1.04), lowest 0.860 (asked 0.85), 5.0% below 0.95 (asked 5%)", "met"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "found"),
+    [
+        (lambda rows: [row.update(ratio=1.03) for row in rows], "SHORT", "mean 1.030 (asked 1.04)"),
+        (lambda rows: rows[0].update(ratio=0.849), "SHORT", "lowest 0.849 (asked 0.85)"),
+        (lambda rows: [row.update(ratio=0.94) for row in rows[:3]], "SHORT", "7.5% below 0.95 (asked 5%)"),
+        (lambda rows: rows.pop(), "missing", "39 of 40 cases"),
+        (lambda rows: rows[7].pop("ratio"), "WRONG", "1 of 40 cases have a wrong result"),
+    ],
+)
+def test_a_line_is_short_by_any_of_them(judge: ModuleType, change: Change, said: str, found: str) -> None:
+    rows = drawn(40, 1.10)
+    assert judge.verdict(judge.Asked("matmul", "burst", 40, 1.04, 0.85, 0.05), rows).said == "met"
+    change(rows)
+    line = judge.verdict(judge.Asked("matmul", "burst", 40, 1.04, 0.85, 0.05), rows)
+    assert line.said == said and found in line.found
+
+
+def test_short_rows_count_in_the_mean_alone(judge: ModuleType) -> None:
+    asked = judge.Asked("softmax", "burst", 20, 0.90, 0.80, columns=256)
+    short = {"sizes": {"columns": 255}, "ratio": 0.5}
+    assert judge.verdict(asked, [*drawn(19, 1.0), short]).said == "met"
+    assert judge.verdict(asked, [*drawn(19, 1.0), {**short, "sizes": {"columns": 256}}]).said == "SHORT"
+    assert judge.verdict(asked, [*drawn(19, 0.91), short]).said == "SHORT", "by the mean"
+
+
+def test_the_host_has_a_line_for_each_kind_of_call(judge: ModuleType) -> None:
+    fine = {"ratio": 1.0, "worst_ratio": 1.4, "new_worst_us": 60.0, "new_median_us": 20.0}
+    assert [line.said for line in judge.host_verdicts("host_calls", fine)] == ["met", "met"]
+    for name, worse, said in (
+        ("ratio", 1.01, ["SHORT", "met"]), ("worst_ratio", 1.41, ["SHORT", "met"]), ("new_worst_us", 60.1, ["met", "SHORT"]),
+    ):  # fmt: skip
+        assert [line.said for line in judge.host_verdicts("host_calls", {**fine, name: worse})] == said
+
+
+def test_an_empty_folder_has_no_line(judge: ModuleType, tmp_path: Path) -> None:
+    found, commits = judge.judge(tmp_path)
+    assert {line.said for line in found} == {"missing"} and len(found) == len(judge.ASKED) + 2 and not commits
+
+
+def test_every_file_names_its_commit(judge: ModuleType, tmp_path: Path) -> None:
+    for name, commit in (("anywhere_fp8", "aa"), ("gemm_steady", "aa"), ("anywhere_large", "cc")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"machine": {"commit": commit}, "rows": []}))
+    (tmp_path / "host_calls_run2.json").write_text(
+        json.dumps({"machine": {"commit": "bb"}, "summary": dict.fromkeys(
+            ("ratio", "worst_ratio", "new_worst_us", "new_median_us"), 1.0
+        )})
+    )  # fmt: skip
+    found, commits = judge.judge(tmp_path)
+    assert commits == {"aa": ["anywhere_fp8", "gemm_steady"], "bb": ["host_calls_run2"]}, "files of other names are not read"
+    assert [line.title for line in found[-2:]] == ["host_calls_run2: repeated", "host_calls_run2: new shapes"]
+
+
+def test_what_is_kept_has_every_line(judge: ModuleType) -> None:
+    """Whether it is met is for a GPU to say; but a figure that the documentation gives is there, and of a right result."""
+    found, commits = judge.judge(ROOT / "benchmarks" / "results")
+    assert not {line.said for line in found} - {"met", "SHORT"} and commits
+
+
+def test_each_part_writes_what_is_read(judge: ModuleType, tmp_path: Path) -> None:
+    known = judge.commands(tmp_path, "0a1b2c3d")
+    written = [Path(command[-1]).stem for command in known.values()]
+    assert sorted(written) == sorted([*(f"anywhere_{part}" for part in judge.DRAWN), "gemm_steady", "host_calls"])
+    for command in known.values():
+        assert command[-2] == "--json" and (ROOT / "benchmarks" / command[0]).exists()
+
+    def seeds(part: str) -> list[str]:
+        return known[part][known[part].index("--seed") + 1 : known[part].index("--count")]
+
+    assert seeds("rows") == seeds("index") == ["0a1b2c3d"]
+    assert [*seeds("steady1"), *seeds("steady2")] == seeds("matmul") == ["0", "1", "2", "0a1b2c3d"], "every seed once"
