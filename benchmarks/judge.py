@@ -100,6 +100,9 @@ def verdict(asked: Asked, rows: list[dict[str, Any]]) -> Verdict:
 
 def host_verdicts(name: str, summary: dict[str, float]) -> Iterator[Verdict]:
     """What a file of `host_calls.py` shows."""
+    if "ratio" not in summary:
+        yield Verdict(name, "no torch beside it: times of stand-ins", "missing")
+        return
     mean, most, fresh = summary["ratio"], summary["worst_ratio"], summary["new_worst_us"]
     found = f"mean {mean:.2f} of torch's time (asked {REPEATED}), {most:.2f} at the most (asked {MOST_REPEATED})"
     yield Verdict(f"{name}: repeated", found, "met" if mean <= REPEATED and most <= MOST_REPEATED else "SHORT")
@@ -167,12 +170,14 @@ def run(folder: Path, parts: list[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=HERE / "results")
+    parser.add_argument("--folder", type=Path, help="of the results; those that are kept, if not given")
     parser.add_argument("--run", nargs="*", choices=list(commands(Path(), "0")), help="measure these parts first, or all")
     given = parser.parse_args()
     if given.run is not None:
+        if given.folder is None:
+            parser.error("--run needs --folder, where its results go: those that are kept are not written over")
         run(given.folder, given.run)
-    found, commits = judge(given.folder)
+    found, commits = judge(given.folder or HERE / "results")
     for line in found:
         print(f"{line.title:30} {line.said:8} {line.found}")
     for named, files in commits.items():

@@ -71,6 +71,8 @@ def test_the_host_has_a_line_for_each_kind_of_call(judge: ModuleType) -> None:
         ("ratio", 1.01, ["SHORT", "met"]), ("worst_ratio", 1.41, ["SHORT", "met"]), ("new_worst_us", 60.1, ["met", "SHORT"]),
     ):  # fmt: skip
         assert [line.said for line in judge.host_verdicts("host_calls", {**fine, name: worse})] == said
+    alone = {name: value for name, value in fine.items() if "ratio" not in name}
+    assert [line.said for line in judge.host_verdicts("host_calls", alone)] == ["missing"], "measured without a GPU"
 
 
 def test_an_empty_folder_has_no_line(judge: ModuleType, tmp_path: Path) -> None:
