@@ -87,7 +87,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
         chains = [chain(draft, lambda: next(rings), flat=flat) for _ in range(count)]
         if section:
             draft.note("two sections")
-            body += ["px.fence.async_proxy()", "px.cluster.sync()" if draft.cluster.size > 1 else "px.sync()"]
+            body += _between(draft)
         lines, used = _section(draft, chains, flat, last=section == sections - 1, before=max(warps, default=0))
         if section < sections - 1:  # a later wait of the same agent may do as well
             lines = [line.replace("# needed: before the CTA ends", "# before the CTA ends") for line in lines]
@@ -109,6 +109,17 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     ]  # fmt: skip
     grid = (x * clusters, y)
     return Case(seed, "\n".join(text) + "\n", grid, draft.names, draft.arguments, draft.expected, draft.features)
+
+
+def _between(draft: Draft) -> list[str]:
+    """What lies between two sections, the second of which may take over memory of the first, and let engines write it.
+
+    What threads of another CTA have stored is fenced by whoever issues such a copy, once it has learned of it: a fence of
+    the CTA alone would do where the copy is its own, but not for one into the CTA that they stored into.
+    """
+    if any(feature in draft.features for feature in ("meeting store", "pass remote", "pass cluster.store")):
+        return ["px.cluster.sync()", 'px.fence.async_proxy("cluster")']
+    return ["px.fence.async_proxy()", "px.cluster.sync()" if draft.cluster.size > 1 else "px.sync()"]
 
 
 def _section(draft: Draft, chains: list[Chain], flat: bool, *, last: bool, before: int) -> tuple[list[str], int]:
