@@ -45,7 +45,6 @@ from phalanx.tools.bench.device import TorchDevice
 
 SHORT = 0.1
 GRAPHED = 20
-BEHIND = 0.95
 
 
 def beside_copy(contest: Contest) -> bool:
@@ -133,10 +132,10 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
         mine = sorted((row for row in rows if row["mode"] == mode and "ratio" in row), key=lambda row: row["ratio"])
         if mine:
             ratios = [row["ratio"] for row in mine]
-            behind = sum(ratio < BEHIND for ratio in ratios) / len(ratios)
+            behind = sum(ratio < machine.BEHIND for ratio in ratios) / len(ratios)
             lines.append(
                 f"{mode}: {len(mine)} cases, geometric mean {geometric_mean(ratios):.3f}, worst {ratios[0]:.3f}, "
-                f"{behind:.0%} below {BEHIND}"
+                f"{behind:.0%} below {machine.BEHIND}"
             )
             joules = [row["their_joules"] / row["joules"] for row in mine if row.get("joules") and row.get("their_joules")]
             if joules:

@@ -135,14 +135,16 @@ def draw_indexed(op: str) -> Callable[[random.Random], Case]:
     return draw
 
 
+ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")
+INDICES = ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")
 DRAWS: dict[str, Callable[[random.Random], Case]] = {
     "matmul": draw_matmul,
     "batched": draw_batched,
     "few_rows": draw_few_rows,
     "fp8": draw_fp8,
     "grouped": draw_grouped,
-    **{op: draw_rows(op) for op in ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")},
-    **{op: draw_indexed(op) for op in ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")},
+    **{op: draw_rows(op) for op in ROWS},
+    **{op: draw_indexed(op) for op in INDICES},
 }
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -25,13 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anywhere_draws import INDICES, ROWS
+from machine import BEHIND, commit
+
 from phalanx.runtime.device.timing import geometric_mean
-from phalanx.tools.bench.results import commit
 
 HERE = Path(__file__).resolve().parent
-BEHIND = 0.95
-ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")
-INDICES = ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")
 DRAWN = ("matmul", "steady1", "steady2", "fp8", "grouped", "batched", "few_rows", "rows", "index")
 """Of `anywhere_*.json`. Where they are kept, steady cases stand with the others of `matmul`."""
 REPEATED, MOST_REPEATED, NEW, RUNS = 1.0, 1.4, 60.0, 5
@@ -84,8 +84,8 @@ def verdict(asked: Asked, rows: list[dict[str, Any]]) -> Verdict:
     if len(rows) < asked.cases:
         return Verdict(title, f"{len(rows)} of {asked.cases} cases", "missing")
     ratios = [row["ratio"] for row in rows]
-    mean, met = geometric_mean(ratios), [geometric_mean(ratios) >= asked.mean]
-    shown = [f"mean {mean:.3f} (asked {asked.mean})"]
+    mean = geometric_mean(ratios)
+    met, shown = [mean >= asked.mean], [f"mean {mean:.3f} (asked {asked.mean})"]
     counted = [row["ratio"] for row in rows if row.get("sizes", {}).get("columns", asked.columns) >= asked.columns]
     least = f"lowest {min(counted):.3f}"
     if asked.worst is not None:
@@ -128,10 +128,10 @@ def medians(runs: list[dict[str, dict[str, Any]]], name: str, field: str) -> flo
 
 def judge(folder: Path) -> tuple[list[Verdict], dict[str, list[str]]]:
     """All lines, and the commits that their files are of."""
-    read = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    used = {name: read[name] for name in (*(f"anywhere_{part}" for part in DRAWN), "gemm_steady") if name in read}
-    used |= {name: data for name, data in read.items() if name.startswith("host_calls")}
-    drawn = [row for name, data in used.items() if name.startswith("anywhere") for row in data["rows"]]
+    drawn_files = [folder / f"anywhere_{part}.json" for part in DRAWN]
+    files = [*drawn_files, folder / "gemm_steady.json", *sorted(folder.glob("host_calls*.json"))]
+    used = {path.stem: json.loads(path.read_text()) for path in files if path.exists()}
+    drawn = [row for path in drawn_files if path.stem in used for row in used[path.stem]["rows"]]
     found = [verdict(asked, [row for row in drawn if (row["op"], row["mode"]) == (asked.op, asked.mode)]) for asked in ASKED]
     large = [row for row in used.get("gemm_steady", {"rows": []})["rows"] if row["contender"] == "matmul"]
     found.append(verdict(LARGE, [row for row in large if row["mode"] == "steady" and len(row["ms"]) >= ROUNDS]))
@@ -165,10 +165,18 @@ def commands(folder: Path, seed: str) -> dict[str, list[str]]:
     }
 
 
+def digits_of(named: str) -> str:
+    """The first eight hexadecimal digits of a commit, which are a seed; `SystemExit` where it is known by fewer."""
+    found = re.match("[0-9a-f]{8}", named)
+    if found is None:
+        sys.exit(f"the commit is known as {named!r}; eight digits of it are a seed: PHALANX_COMMIT=$(git rev-parse HEAD)")
+    return found[0]
+
+
 def run(folder: Path, parts: list[str]) -> None:
     """Measures the parts one after another; what each prints goes into a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = commands(folder, commit()[:8])
+    known = commands(folder, digits_of(commit()))
     for number, part in enumerate(parts or known):
         script, *options = known[part]
         print(f"{part}, {number + 1} of {len(parts or known)}: {script}", flush=True)

@@ -7,6 +7,9 @@ from typing import Any
 
 from phalanx.tools.bench.results import commit, gpu, save, stamp
 
+BEHIND = 0.95
+"""A drawn shape whose ratio is lower counts as one that falls behind."""
+
 
 def milliseconds(run: Callable[[], Any], repeats: int) -> float:
     """Time per run on the GPU, by events around all of them."""
@@ -38,4 +41,4 @@ def graphed(run: Callable[[], Any], calls: int) -> Callable[[], Any]:
     return graph.replay
 
 
-__all__ = ["commit", "gpu", "graphed", "milliseconds", "save", "stamp"]
+__all__ = ["BEHIND", "commit", "gpu", "graphed", "milliseconds", "save", "stamp"]

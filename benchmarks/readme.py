@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from phalanx.runtime.device.timing import geometric_mean
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -41,10 +42,6 @@ def result(name: str) -> dict[str, Any] | None:
 def where(data: dict[str, Any]) -> str:
     machine = data["machine"]
     return f"{machine['card']}, driver {machine['driver']}, {machine['date']}, commit {machine['commit']}"
-
-
-def mean(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def gemm_ratios(data: dict[str, Any], mode: str) -> dict[str, list[float]]:
@@ -83,7 +80,7 @@ def summary() -> list[str]:
 def spread(ratios: list[float], digits: int, of: str = "") -> str:
     """The geometric mean, and the lowest."""
     counted = f"geometric mean of {len(ratios)} {of}, " if of else ""
-    return f"{mean(ratios):.{digits}f} ({counted}lowest {min(ratios):.{digits}f})"
+    return f"{geometric_mean(ratios):.{digits}f} ({counted}lowest {min(ratios):.{digits}f})"
 
 
 def copy_lines() -> Iterator[Line]:
@@ -129,7 +126,7 @@ def steady_lines() -> Iterator[Line]:
         shown = f"{spread(ratios, 3, 'shapes')[:-1]}, {rounds} rounds)"
         joules = [row["joules"] / theirs["joules"] for row, theirs in mine if row.get("joules") and theirs.get("joules")]
         if joules:
-            shown += f"; {mean(joules):.3f} of its energy"
+            shown += f"; {geometric_mean(joules):.3f} of its energy"
         yield Line(f"{GEMMS['matmul']}, steady", "cuBLAS", shown, "phalanx bench gemm --modes steady", steady)
 
 
@@ -250,7 +247,7 @@ def ladder() -> list[str]:
         shown = [f"{cells[c]['tflops']:.0f} ({cells[c]['ratio']:.2f})" if c in cells else "" for c in contenders]
         lines.append(f"| {', '.join(map(str, shape))} | " + " | ".join(shown) + " |")
     ratios = gemm_ratios(data, "turns")
-    lines.append("| geometric mean | " + " | ".join(f"{mean(ratios[c]):.3f}" for c in contenders) + " |")
+    lines.append("| geometric mean | " + " | ".join(f"{geometric_mean(ratios[c]):.3f}" for c in contenders) + " |")
     return [*lines, "", f"TFLOP/s and ratio to cuBLAS, random normal bf16 data, in turns. {where(data)}."]
 
 

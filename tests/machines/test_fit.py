@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import phalanx as px
+from benchmark_scripts import script
 from phalanx.kernels.products.matmul_config import choose
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.machines.h200 import H200
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "fit_h200.py"
-
 
 @pytest.fixture(scope="module")
 def fit() -> Any:
-    spec = importlib.util.spec_from_file_location("fit_h200", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fit_h200"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("fit_h200")
 
 
 def test_configurations_are_read_as_they_were_written(fit: Any) -> None:

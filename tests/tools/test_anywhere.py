@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmark_scripts import script
 
 
 @pytest.fixture(scope="module")
 def draws() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("anywhere_draws", ROOT / "benchmarks" / "anywhere_draws.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules["anywhere_draws"] = made
-    spec.loader.exec_module(made)
-    return made
+    return script("anywhere_draws")
 
 
 def test_a_seed_is_a_list_of_shapes(draws: ModuleType) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import functools
+import importlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import benchmark_scripts
 from phalanx.runtime.device.timing import turns
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,15 +64,10 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
 
 
 def script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A file of benchmarks/ as a module; the folder itself must not be on the path, for it has a copy.py."""
-    for module in dict.fromkeys(("machine", name)):
-        spec = importlib.util.spec_from_file_location(module, ROOT / "benchmarks" / f"{module}.py")
-        assert spec is not None and spec.loader is not None
-        made = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, module, made)
-        monkeypatch.setattr(sys, "path", ["", *sys.path])  # which scripts turn around
-        spec.loader.exec_module(made)
-    return made
+    """A file of benchmarks/ as a module of this test alone."""
+    monkeypatch.setattr(sys, "path", ["", *sys.path])  # which scripts turn around
+    register = functools.partial(monkeypatch.setitem, sys.modules)
+    return benchmark_scripts.script(*dict.fromkeys(("machine", name)), register=register)
 
 
 def test_a_block_is_timed_by_events_around_it(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:

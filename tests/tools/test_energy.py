@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmark_scripts import script
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem
 from phalanx.kernels.products.matmul_cuts import complete, with_parts
 from phalanx.tools.bench.shapes import LARGE, Shape
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
 def energy() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("energy_benchmark", ROOT / "benchmarks" / "energy.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules["energy_benchmark"] = made
-    spec.loader.exec_module(made)
-    return made
+    return script("energy")
 
 
 @pytest.mark.parametrize(

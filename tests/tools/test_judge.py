@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,18 +10,15 @@ from typing import Any
 
 import pytest
 
+from benchmark_scripts import script
+
 ROOT = Path(__file__).resolve().parents[2]
 Change = Callable[[list[dict[str, Any]]], None]
 
 
 @pytest.fixture(scope="module")
 def judge() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("judge", ROOT / "benchmarks" / "judge.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules["judge"] = made
-    spec.loader.exec_module(made)
-    return made
+    return script("machine", "anywhere_draws", "judge")
 
 
 def drawn(count: int, ratio: float, **more: Any) -> list[dict[str, Any]]:
@@ -114,6 +109,16 @@ def test_what_is_kept_has_every_line(judge: ModuleType) -> None:
     found, commits = judge.judge(ROOT / "benchmarks" / "results")
     assert not {line.said for line in found if not line.title.startswith("host")} - {"met", "SHORT"} and commits
     assert [line.title for line in found if line.title.startswith("host")] == ["host, repeated", "host, new shapes"]
+
+
+def test_a_seed_is_eight_digits_of_the_commit(judge: ModuleType) -> None:
+    assert judge.digits_of("0a1b2c3d") == judge.digits_of("0a1b2c3d4e5f") == "0a1b2c3d"
+    for named in ("0a1b2c3", "unknown"):
+        with pytest.raises(SystemExit) as ended:
+            judge.digits_of(named)
+        assert str(ended.value) == (
+            f"the commit is known as {named!r}; eight digits of it are a seed: PHALANX_COMMIT=$(git rev-parse HEAD)"
+        )
 
 
 def test_each_part_writes_what_is_read(judge: ModuleType, tmp_path: Path) -> None:
