@@ -44,6 +44,10 @@ class Case:
     name: str
     make: Callable[[int], tuple[Run, Run | None]]
 
+    def spread(self, apart: int) -> Case:
+        """The same function on every so many of its shapes."""
+        return Case(self.name, lambda n: self.make(apart * n))
+
 
 class Cases:
     """The calls, for torch or what stands in for it. Sizes are small: the host's time is the question."""
@@ -153,6 +157,10 @@ class Cases:
 
     def case_matmul(self, n: int) -> tuple[Run, Run | None]:
         x, w = self.new(1536 + n, 512), self.new(1024, 512)
+        return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
+
+    def case_matmul_few_rows(self, n: int) -> tuple[Run, Run | None]:
+        x, w = self.new(1 + n % 512, 4096), self.new(6144, 4096)
         return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
 
     def case_matmul_bias(self, n: int) -> tuple[Run, Run | None]:
@@ -362,7 +370,7 @@ def summary(rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def run_all(torch: Any, device: Any, options: argparse.Namespace, wait: Callable[[], None], beside: bool) -> None:
     rows: dict[str, dict[str, Any]] = {}
-    cases = {case.name: case for case in Cases(torch, device).all()}
+    cases = {case.name: case.spread(options.apart) for case in Cases(torch, device).all()}
     chosen = list(cases.values()) if not options.only else [cases[name] for name in options.only]
     timed = range(FIRST, FIRST + options.turns * options.shapes) if options.compile else ()
     for case in list(chosen):
@@ -425,6 +433,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a turn")
     parser.add_argument("--shapes", type=int, default=16, help="new shapes that are timed in a turn")
     parser.add_argument("--torch-shapes", type=int, default=3, help="the same of torch, which compiles some of them")
+    parser.add_argument(
+        "--apart", type=int, default=1, help="how far apart new shapes are: those of products have one choice in eights"
+    )
     parser.add_argument("--warm", type=int, default=12, help="new shapes of each function before all")
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each, so that its kernels are on disk")

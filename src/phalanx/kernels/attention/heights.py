@@ -52,25 +52,39 @@ def heights_for(heads: int, rows: int, groups: int, tiles: int, low: int) -> Hei
     return Heights(whole, more, low, px.cdiv(rest, low), px.cdiv(max(0, rest - groups), low))
 
 
-def times(plan: Heights, heads: int, rows: int, groups: int) -> np.ndarray:
-    """How long each tile takes, in the order in which they are dealt."""
-    of = TIMES[groups]
+@lru_cache(1 << 14)
+def _low_times(groups: int, low: int, rest: int, count: int) -> tuple[np.ndarray, float]:
+    """How long each of `count` tiles takes that a head has of `rest` rows, up to `low` of them each; and all of these."""
+    times = [TIMES[groups][min(low, rest - piece * low) - 1] for piece in range(count)]
+    return np.array(times), sum(times)
 
-    def behind(rest: int, count: int) -> list[float]:
-        return [of[min(plan.low, rest - piece * plan.low) - 1] for piece in range(count)]
 
+def low_tiles(plan: Heights, heads: int, rows: int, groups: int) -> tuple[tuple[int, np.ndarray, float], ...]:
+    """The low tiles, in the order in which they are dealt: of how many heads, and for each `_low_times`."""
     rest = rows - plan.whole * groups
-    full = np.ones(heads * plan.whole + plan.more)
-    first, second = behind(rest, plan.first), behind(rest - groups, plan.second)
-    return np.concatenate([full, np.tile(first, heads - plan.more), np.tile(second, plan.more)])
+    first = heads - plan.more, *_low_times(groups, plan.low, rest, plan.first)
+    return (first, (plan.more, *_low_times(groups, plan.low, rest - groups, plan.second))) if plan.more else (first,)
 
 
-def longest(given: np.ndarray, ctas: int) -> float:
-    """When the last CTA ends: in turns, since whole tiles take equally long."""
-    turns = max(1, px.cdiv(len(given), ctas))
-    places = np.zeros(turns * ctas)
-    places[: len(given)] = given
-    return float(places.reshape(turns, ctas).sum(0).max())
+def longest(plan: Heights, heads: int, rows: int, groups: int, ctas: int) -> float:
+    """When the last CTA ends, in the time of a whole tile: only the last turn of these is dealt, and what is behind."""
+    turns, filled = divmod(heads * plan.whole + plan.more, ctas)
+    low = low_tiles(plan, heads, rows, groups)
+    tiles = filled + sum(count * len(times) for count, times, _ in low)
+    places = np.zeros((max(1, px.cdiv(tiles, ctas)), ctas))
+    dealt = places.reshape(-1)
+    dealt[:filled] = 1.0
+    for count, times, _ in low:
+        if end := count * len(times):
+            dealt[filled : filled + end].reshape(count, -1)[:] = times
+        filled += end
+    return turns + float(places.sum(0).max())
+
+
+def least(plan: Heights, heads: int, rows: int, groups: int, ctas: int) -> float:
+    """When it ends at the earliest: as if all CTAs worked equally long."""
+    low = [count * total for count, _, total in low_tiles(plan, heads, rows, groups)]
+    return (heads * plan.whole + plan.more + sum(low)) / ctas
 
 
 @not_chosen_in_exports
@@ -90,9 +104,14 @@ def _chosen(count: int, rows: int, groups: int, ctas: int) -> Heights:
     turns = most // ctas
     tiles = {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}
     plans = [heights_for(count, rows, groups, number, low) for number in tiles for low in range(1, groups + 1)]
-    return min(
-        plans, key=lambda plan: (round(longest(times(plan, count, rows, groups), ctas), 3), plan.count(count), -plan.whole)
-    )
+    sizes = count, rows, groups, ctas
+    best: tuple[float, int, int, int] = (float("inf"), 0, 0, 0)
+    for early, place in sorted((round(least(plan, *sizes), 3), place) for place, plan in enumerate(plans)):
+        if early > best[0]:
+            break
+        plan = plans[place]
+        best = min(best, (round(longest(plan, *sizes), 3), plan.count(count), -plan.whole, place))
+    return plans[best[-1]]
 
 
-__all__ = ["Heights", "choose_heights", "heights_for", "longest", "times"]
+__all__ = ["Heights", "choose_heights", "heights_for", "least", "longest"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import Any
 
-import numpy as np
-
+from phalanx.kernels.products.best_tiles import CHOSEN, best_of
+from phalanx.kernels.products.by_rows import CHOICES, ByRows
 from phalanx.kernels.products.keeping import kept_parts, may_stream, reads_mostly
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
@@ -19,18 +20,13 @@ from phalanx.kernels.products.matmul_cuts import (
     deepened,
     require_fits,
 )
-from phalanx.kernels.products.quickest_parts import quickest_parted
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way, best_split
 from phalanx.kernels.products.tile_model import (
-    busy_microseconds,
     cold_microseconds,
     costs_of,
     counting_outside,
     moved_bytes,
-    predicted_in_turns,
     predicted_tiles,
-    predicted_with_fitted,
-    steps_of,
     streaming_readers,
     tabled,
 )
@@ -41,11 +37,15 @@ from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
 from phalanx.runtime.exporting.numbers import is_exported
 
-CHOICES = 1 << 14
-"""Choices that are kept: a model in service has dozens of weights, and batches of any size."""
+SPLITS_AT_ONCE = 32
+"""Eights of rows for which it is decided at once whether K is split: 10 ms."""
 
-ALL_ROWS = 256
-"""Rows of clusters of a swapped product, which are columns of the result, that are worked on at a time: all of them."""
+LONG_KINDS = H200.deep, H200.long, H200.wide
+LONGEST_SIDE = max(rule.most for rule in LONG_KINDS)
+"""Products whose K is long, and the most rows or columns that one has."""
+
+SplitChoice = tuple[str, SplitConfig] | None
+"""The side that is split, "rows" or "columns", and how; None: no side is."""
 
 
 def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
@@ -113,81 +113,23 @@ def chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
 
 @chosen_at_example
 def _exported_tiles(problem: Problem, device: Device) -> MatmulConfig:
-    return _best_tiles(problem.in_eights(), device, True)[0]
+    return best_of([problem.in_eights()], device, whole=True)[0][0]
 
 
 @chosen_by_sizes
 def _chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
-    return _best_tiles(problem, device, False)[0]
+    return CHOSEN.of(problem, device)[0]
 
 
 def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
     """The configuration, and the microseconds that the model gives it, for sizes in eights."""
     problem = problem.in_eights()
-    config, counted = _best_tiles(problem, device, False)
+    config, counted = CHOSEN.of(problem, device)
     return config, counted / counting_outside(config.covered(problem), costs_of(problem))
 
 
-@lru_cache(maxsize=CHOICES)
-def _best_tiles(problem: Problem, device: Device, whole: bool) -> tuple[MatmulConfig, float]:
-    """The configuration, and what the choice counted for it: microseconds, and more for what tiles have outside."""
-    table, took, count = predicted_with_fitted(problem, device)
-    costs, best = costs_of(problem), int(np.argmin(took[:count]))
-    # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
-    default = int(took[1] < costs.pair_margin * took[0])
-    margin = costs.margin if _fits(table.configs[default], problem) else 1.0
-    chosen = best if best > 1 and took[best] < margin * took[default] else default
-    config, least = table.configs[chosen], float(took[chosen])
-    if len(took) > count:
-        row = count + int(np.argmin(took[count:]))
-        if took[row] < least * _fitted_margin(table.configs[row], problem):
-            config, least = table.configs[row], float(took[row])
-    idle = not whole and least > costs.split_above * busy_microseconds(problem, device)
-    parted = quickest_parted(problem, device, costs.split_margin * least) if idle else None
-    if parted is not None:
-        return parted
-    turned = predicted_in_turns(problem, device) if config is table.configs[chosen] else None
-    if turned is not None:
-        row = int(np.argmin(turned[1]))
-        if turned[1][row] < _turns_margin(turned[0].configs[row], problem, device) * least:
-            config, least = turned[0].configs[row], float(turned[1][row])
-    return _in_order(config, problem), least
-
-
-def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
-    """The configuration with tiles that follow each other along the rows of a result that takes most of the time."""
-    costs, (_, written) = costs_of(problem), moved_bytes(problem)
-    if steps_of(problem) > (costs.spilled_steps if written > costs.kept_bytes else costs.stored_steps):
-        return config
-    return replace(config, group=ALL_ROWS if config.swapped else 1)
-
-
-def _turns_margin(config: MatmulConfig, problem: Problem, device: Device) -> float:
-    """How many times what the model gives others it may give tiles that warpgroups take in turn."""
-    rule = H200.turns
-    if problem.fused:
-        return rule.fused_margin
-    each, (low, high) = config.tiles(problem) / config.clusters(device), rule.long_steps
-    if low <= steps_of(problem) <= high and each >= rule.long_tiles and config.bn >= rule.long_columns:
-        return rule.long_margin
-    return rule.margin if each >= rule.many_tiles else rule.few_margin
-
-
-def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:
-    """How many times what the model gives others it may give a tile that fits the result: more where HBM is the limit."""
-    rule = H200.fitted
-    streams = steps_of(problem) <= rule.most_steps and sum(moved_bytes(problem)) >= rule.least_bytes
-    return rule.margin if config.cluster[1] == 1 and streams else 1.0
-
-
-def _fits(config: MatmulConfig, problem: Problem) -> bool:
-    """Whether little of a configuration's tiles lies outside: tiles that do more than they need lose even where HBM is the
-    limit."""
-    return config.covered(problem) <= H200.fitting
-
-
 @chosen_at_example
-def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, SplitConfig] | None:
+def split_choice(problem: Problem, device: Device | None = None) -> SplitChoice:
     """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
@@ -202,9 +144,12 @@ def split_choice(problem: Problem, device: Device | None = None) -> tuple[str, S
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    if not is_wide(problem) and not any([_may_split(problem, *side) for side in _sides(problem)]):
-        return None
-    return _split_choice(problem, device or default_device())
+    return _split_choice(problem, device or default_device()) if _qualifies(problem) else None
+
+
+def _qualifies(problem: Problem) -> bool:
+    """Whether a side does, or K is long."""
+    return is_wide(problem) or any([_may_split(problem, *side) for side in _sides(problem)])
 
 
 def _sides(problem: Problem) -> tuple[tuple[str, Any, int, int, tuple[bool, bool]], ...]:
@@ -250,9 +195,26 @@ def _margin(rule: SplitRule, problem: Problem) -> SplitMargin:
 
 
 @chosen_by_sizes
-@lru_cache(maxsize=CHOICES)
-def _split_choice(problem: Problem, on: Device) -> tuple[str, SplitConfig] | None:
-    """What the models decide, of a product of which a side qualifies."""
+def _split_choice(problem: Problem, device: Device) -> SplitChoice:
+    """What the models decide for rows in eights, unless these are among others of which K is long."""
+    rounded = problem.in_eights()
+    if problem.n > LONGEST_SIDE or rounded.m == problem.m:  # most often
+        return SPLITS.of(rounded, device)
+    alike = all([_is_among(problem, rule) == _is_among(rounded, rule) for rule in LONG_KINDS])
+    return SPLITS.of(rounded if alike else problem, device)
+
+
+def _split_choices(problems: Sequence[Problem], device: Device) -> list[SplitChoice]:
+    """What the models decide of products that differ in their rows alone."""
+    return [_split_or_not(problem, device) if _qualifies(problem) else None for problem in problems]
+
+
+SPLITS: ByRows[SplitChoice] = ByRows(_split_choices, SPLITS_AT_ONCE)
+"""The choices that were made."""
+
+
+def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
+    """What they decide of a product of which a side qualifies."""
     found, least, deep, long, wide = None, float("inf"), is_deep(problem), is_long(problem), is_wide(problem)
     for side, rule, few, many, by_k in _sides(problem):
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)

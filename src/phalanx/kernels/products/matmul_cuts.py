@@ -197,7 +197,10 @@ class Problem:
         m = -(-self.m // 8) * 8 if self.by_k[0] else self.m
         n = -(-self.n // 8) * 8 if self.by_k[1] else self.n
         # Whether they were such multiples already is not compared: that would be two ways of a plan.
-        return self if m is self.m and n is self.n else replace(self, m=m, n=n)
+        return self if m is self.m and n is self.n else Problem(
+            m, n, self.k, self.batch, self.itemsize, self.out_itemsize, self.by_k, self.matrix, self.staged, self.vectors,
+            self.per_byte, self.block, self.fused,
+        )
 
     def kind(self) -> Problem:
         """The same without its sizes."""

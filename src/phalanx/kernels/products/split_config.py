@@ -3,7 +3,7 @@ like it has left there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
@@ -14,8 +14,9 @@ import numpy as np
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.ops.tma import HINTED_PARTS
+from phalanx.kernels.products.by_rows import EIGHT, ByRows
 from phalanx.kernels.products.keeping import kept_parts, streaming_hint
-from phalanx.kernels.products.matmul_cuts import PANEL, whole_panels
+from phalanx.kernels.products.matmul_cuts import PANEL, Problem, whole_panels
 from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
@@ -90,14 +91,18 @@ class SplitConfig:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a CTA, at most.
+        """Shared memory of a CTA, at most."""
+        return self.bytes_with_rings(self.weight_bytes, self.row_bytes)
+
+    def bytes_with_rings(self, weight_bytes: int, row_bytes: int) -> int:
+        """The same with rings of so many bytes.
 
         Barriers and padding are counted with 1 KB; the rings and the inbox follow, then what the epilogue exchanges
         between threads, and what it holds of an f32 result beyond the memory of the weights.
         """
-        landing = max(0, self.inbox_bytes - self.row_bytes) if self.reuse else self.inbox_bytes
-        weights = max(self.weight_bytes, 4 * self.bn * self.summed_rows)
-        return 1024 + 2 * ROWS_AT_ONCE * self.bn + weights + self.row_bytes + landing
+        inbox = self.inbox_bytes
+        landing = max(0, inbox - row_bytes) if self.reuse else inbox
+        return 1024 + 2 * ROWS_AT_ONCE * self.bn + max(weight_bytes, 4 * self.bn * self.summed_rows) + row_bytes + landing
 
     def constants(self) -> dict[str, Any]:
         """The kernel's constants of the same names, in capitals. All callers get the same dict, and must not change it."""
@@ -362,10 +367,10 @@ def with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
     beside_rows = config.bm > 64 and config.bn == 64
     in_flight = (card.weights_in_flight_beside_rows if beside_rows else card.weights_in_flight) // ctas
     longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))
+    of_weights, of_rows = config.weight_bytes // config.stages, config.row_bytes // (config.stages - config.ahead)
     for stages, depth in product(range(longest, shortest - 1, -1), range(640 // config.bk, shortest - 1, -1)):
-        found = replace(config, stages=stages, ahead=stages - depth)
-        if found.shared_bytes <= SHARED_BY_CTAS[ctas]:
-            return found
+        if config.bytes_with_rings(of_weights * stages, of_rows * depth) <= SHARED_BY_CTAS[ctas]:
+            return replace(config, stages=stages, ahead=stages - depth)
     return None
 
 
@@ -378,13 +383,21 @@ def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = Tru
     Anyone may call it; no hardware is involved. Example: ``choose_split(64, 8192, 8192).split == 1``.
     """
     steps = px.cdiv(k, 64) * 64  # along K: those with as many have one choice, but that rows of whole lines are their own
-    return _choose_split(m, n, k if k == steps else steps - 8, a_rows, b_rows)
+    problem = Problem(m, n, k if k == steps else steps - 8, by_k=(a_rows, b_rows))
+    return _choose_split(replace(problem, m=px.cdiv(m, 8) * 8) if a_rows else problem)
 
 
 @chosen_by_sizes
-@cache
-def _choose_split(m: int, n: int, k: int, a_rows: bool, b_rows: bool) -> SplitConfig:
-    return best_split(m, n, k, a_rows, b_rows)[0]
+def _choose_split(problem: Problem) -> SplitConfig:
+    return CHOSEN.of(problem, px.device())
+
+
+def _best_splits(problems: Sequence[Problem], device: Device) -> list[SplitConfig]:
+    return [best_split(problem.m, problem.n, problem.k, *problem.by_k, device)[0] for problem in problems]
+
+
+CHOSEN: ByRows[SplitConfig] = ByRows(_best_splits, MOST_ROWS // EIGHT)
+"""The choices that were made."""
 
 
 def best_split(

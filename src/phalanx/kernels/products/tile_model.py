@@ -2,7 +2,7 @@
 
 The cycles of a tile are those of its steps along K, in which tensor cores and L2 both work, and of its epilogue. A product
 takes as many waves as its tiles fill clusters, each as long as one tile; up to the last epilogues it takes at least as long
-as its bytes take from and to HBM. Where two things limit it at once, both show (`_beside`). What the model knows of a card
+as its bytes take from and to HBM. Where two things limit it at once, both show (`beside`). What the model knows of a card
 is in `phalanx.machines`.
 
 All configurations that a kind of product allows (how operands lie, sizes of elements, what the epilogue holds) are one
@@ -11,7 +11,7 @@ table of arrays, made once: a new shape costs some fifty operations on arrays, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
@@ -106,6 +106,11 @@ class TileTable:
     uneven: Any
     tall: Any
 
+    def at(self, rows: Any, **others: Any) -> TileTable:
+        """Some of its rows, without their configurations; `others` are columns in the place of its own."""
+        taken = {name: values[rows] for name, values in vars(self).items() if name != "configs"}
+        return TileTable(configs=(), **{**taken, **others})
+
 
 def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
     """The table of some configurations, for a device with these costs; `fused`: a bias or an activation follows."""
@@ -149,13 +154,13 @@ def _together(exponent: float) -> Any:
     return np.maximum(np.arange(MOST_TOGETHER + 1), 1.0) ** -exponent
 
 
-def _eighth_power(x: Any) -> Any:
+def eighth_power(x: Any) -> Any:
     x2 = x * x
     x4 = x2 * x2
     return x4 * x4
 
 
-def _fourth_power(x: Any) -> Any:
+def fourth_power(x: Any) -> Any:
     x2 = x * x
     return x2 * x2
 
@@ -165,7 +170,7 @@ def _remainder(x: Any, divisor: Any) -> Any:
     return x - np.floor(x / divisor) * divisor
 
 
-def _beside(*powers: Any) -> Any:
+def beside(*powers: Any) -> Any:
     """Things that go on at once, from the eighth powers of their times: as long as the longest takes, or somewhat longer."""
     total = powers[0]
     for power in powers[1:]:
@@ -204,17 +209,75 @@ def streaming_readers(problem: Problem, costs: TileCosts) -> int:
     return costs.streamed_readers if problem.batch == 1 else 1
 
 
+@frozen
+class Sizes:
+    """What the model asks of the sizes of a product, or, as arrays with an element for each, of products that differ in
+    their rows alone.
+
+    `m` and `n` are rows and columns, `results` all of them; `wide`: there are no fewer columns than rows. `read` and
+    `written` are its bytes, `larger` those of its larger operand, `missed` the part of them that L2 has not. `readers` is
+    what `streaming_readers` says, `kept` the part that L2 keeps of an operand that it need not keep. Rows of a stage of A
+    and B count `a_row` and `b_row` bytes; across K the operands' rows begin as `a_begins` and `b_begins` count it.
+    """
+
+    m: Any
+    n: Any
+    results: Any
+    wide: Any
+    read: Any
+    written: Any
+    larger: Any
+    missed: Any
+    readers: Any
+    kept: Any
+    a_row: Any
+    b_row: Any
+    a_begins: Any
+    b_begins: Any
+
+    def at(self, places: Any) -> Sizes:
+        """Those of some of the products; of one product its own."""
+        return self if isinstance(self.m, float) else Sizes(*[values[places] for values in vars(self).values()])
+
+    @property
+    def columns(self) -> Sizes:
+        """The same as columns: what is computed of them and a table's rows has a row for each product."""
+        return self.at((slice(None), None))
+
+
+def sizes_of(problem: Problem, costs: TileCosts) -> Sizes:
+    """The sizes of one product."""
+    m, n, k, itemsize = problem.m, problem.n, problem.k, problem.itemsize
+    (read, written), larger = moved_bytes(problem), problem.batch * k * max(m, n) * itemsize
+    a_row, b_row = (row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
+    return Sizes(
+        float(m), float(n), m * n * problem.batch, n >= m, read, written, larger,
+        min(1.0, (read + written) / costs.kept_bytes), streaming_readers(problem, costs),
+        kept_parts(larger, written) / HINTED_PARTS, a_row, b_row, _begins(m * itemsize), _begins(n * itemsize),
+    )
+
+
+def sizes_of_all(problems: Sequence[Problem], costs: TileCosts) -> Sizes:
+    """The sizes of several products, or of one."""
+    found = [sizes_of(problem, costs) for problem in problems]
+    return found[0] if len(found) == 1 else Sizes(*map(np.array, zip(*[vars(sizes).values() for sizes in found])))
+
+
 def predicted_tiles(
-    table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True, keeps: bool = True
+    table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True, keeps: bool = True,
+    sizes: Sizes | None = None,
 ) -> Any:
     """Microseconds that the model thinks a product takes in each configuration of a table, behind another like it.
 
     `suits`: L2 is told what it need not keep, and what lies all outside an array is not asked for, as `matmul_config.suited`
     has it; else as the configurations themselves say, with zeros for all that is not there. `keeps`: so is what L2 keeps of
-    an operand that it need not keep; else that is as the configurations say.
+    an operand that it need not keep; else that is as the configurations say. `sizes` are those of other products, which
+    differ from `problem` in their rows alone: as columns, of each in all configurations, or one for each configuration.
     """
-    m, n, k, batch, itemsize = problem.m, problem.n, problem.k, problem.batch, problem.itemsize
-    down, across = np.where(table.swapped, float(n), float(m)), np.where(table.swapped, float(m), float(n))
+    k, batch, itemsize = problem.k, problem.batch, problem.itemsize
+    sizes = sizes_of(problem, costs) if sizes is None else sizes
+    m, n, read, written, larger, missed = sizes.m, sizes.n, sizes.read, sizes.written, sizes.larger, sizes.missed
+    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
     rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
     tiles, steps = rows * columns * batch, steps_of(problem)
     splits = bool(table.split.max() > 1)
@@ -226,26 +289,22 @@ def predicted_tiles(
         units, waves = tiles, np.ceil(tiles / table.slots)
     at_once = np.minimum(units, table.slots)
     busy = at_once * table.ctas
-    larger = batch * k * max(m, n) * itemsize
-    read, written = moved_bytes(problem)
-    missed = min(1.0, (read + written) / costs.kept_bytes)
     unasked = device.sms / np.minimum(device.sms, busy)
     # SMs that do not ask leave the others more of L2, but not all of theirs.
     rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * np.sqrt(unasked))
-    a_row, b_row = (row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     by_panels = np.where(table.swapped, not problem.by_k[0], not problem.by_k[1])
     column_share = np.where(by_panels, table.panel_share, table.column_share)
-    row, column = np.where(table.swapped, b_row, a_row), np.where(table.swapped, a_row, b_row)
+    row, column = np.where(table.swapped, sizes.b_row, sizes.a_row), np.where(table.swapped, sizes.a_row, sizes.b_row)
     if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
-        worst = np.maximum(table.starts, np.where(table.swapped, _begins(m * itemsize), _begins(n * itemsize)))
+        worst = np.maximum(table.starts, np.where(table.swapped, sizes.a_begins, sizes.b_begins))
         column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(False, costs))[worst], column)
     # Rows that begin at no line arrive in more pieces, at each of those that share them.
     rows_there, columns_there = table.row_share * table.row_sharers, column_share * table.column_sharers
     delivered = (rows_there * row + columns_there * column) / costs.delivered_rate
     if costs.read_together:
         # L2 brings a line once for several CTAs that ask for it at about the same time, unless each asks for some at once.
-        beside = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
-        ask_rows = np.minimum(beside, table.asking_rows).astype(np.intp)
+        asking = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
+        ask_rows = np.minimum(asking, table.asking_rows).astype(np.intp)
         ask_columns = np.minimum(rows, table.asking_columns).astype(np.intp)
         of_rows = costs.read_together_unaligned if _begins(k * itemsize) else costs.read_together
         of_a, of_b = (_together(of_rows if along else costs.read_together_across) for along in problem.by_k)
@@ -256,8 +315,8 @@ def predicted_tiles(
             column = column * np.where(table.swapped, of_a[ask_columns], of_b[ask_columns])
     loads = (table.row_share * row + column_share * column) / rate
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
-    all_there = _eighth_power(table.tensor) + _eighth_power(loads) + _eighth_power(latency) + _eighth_power(delivered)
-    body = _beside(all_there)
+    all_there = eighth_power(table.tensor) + eighth_power(loads) + eighth_power(latency) + eighth_power(delivered)
+    body = beside(all_there)
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
     no_rows, no_columns = rows * table.high - down, columns * table.wide - across
     if suits:
@@ -270,7 +329,7 @@ def predicted_tiles(
     row_zeros = no_rows * table.row_zeros * (1 + costs.zeros_in_all / rows)
     column_zeros = no_columns * table.column_zeros * (1 + costs.zeros_in_all / columns)
     last = costs.ragged_loads * there + row_zeros + column_zeros
-    ragged = _beside(all_there, _eighth_power(last)) - body
+    ragged = beside(all_there, eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
     ending = table.ending
     products, endings = steps * (table.step + body), np.ceil(units / table.slots)
@@ -283,9 +342,9 @@ def predicted_tiles(
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
         ending = ending + np.where(table.split > 1, costs.split + sums, 0.0)
     cycles = cycles + held_up
-    readers = np.where(table.swapped == (n >= m), columns, rows)
-    streams = (readers <= streaming_readers(problem, costs)) if suits else table.streamed
-    kept = larger * missed * np.where(streams, kept_parts(larger, written) / HINTED_PARTS if keeps else table.kept, 0.0)
+    readers = np.where(table.swapped == sizes.wide, columns, rows)
+    streams = (readers <= sizes.readers) if suits else table.streamed
+    kept = larger * missed * np.where(streams, sizes.kept if keeps else table.kept, 0.0)
     alone = (larger * missed - kept) / costs.hbm_sm / np.minimum(device.sms, busy)
     again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
     again = again * np.minimum(readers - 1, costs.most_again)
@@ -299,9 +358,9 @@ def predicted_tiles(
     # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
     working = (cycles + (1 - costs.endings_after) * ending) / costs.clock
     if costs.sharpness == 8:
-        working = _beside(_eighth_power(working), _eighth_power(streamed))
+        working = beside(eighth_power(working), eighth_power(streamed))
     else:
-        working = np.sqrt(np.sqrt(_fourth_power(working) + _fourth_power(streamed)))
+        working = np.sqrt(np.sqrt(fourth_power(working) + fourth_power(streamed)))
     took = costs.launch + working + costs.endings_after / costs.clock * ending
     if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
         squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
@@ -309,7 +368,7 @@ def predicted_tiles(
     if steps < costs.uneven_steps:
         took = took * (1 + (1 - steps / costs.uneven_steps) * table.uneven)
     if costs.wasted:
-        took = took * counting_outside(tiles * table.area / (m * n * batch), costs)
+        took = took * counting_outside(tiles * table.area / sizes.results, costs)
     return np.where(idle, np.inf, took * table.counted)
 
 
@@ -372,16 +431,19 @@ def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
     """
     costs = costs_of(problem)
     table = table_for(problem.kind(), device, costs)
-    return table, _without_lacking(table, problem, costs, predicted_tiles(table, problem, device, costs))
+    took = predicted_tiles(table, problem, device, costs)
+    return table, np.where(_lacking(table, problem.by_k), np.inf, took) if _lacks_panels(problem, costs) else took
 
 
-def _without_lacking(table: TileTable, problem: Problem, costs: TileCosts, took: Any) -> Any:
-    """Times of a table's configurations, of which those that lack panels take forever along a short K."""
-    a_by_k, b_by_k = problem.by_k
-    if steps_of(problem) >= costs.lacking_steps or (a_by_k and b_by_k):
-        return took
-    rows, columns = (np.where(table.swapped, *by_k) for by_k in ((b_by_k, a_by_k), (a_by_k, b_by_k)))
-    return np.where((table.lacking_rows & ~rows) | (table.lacking_columns & ~columns), np.inf, took)
+def _lacks_panels(problem: Problem, costs: TileCosts) -> bool:
+    """Whether what lacks panels takes forever."""
+    return steps_of(problem) < costs.lacking_steps and not all(problem.by_k)
+
+
+def _lacking(table: TileTable, by_k: tuple[bool, bool]) -> Any:
+    """Which configurations of a table lack panels of operands that lie so."""
+    rows, columns = (np.where(table.swapped, *lies) for lies in (by_k[::-1], by_k))
+    return (table.lacking_rows & ~rows) | (table.lacking_columns & ~columns)
 
 
 @lru_cache(maxsize=256)
@@ -391,23 +453,30 @@ def turns_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileT
     return tabled(found, device, costs, problem.fused) if found else None
 
 
-def predicted_in_turns(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
-    """The configurations whose warpgroups take turns, and the microseconds that the model gives each of them.
-
-    None where they are not worth comparing, as `H200.turns` says: what they save is the time of epilogues, and they ask more
-    of L2 than larger tiles do. What has too few tiles takes forever.
-    """
+def may_take_turns(problem: Problem, device: Device) -> bool:
+    """Whether tiles that warpgroups take in turn are worth comparing, as `H200.turns` says: what they save is the time of
+    epilogues, and they ask more of L2 than larger tiles do."""
     rule, costs = H200.turns, costs_of(problem)
     most = rule.fused_most_steps if problem.fused else rule.most_steps
     if not rule.least_steps <= steps_of(problem) <= most:
-        return None
-    if _multiplying(problem, device, costs) < rule.least_multiplying * sum(moved_bytes(problem)) / costs.hbm:
+        return False
+    return _multiplying(problem, device, costs) >= rule.least_multiplying * sum(moved_bytes(problem)) / costs.hbm
+
+
+def predicted_in_turns(problem: Problem, device: Device, sizes: Sizes | None = None) -> tuple[TileTable, Any] | None:
+    """The configurations whose warpgroups take turns, and the microseconds that the model gives each of them.
+
+    None where they are not worth comparing, or a kind of product has none. What has too few tiles takes forever. `sizes`:
+    as in `predicted_tiles`, of products for which they are worth that.
+    """
+    costs = costs_of(problem)
+    if sizes is None and not may_take_turns(problem, device):
         return None
     table = turns_table_for(problem.kind(), device, costs)
     if table is None:
         return None
-    few = _tiles(table, problem) < rule.least_tiles * table.slots
-    return table, np.where(few, np.inf, predicted_tiles(table, problem, device, costs))
+    few = _tiles(table, problem, sizes) < H200.turns.least_tiles * table.slots
+    return table, np.where(few, np.inf, predicted_tiles(table, problem, device, costs, sizes=sizes))
 
 
 @lru_cache(maxsize=256)
@@ -430,29 +499,52 @@ def fitted_table_for(
     return TileTable(configs=general.configs + found, **joined), len(general.configs), few
 
 
-def predicted_with_fitted(problem: Problem, device: Device) -> tuple[TileTable, Any, int]:
-    """The configurations of `predicted_all`, the microseconds that the model gives each, and how many these are; behind them
-    those whose tiles are as wide as the result, or half of it, unless K is too short for halves.
+Comparison = tuple[Problem, tuple[int, int] | None, bool, bool, Device, TileCosts]
+"""What decides which configurations a product is compared in: its kind, the width of tiles that fit it, whether K is too
+short for more parts than are needed, and for what lacks panels; the device and its costs."""
 
-    Along a short K those that are stored in more parts take forever: what more stages would bring is less than what the
-    parts cost.
+
+def comparison(problem: Problem, device: Device) -> Comparison:
+    """What decides of a product's configurations."""
+    costs = costs_of(problem)
+    short = steps_of(problem) <= H200.fitted.whole_steps
+    return problem.kind(), fitted_width(problem), short, _lacks_panels(problem, costs), device, costs
+
+
+@lru_cache(maxsize=512)
+def compared(
+    kind: Problem, width: tuple[int, int] | None, short: bool, lacking: bool, device: Device, costs: TileCosts
+) -> tuple[TileTable, int, Any]:
+    """The configurations without parts of K, how many of them are for any width, and which of all are allowed. Behind the
+    former come those whose tiles are as wide as the result, or half of it, unless K is too short for halves.
+
+    Along a short K those that are stored in more parts are not allowed: what more stages would bring is less than what the
+    parts cost. Nor are, of those for any width, what lacks panels.
     """
-    width, costs, rule = fitted_width(problem), costs_of(problem), H200.fitted
-    short = steps_of(problem) <= rule.whole_steps
     if width is None or (width[1] > 1 and short):
-        table, took = predicted_all(problem, device)
-        return table, took, len(table.configs)
-    table, count, few = fitted_table_for(problem.kind(), *width, device, costs)
-    fitting = predicted_tiles(table, problem, device, costs)
-    took = _without_lacking(table, problem, costs, fitting)
-    if took is not fitting:
-        took[count:] = fitting[count:]
-    return table, np.where(few, took, np.inf) if short and few is not None else took, count
+        table, few = table_for(kind, device, costs), None
+        count = len(table.configs)
+    else:
+        table, count, few = fitted_table_for(kind, *width, device, costs)
+    allowed = np.ones(len(table.configs), bool)
+    if lacking:
+        allowed[:count] = ~_lacking(table, kind.by_k)[:count]
+    if short and few is not None:
+        allowed &= few
+    return table, count, allowed
 
 
-def _tiles(table: TileTable, problem: Problem) -> Any:
+def predicted_with_fitted(problem: Problem, device: Device) -> tuple[TileTable, Any, int]:
+    """The configurations of `compared`, the microseconds that the model gives each, and how many are for any width. What is
+    not allowed takes forever."""
+    table, count, allowed = compared(*comparison(problem, device))
+    return table, np.where(allowed, predicted_tiles(table, problem, device, costs_of(problem)), np.inf), count
+
+
+def _tiles(table: TileTable, problem: Problem, sizes: Sizes | None = None) -> Any:
     """How many tiles, each of a whole cluster, a product has in each configuration of a table."""
-    down, across = np.where(table.swapped, problem.n, problem.m), np.where(table.swapped, problem.m, problem.n)
+    m, n = (problem.m, problem.n) if sizes is None else (sizes.m, sizes.n)
+    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
     return np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch
 
 
@@ -479,7 +571,7 @@ def longest_split(problem: Problem, costs: TileCosts) -> int:
     return min(longest, int(costs.most_parts)) if longest >= 2 else 0
 
 
-def parts_of(table: TileTable, tiles: Any, longest: int) -> Any:
+def parts_of(table: TileTable, tiles: Any, longest: Any) -> Any:
     """As many parts as make the tiles that fill no wave fill one, for so many tiles of each configuration; 0 if none are
     left."""
     left = tiles % table.slots

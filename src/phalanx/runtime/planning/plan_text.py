@@ -10,7 +10,9 @@ import dataclasses
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import groupby, pairwise
+from types import CodeType
 from typing import Any
 
 from phalanx.frozen import frozen
@@ -94,6 +96,12 @@ def _texts(expressions: Any) -> str:
     return tuple_text(each.text for each in expressions)
 
 
+@lru_cache(maxsize=1024)
+def _question_code(text: str) -> CodeType:
+    """A question, compiled: plans that are written again ask the same, and compiling takes longer than an answer."""
+    return compile(text, "<choice>", "eval")
+
+
 class Asked(dict[tuple[int, ...], Any]):
     """The answers of one of the library's choices so far, by the sizes that it was asked for."""
 
@@ -107,7 +115,7 @@ class Asked(dict[tuple[int, ...], Any]):
         if len(self) >= ANSWERS:
             self.clear()
         if self._ask is None:  # the scope is complete by now
-            self._ask = eval(self._text, self._scope)
+            self._ask = eval(_question_code(self._text), self._scope)
         self[sizes] = found = self._ask(sizes)
         return found
 
