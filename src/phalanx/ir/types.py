@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from types import FunctionType
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 
@@ -69,6 +71,11 @@ class DType:
 
     def __call__(self, value: float) -> float | int | bool:
         """A number rounded or wrapped to this type, on the host as in kernels: ``px.u32(-1)``, ``px.bf16(0.1)``."""
+        if isinstance(value, FunctionType):
+            raise Error(
+                f"px.{self.name} is a type, which no function is decorated with", location=caller_location(),
+                remedy=f"write @px.kernel or @px.func above {value.__name__}",
+            )
         if self.is_storage:
             return rounded(np.asarray(value), self).astype(_HOST[self.kind]).item()
         return np.asarray(value).astype(self.numpy).astype(_HOST[self.kind]).item()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
+from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
 from phalanx.language.objects import Arguments, KernelObject, Keywords
 
@@ -28,7 +31,20 @@ class InlinedFunction(KernelObject):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Outside kernels it is the plain Python function: useful for host-side arithmetic."""
+        if len(args) == 1 and isinstance(args[0], FunctionType) and not kwargs and not self._takes(*args):
+            raise Error(
+                f"{self.__name__} is a px.func, and decorates {args[0].__name__}", location=caller_location(),
+                remedy=f"write @px.kernel or @px.func above {args[0].__name__}, and call {self.__name__} in it",
+            )
         return self.fn(*args, **kwargs)
+
+    def _takes(self, *args: Any) -> bool:
+        """Whether it may be called with so many arguments."""
+        try:
+            inspect.signature(self.fn).bind(*args)
+        except TypeError:
+            return False
+        return True
 
     def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
         """Reads the function's body in the place of the call."""

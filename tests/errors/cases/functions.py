@@ -192,3 +192,17 @@ def helper_default_that_is_no_constant():
         px.store(X[0], scale(X[1]))
 
     use[1](X)
+
+
+@case
+def a_type_as_a_decorator():
+    @px.f32
+    def copied(X):
+        px.store(X[0:64], px.load(X[0:64]))
+
+
+@case
+def a_helper_as_a_decorator():
+    @row
+    def copied(X):
+        px.store(X[0:64], px.load(X[0:64]))

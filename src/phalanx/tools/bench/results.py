@@ -19,7 +19,7 @@ def commit() -> str:
         return os.environ["PHALANX_COMMIT"]
     try:
         return subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True,
+            ["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True,
             cwd=Path(__file__).resolve().parent,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
