@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
 CONFIGS = (
     GridConfig(4, 2, 1, 9), GridConfig(2, 8, 1, 8), GridConfig(6, 2, 4, 4, saved=(3, 3)),
-    GridConfig(8, 2, 4, 3, saved=(3, 0)),
+    GridConfig(8, 2, 4, 3, saved=(3, 0)), GridConfig(7, 4, 2, 3),
 )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ CONFIGS = {
     "two teams": GridConfig(2, 2, 1, 9),
     "one team": GridConfig(1, 3, 1, 9, once=False),
     "single warps": GridConfig(3, 1, 2, 10),
+    "seven teams": GridConfig(7, 1, 2, 10),
     "weights in shared memory": GridConfig(2, 2, 2, 7, saved=(6, 0)),
     "and biases": GridConfig(2, 2, 2, 6, saved=(6, 6)),
 }
@@ -103,7 +104,8 @@ CHOSEN = [
         pytest.param(*case, marks=pytest.mark.long)
         for case in (
             (SOFTMAX, 1_755_136, 4), (SOFTMAX, 1_999_999, 4), (SOFTMAX, 1_612_345, 2), (LOG_SOFTMAX, 1_999_999, 4),
-            (LOG_SOFTMAX, 1_980_001, 2), (LAYER_NORM, 1_612_345, 2), (RMS_NORM, 2_000_000, 4), (RMS_NORM, 1_999_999, 2),
+            (LOG_SOFTMAX, 1_980_001, 2), (LOG_SOFTMAX, 1_612_345, 2), (SOFTMAX, 1_684_776, 2), (SOFTMAX, 2_000_000, 2),
+            (LAYER_NORM, 1_612_345, 2), (RMS_NORM, 2_000_000, 4), (RMS_NORM, 1_999_999, 2),
             (LAYER_NORM, 1_612_344, 2), (LAYER_NORM, 900_003, 2), (LAYER_NORM, 601_001, 4), (LAYER_NORM, 1_755_136, 4),
             (LAYER_NORM, 1_999_999, 4), (LAYER_NORM, 1_999_999, 2),
         )
@@ -136,6 +138,8 @@ def test_which_rows_all_sms_share() -> None:
                 assert choose_grid(limit // itemsize - 1, itemsize, kind, H200.sms) is None
                 assert choose_grid(limit // itemsize, itemsize, kind, H200.sms) is not None
     assert choose_grid(2_000_000, 4, LAYER_NORM, H200.sms).saved[1] == 0, "no room for the biases"  # type: ignore[union-attr]
+    assert [choose_grid(columns, 2, SOFTMAX, H200.sms).teams for columns in (1_500_001, 1_892_000, 1_901_519)] == [7, 7, 6]  # type: ignore[union-attr]
+    assert choose_grid(1_030_000, 4, SOFTMAX, H200.sms) == GridConfig(6, 2, 4, 9), "of f32 teams of two warps"
     assert choose_grid(100_000_000, 4, SOFTMAX, H200.sms) is None, "no room for two slices"
 
 

@@ -251,6 +251,9 @@ def test_softmax_of_16_bits_leaves_few_registers_empty() -> None:
         assert (choose_stream(columns, 2) is not None) == streamed
     assert choose_stream(100_000, 2, LOG_SOFTMAX) is None and choose_stream(240_928, 2) is None
     assert choose_stream(150_001, 2, aligned=False) is not None, "one vector less where rows begin anywhere"
+    for columns, streamed in ((73_721, True), (98_303, True), (98_305, False), (73_713, False)):
+        assert (choose_stream(columns, 2, LOG_SOFTMAX, aligned=False) is not None) == streamed
+    assert choose_stream(98_304, 2, LOG_SOFTMAX) is None
 
 
 def test_weights_of_another_type_stay_in_no_registers() -> None:

@@ -446,6 +446,7 @@ ROWS = RowLimits(
     stream_share=0.8,
     stream_longest_share=0.93,
     stream_pieces={2: 7, 4: 6, 8: 10, 16: 12},
+    stream_odd_logs=6,  # `rows_odd_logs.txt`
     # As many as compile without a spill, which `tests/kernels/test_stream.py` checks.
     stream_weights=16,
     stream_weights_again=12,
@@ -472,6 +473,7 @@ ROWS = RowLimits(
         "layer_norm": (1_750_000, 2_000_000),
     },
     grid_room=220 * 1024,
+    grid_bare_teams=((7, 4, 2), (6, 4, 2)),  # `rows_of_seven_teams.txt`
     grid_teams=((8, 2, 4), (6, 2, 4), (4, 4, 2), (3, 4, 2), (2, 8, 1)),
     # `rows_of_shares.txt`, `rows_of_teams_and_shares.txt` and `rows_odd.txt`.
     shares={

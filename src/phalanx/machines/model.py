@@ -390,6 +390,8 @@ class RowLimits:
     """The same in the largest cluster: more than that is read again."""
     stream_pieces: Mapping[int, int]
     """By the CTAs of a cluster: chunks of two vectors a thread that a row of 16-bit elements without weights has at most."""
+    stream_odd_logs: Count
+    """Chunks of a pair of CTAs, at most, in which the logarithm of softmax passes of rows of 16 bits that begin anywhere."""
     stream_weights: Count
     """Vectors of weights and biases that a thread keeps at most."""
     stream_weights_again: Count
@@ -424,6 +426,8 @@ class RowLimits:
     """Rows of so many bytes and more are shared by all SMs, by what is computed of them: of 16-bit elements, and of f32."""
     grid_room: Bytes
     """What rings and weights of such rows take of an SM's shared memory."""
+    grid_bare_teams: tuple[tuple[Count, Count, Count], ...]
+    """The same as `grid_teams`, tried before them for rows of 16 bits without weights."""
     grid_teams: tuple[tuple[Count, Count, Count], ...]
     """Teams, their warps, and vectors of a chunk for each thread, in the order in which they are tried."""
     shares: Mapping[str, Mapping[tuple[int, bool], tuple[tuple[Bytes, Bytes], ...]]]

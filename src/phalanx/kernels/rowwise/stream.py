@@ -150,19 +150,21 @@ def softmax_of_16_bits(columns: int, kind: str, aligned: bool) -> StreamConfig |
     """The stream for softmax, or its logarithm, of elements of 16 bits; None where registers hold them better.
 
     These hold rows that fill them: `LIMITS.bare_held` vectors a thread of one, two, four or eight CTAs, or not much less.
-    Rows that would leave many registers of eight CTAs empty pass `in_pieces`, and so do those of four, but for the
-    logarithm, and those beyond eight. Measured on an H200, of the device copy: 98,560 columns 0.90 in pieces against 0.86 in
-    registers, 183,346 0.88 against 0.82; 240,928 0.83 against 0.89; 595,703 0.84 against 0.81 in the registers of a stream,
-    886,424 0.86 against 0.78, 1,388,463 0.82 against 0.79 in chunks of one vector. Anyone may call it; no hardware is
-    involved.
+    Rows that would leave many registers of eight CTAs empty pass `in_pieces`, and so do those beyond eight, and those of
+    four; of the logarithm only the shorter of these that begin anywhere (`LIMITS.stream_odd_logs`). Measured on an H200, of
+    the device copy: 98,560 columns 0.90 in pieces against 0.86 in registers, 183,346 0.88 against 0.82; 240,928 0.83
+    against 0.89; 595,703 0.84 against 0.81 in the registers of a stream, 886,424 0.86 against 0.78, 1,388,463 0.82 against
+    0.79 in chunks of one vector; the logarithm of 76,042 0.90 against 0.80, of 113,221 0.90 against 0.93. Anyone may call
+    it; no hardware is involved.
     Example: ``softmax_of_16_bits(183346, "softmax", True).cluster == 4``.
     """
     row, full = 2 * columns + (not aligned) * VECTOR_BYTES, PIECE * LIMITS.bare_held[not aligned]
     if row <= 8 * full:
         cluster = 4 if row > 4 * full else 2
-        if row <= 2 * full or (cluster == 2 and kind == LOG_SOFTMAX):
-            return None
-        return in_pieces(columns, cluster)
+        found = in_pieces(columns, cluster) if row > 2 * full else None
+        if found is not None and cluster == 2 and kind == LOG_SOFTMAX:
+            return None if aligned or found.kept > LIMITS.stream_odd_logs else found
+        return found
     return in_pieces(columns, 8) or held_rows(columns, 2, kind, aligned) or in_pieces(columns, MAX_CLUSTER) or LONGEST
 
 
