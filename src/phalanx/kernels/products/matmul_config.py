@@ -144,7 +144,10 @@ def split_choice(problem: Problem, device: Device | None = None) -> SplitChoice:
     """
     if problem.batch != 1 or problem.itemsize != 2:
         return None
-    return _split_choice(problem, device or default_device()) if _qualifies(problem) else None
+    if not _qualifies(problem):
+        return None
+    on = device or default_device()
+    return _split_choice(problem.in_eights(), on) if problem.n > LONGEST_SIDE else _split_choice_near(problem, on)
 
 
 def _qualifies(problem: Problem) -> bool:
@@ -196,10 +199,14 @@ def _margin(rule: SplitRule, problem: Problem) -> SplitMargin:
 
 @chosen_by_sizes
 def _split_choice(problem: Problem, device: Device) -> SplitChoice:
-    """What the models decide for rows in eights, unless these are among others of which K is long."""
+    """What the models decide for rows in eights."""
+    return SPLITS.of(problem, device)
+
+
+@chosen_by_sizes
+def _split_choice_near(problem: Problem, device: Device) -> SplitChoice:
+    """The same for any rows, unless eights of them are among others of which K is long."""
     rounded = problem.in_eights()
-    if problem.n > LONGEST_SIDE or rounded.m == problem.m:  # most often
-        return SPLITS.of(rounded, device)
     alike = all([_is_among(problem, rule) == _is_among(rounded, rule) for rule in LONG_KINDS])
     return SPLITS.of(rounded if alike else problem, device)
 
