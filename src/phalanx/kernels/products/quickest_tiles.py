@@ -58,7 +58,8 @@ def _times(problem: Problem, sizes: Sizes, compares: Comparison) -> Any:
     if not allowed.all():
         least = np.where(allowed, least, np.inf)
     asked = np.zeros(least.shape, bool)
-    nearest = np.argpartition(least[:, :count], FIRST, axis=1)[:, :FIRST]
+    first = min(FIRST, count - 1)
+    nearest = np.argpartition(least[:, :count], first, axis=1)[:, :first]
     np.put_along_axis(asked, nearest, True, axis=1)
     asked[:, :ALWAYS] = asked[:, count:] = True
     took = np.full(least.shape, np.inf)

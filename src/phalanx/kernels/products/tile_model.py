@@ -6,7 +6,7 @@ as its bytes take from and to HBM. Where two things limit it at once, both show 
 is in `phalanx.machines`.
 
 All configurations that a kind of product allows (how operands lie, sizes of elements, what the epilogue holds) are one
-table of arrays, made once: a new shape costs some fifty operations on arrays, not a thousand calls.
+table of arrays, made once: a new shape costs some hundred operations on arrays, not a thousand calls.
 """
 
 from __future__ import annotations
