@@ -288,3 +288,10 @@ static int px_fitting(int program, CUkernel kernel, CUdevice device, int64_t *cl
   return status;
 }
 """
+
+
+def packed_array(rank: int) -> str:
+    """The C type of an array parameter, as `ArraySlot.format` lays it out: padding is an element of the shape, so that a
+    variable that begins as ``{0}`` has no byte that nobody wrote."""
+    strides = f" int64_t stride[{rank}]; int32_t shape[{rank + rank % 2}];" if rank else ""
+    return f"struct {{ CUdeviceptr data;{strides} }}"

@@ -18,6 +18,7 @@ from phalanx.runtime.exporting.c_helpers import (
     LOAD_AND_LAUNCH,
     STATUSES,
     TYPES,
+    packed_array,
 )
 from phalanx.runtime.exporting.parameters import ArrayParameter, MapParameter, Parameters
 from phalanx.runtime.exporting.sizes import Size
@@ -272,10 +273,9 @@ def _variables(parameters: Parameters, arrays: list[ArrayParameter]) -> list[str
         rank, sizes = len(array.shape), ", ".join(map(str, array.shape)) or "0"
         lines.append(f"  const int64_t {array.name}_shape[] = {{{sizes}}};")
         lines.append(f"  px_view {array.name}_view;")
-        strides = f" int64_t stride[{rank}]; int32_t shape[{rank}];" if rank else ""
-        lines.append(f"  struct {{ CUdeviceptr data;{strides} }} {array.name}_packed;")
+        lines.append(f"  {packed_array(rank)} {array.name}_packed = {{0}};")
     if parameters.counters:
-        lines.append("  struct { CUdeviceptr data; int64_t stride[1]; int32_t shape[1]; } counters_packed;")
+        lines.append(f"  {packed_array(1)} counters_packed = {{0}};")
     numbers = range(len(parameters.maps))
     lines += [f"  CUtensorMap map_{number};" for number in numbers]
     packed = [f"&{item.name}{'_packed' if isinstance(item, ArrayParameter) else ''}" for item in parameters.items]

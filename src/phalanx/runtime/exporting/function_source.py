@@ -9,7 +9,16 @@ from typing import Any
 from phalanx.cuda.abi import SCALAR_FORMATS
 from phalanx.frozen import frozen
 from phalanx.runtime.compiled import Compiled
-from phalanx.runtime.exporting.c_helpers import APART, ENCODE, FITTING, FLOOR_DIV, IN_BYTES, LOAD_AND_LAUNCH, TYPES
+from phalanx.runtime.exporting.c_helpers import (
+    APART,
+    ENCODE,
+    FITTING,
+    FLOOR_DIV,
+    IN_BYTES,
+    LOAD_AND_LAUNCH,
+    TYPES,
+    packed_array,
+)
 from phalanx.runtime.exporting.c_source import definitions, header_of, map_text, message_function, program_tables
 from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.numbers import Guard
@@ -281,9 +290,8 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
     for n, argument in enumerate(launch.arguments):
         if isinstance(argument, PlannedArray):
             rank = len(argument.view.shape)
-            strides = f" int64_t stride[{rank}]; int32_t shape[{rank}];" if rank else ""
             lines.append(f"    px_view view_{n};")
-            lines.append(f"    struct {{ CUdeviceptr data;{strides} }} packed_{n};")
+            lines.append(f"    {packed_array(rank)} packed_{n} = {{0}};")
             if rank:
                 view = argument.view
                 sizes, steps = (", ".join(part.c() for part in parts) for parts in (view.shape, view.strides))
@@ -293,7 +301,7 @@ def _launch_lines(launch: PlannedLaunch) -> list[str]:
             lines.append(f"    {SCALAR_FORMATS[argument.dtype][1]} number_{n} = {_scalar(argument)};")
             packed.append(f"number_{n}")
     if launch.counters:
-        lines.append("    struct { CUdeviceptr data; int64_t stride[1]; int32_t shape[1]; } counters;")
+        lines.append(f"    {packed_array(1)} counters = {{0}};")
         packed.append("counters")
     for number in range(len(launch.maps)):
         lines.append(f"    CUtensorMap map_{number};")
