@@ -410,7 +410,8 @@ def cheap_allocations(torch: Any) -> None:
 
     from fake_torch import MEMORY, Tensor, aligned
 
-    pool, places = aligned((128 << 20,), np.uint8), itertools.cycle(range(0, 64 << 10, 1024))
+    # Nobody writes there, so that most of it is never more than addresses.
+    pool, places = aligned((2 << 30,), np.uint8), itertools.cycle(range(0, 64 << 10, 1024))
 
     def empty(shape: tuple[int, ...], dtype: Any, device: int = 0) -> Any:
         return Tensor(np.ndarray(shape, MEMORY[dtype.name], pool, next(places)), dtype, device)

@@ -10,7 +10,17 @@ from attention_cases import heads
 from library_launches import launches
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
-from phalanx.kernels.attention.heights import TIMES, TURNS, Heights, choose_heights, heights_for, least, longest
+from phalanx.kernels.attention.heights import (
+    TENTHS,
+    TURNS,
+    UNITS,
+    Heights,
+    choose_heights,
+    heights_for,
+    least,
+    longest,
+    low_lots,
+)
 from phalanx.kernels.attention.scores import Reach
 from phalanx.kernels.attention.tiles import Tiles
 
@@ -54,14 +64,20 @@ def test_all_queries_are_done_once(queries, count, ctas, groups):
 
 
 def times(plan, count, rows, groups):
-    """How long each tile of a plan takes, in the order in which they are dealt."""
+    """How long each tile of a plan takes, in tenths, in the order in which they are dealt."""
 
     def behind(rest, tiles):
-        return [TIMES[groups][min(plan.low, rest - piece * plan.low) - 1] for piece in range(tiles)]
+        return [TENTHS[groups][min(plan.low, rest - piece * plan.low) - 1] for piece in range(tiles)]
 
     rest = rows - plan.whole * groups
     low = behind(rest, plan.first) * (count - plan.more) + behind(rest - groups, plan.second) * plan.more
-    return [1.0] * (count * plan.whole + plan.more) + low
+    return [10] * (count * plan.whole + plan.more) + low
+
+
+def last_end(plan, count, rows, groups, ctas):
+    """When the last CTA ends that gets its tiles in turn."""
+    given = times(plan, count, rows, groups)
+    return max(sum(given[cta::ctas]) for cta in range(ctas))
 
 
 def test_the_plan_that_ends_first():
@@ -71,13 +87,13 @@ def test_the_plan_that_ends_first():
         count, rows = int(rng.integers(1, 40)), int(rng.integers(1, 40))
         most = count * (rows // groups)
         numbers = {most, *(turn * ctas for turn in range(max(0, most // ctas - TURNS), most // ctas + 1))}
-        plans = [heights_for(count, rows, groups, number, low) for number in numbers for low in range(1, groups + 1)]
-        ends = {}
-        for plan in plans:
-            given = times(plan, count, rows, groups)
-            ends[plan] = round(max(sum(given[cta::ctas]) for cta in range(ctas)), 3)
-            assert longest(plan, count, rows, groups, ctas) == pytest.approx(ends[plan], abs=6e-4)
-            assert least(plan, count, rows, groups, ctas) <= ends[plan] + 1e-3
+        plans, ends = [], {}
+        for tiles in numbers:
+            for low in range(1, groups + 1):
+                plan, lots = heights_for(count, rows, groups, tiles, low), low_lots(count, rows, groups, tiles, low)
+                ends[plan] = last_end(plan, count, rows, groups, ctas)
+                assert longest(lots, tiles, ctas) == ends[plan] >= least(lots, tiles, UNITS[groups], ctas)
+                plans.append(plan)
         first = min(plans, key=lambda plan: (ends[plan], plan.count(count), -plan.whole))
         heads = Heads(1, count, count, 64 * rows, 64 * rows, 64, 64, "bf16")
         assert choose_heights(heads, AttentionConfig(groups=groups), ctas) == first
@@ -88,7 +104,7 @@ def test_the_last_turn_is_short(sizes):
     given = full(*sizes)
     count, rows = given.batch * given.heads, -(-given.queries // 64)
     plan = choose_heights(given, THREE, 132)
-    took = longest(plan, count, rows, 3, 132)
+    took = last_end(plan, count, rows, 3, 132) / 10
     assert len(times(plan, count, rows, 3)) == plan.count(count)
     assert took <= -(-count * -(-rows // 3) // 132)
     if count * rows > 1000:

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phalanx.kernels.products import by_rows, matmul_config, split_config
+from phalanx.kernels import windows
+from phalanx.kernels.products import matmul_config, split_config
 from phalanx.kernels.products.best_tiles import best_of
-from phalanx.kernels.products.by_rows import ByRows, window
+from phalanx.kernels.products.by_rows import ByRows, octave
 from phalanx.kernels.products.matmul_cuts import Problem
 from phalanx.kernels.products.quickest_tiles import promising
 from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, predicted_with_fitted, sizes_of_all
@@ -60,15 +61,15 @@ def test_the_model_of_many_products_is_that_of_each(kind: int) -> None:
 
 
 def test_windows_are_octaves_up_to_a_length() -> None:
-    assert window(1, 256) == window(16, 256) == range(1, 17)
-    assert window(17, 256) == range(17, 33) and window(64, 256) == range(33, 65)
-    assert window(1000, 256) == range(769, 1025) and window(1025, 256) == range(1025, 1281)
-    assert window(64, 32) == range(33, 65) and window(65, 32) == range(65, 97)
+    assert octave(1, 256) == octave(16, 256) == range(1, 17)
+    assert octave(17, 256) == range(17, 33) and octave(64, 256) == range(33, 65)
+    assert octave(1000, 256) == range(769, 1025) and octave(1025, 256) == range(1025, 1281)
+    assert octave(64, 32) == range(33, 65) and octave(65, 32) == range(65, 97)
     for longest in (32, 64, 256):
         followed = 1
         while followed < 3000:
-            found = window(followed, longest)
-            assert found[0] == followed and all(window(eights, longest) == found for eights in found)
+            found = octave(followed, longest)
+            assert found[0] == followed and all(octave(eights, longest) == found for eights in found)
             followed = found[-1] + 1
 
 
@@ -105,7 +106,7 @@ def test_rows_that_are_not_in_eights_are_chosen_for_alone() -> None:
 
 
 def test_no_more_choices_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_rows, "CHOICES", 40)
+    monkeypatch.setattr(windows, "CHOICES", 40)
     asked = Asked()
     choices = ByRows(asked, 64)
     for rows in (8, 16, 136, 144, 264, 272):

@@ -6,8 +6,6 @@ import heapq
 from functools import lru_cache
 from math import gcd
 
-import numpy as np
-
 import phalanx as px
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
@@ -24,6 +22,10 @@ PARTS = 8
 """Into how many bands heads are divided at most."""
 MANY = 4096
 """So many tiles are even enough in any order."""
+FEW = 4
+"""Beyond so many tiles of a CTA the mean says more than the longest ones."""
+ALIKE = 16
+"""Numbers of an octave for which bands are chosen: lengths between two of them have the choice of the longer one."""
 
 
 def blocks_of(keys: int, rows: int, config: AttentionConfig) -> tuple[float, ...]:
@@ -32,20 +34,41 @@ def blocks_of(keys: int, rows: int, config: AttentionConfig) -> tuple[float, ...
     return tuple([max(1, -(-(keys - config.rows * row) // config.keys)) + BETWEEN for row in range(rows)])
 
 
-def longest_first(blocks: tuple[float, ...], count: int, band: int) -> np.ndarray:
-    """The blocks of all tiles of `count` heads in their order: band after band, in each the last rows of all heads first."""
-    full, rest = divmod(count, band)
-    return np.concatenate([np.repeat(blocks, band)] * full + [np.repeat(blocks, rest)])
+def busiest(blocks: tuple[float, ...], count: int, band: int, ctas: int, enough: float = float("inf")) -> float:
+    """What the busiest CTA does, where each takes the next tile when it is done with one.
+
+    `count` heads, each with tiles of so many `blocks`, go band after band, in each the first tiles of all heads first. CTAs
+    that have done as much as others are one entry here. The answer is only known to be too much if it is more than `enough`.
+    """
+    done, most, left = [(0.0, ctas)], 0.0, count
+    while left:
+        heads = min(band, left)
+        left -= heads
+        for each in blocks:
+            tiles = heads
+            while tiles:
+                before, idle = done[0]
+                taking, after = min(idle, tiles), before + each
+                tiles -= taking
+                if after > most:
+                    most = after
+                    if most > enough:
+                        return most
+                if taking == idle:
+                    heapq.heapreplace(done, (after, taking))
+                else:
+                    done[0] = before, idle - taking
+                    heapq.heappush(done, (after, taking))
+    return most
 
 
-def busiest(blocks: np.ndarray, ctas: int) -> float:
-    """What the busiest CTA does, where each takes the next tile when it is done with one, relative to the mean."""
-    if len(blocks) > MANY:
-        return 1.0
-    busy = [0.0] * ctas
-    for each in blocks.tolist():
-        heapq.heapreplace(busy, busy[0] + each)
-    return max(busy) / (float(blocks.sum()) / ctas)
+def least_busiest(blocks: tuple[float, ...], count: int, ctas: int) -> float:
+    """What the busiest CTA does at least, in any order: the mean; of the n `ctas` + 1 longest tiles one CTA has n + 1."""
+    found = sum(blocks) * count / ctas
+    for turns in range(min(FEW, -(-len(blocks) * count // ctas))):
+        last = turns * ctas  # of these, the longest one being 0
+        found = max(found, sum([blocks[(last - place) // count] for place in range(turns + 1)]))
+    return found
 
 
 @chosen_at_example
@@ -67,17 +90,40 @@ def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
 def _chosen_band(
     count: int, rows: int, units: int, unit_bytes: int, group: int, config: AttentionConfig, ctas: int
 ) -> int:
-    """The choice for `count` heads in `rows` rows of tiles each: lengths that have as many `units` of keys have one."""
+    """The choice for `count` heads in `rows` rows of tiles each, with so many `units` of keys."""
     each = units * unit_bytes / group
-    shares = sorted({px.cdiv(count, part) for part in range(1, PARTS + 1)}, reverse=True)
+    shares = dict.fromkeys([-(-count // part) for part in range(1, PARTS + 1)])
     near = [band for band in shares if band * each <= L2_BYTES or band / group <= ctas / TOGETHER]
     near = near or [max(1, min(count, int(L2_BYTES / max(1.0, each))))]
     if len(near) == 1:
         return near[0]
-    return _most_even(blocks_of(units * gcd(config.rows, config.keys), rows, config), count, tuple(near), ctas)
+    unit, alike = gcd(config.rows, config.keys), rounded(units)
+    if rows == -(-units * unit // config.rows):  # as many queries as keys
+        rows = -(-alike * unit // config.rows)
+    return most_even(alike * unit, rows, config, count, tuple(near), ctas)
+
+
+def rounded(units: int) -> int:
+    """The least of `ALIKE` numbers in an octave that is as large: powers of two are among them."""
+    step = 1 << max(0, units.bit_length() - ALIKE.bit_length())
+    return -(-units // step) * step
 
 
 @lru_cache(4096)
-def _most_even(blocks: tuple[float, ...], count: int, bands: tuple[int, ...], ctas: int) -> int:
-    """Which of the bands leaves the CTAs the most evenly busy: lengths that have as many blocks have one choice."""
-    return min(bands, key=lambda band: (round(busiest(longest_first(blocks, count, band), ctas), 3), -band))
+def most_even(keys: int, rows: int, config: AttentionConfig, count: int, bands: tuple[int, ...], ctas: int) -> int:
+    """Which of the bands, the largest first, leaves the CTAs the most evenly busy, to a thousandth of the mean."""
+    if rows * count > MANY:
+        return bands[0]
+    blocks = blocks_of(keys, rows, config)
+    mean, best, chosen = sum(blocks) * count / ctas, float("inf"), bands[0]
+    least = round(least_busiest(blocks, count, ctas) / mean, 3)
+    for band in bands:
+        found = round(busiest(blocks, count, band, ctas, (best - 0.0005) * mean) / mean, 3)
+        if found < best:
+            best, chosen = found, band
+        if best <= least:
+            break
+    return chosen
+
+
+__all__ = ["blocks_of", "busiest", "choose_band", "least_busiest", "most_even", "rounded"]

@@ -91,9 +91,11 @@ def largest_cluster(units: int, capacity: int, ctas: int) -> int:
     Clusters of more than 8 SMs fit as often as those of 16: there is one where 16 SMs are near each other.
     """
     device, blocks = px.device(), px.cdiv(capacity, BLOCK)
-    sizes = {c: px.cdiv(c, ctas) for c in CLUSTERS}
-    at_once = {c: device.clusters(sms if sms <= 8 else 16) for c, sms in sizes.items()}
-    return max(c for c in CLUSTERS if c == 1 or (units <= at_once[c] and blocks >= c * FEWEST_BLOCKS))
+    for c in CLUSTERS[:0:-1]:
+        sms = -(-c // ctas)
+        if blocks >= c * FEWEST_BLOCKS and units <= device.clusters(sms if sms <= 8 else 16):
+            return c
+    return 1
 
 
 def spread(units: int, capacity: int, ctas: int) -> tuple[int, int]:

@@ -12,17 +12,24 @@ Nothing is cut along the keys: no sums in memory, no second kernel to join them,
 from __future__ import annotations
 
 from functools import lru_cache
-
-import numpy as np
+from math import gcd
+from operator import add
+from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
+from phalanx.kernels.windows import Windows
 from phalanx.runtime.exporting.choices import counted_by_sizes, not_chosen_in_exports
 
-TIMES = {1: (1.0,), 2: (0.7, 1.0), 3: (0.6, 0.8, 1.0)}
-"""How long a tile takes that 1, 2 or 3 warpgroups attend to, beside one of all warpgroups there are."""
+TENTHS = {1: (10,), 2: (7, 10), 3: (6, 8, 10)}
+"""How long a tile takes that 1, 2 or 3 warpgroups attend to, in tenths of one of all warpgroups there are."""
+WHOLE = 10
+UNITS = {groups: gcd(*times) for groups, times in TENTHS.items()}
+"""What these times are multiples of."""
+WINDOW = 8
+"""Rows of 64 queries for which it is decided at once: less than half a millisecond."""
 TURNS = 1
 """How many of the last turns may get low tiles."""
 
@@ -49,42 +56,49 @@ def heights_for(heads: int, rows: int, groups: int, tiles: int, low: int) -> Hei
     """So many tiles of all `groups`, and the rest of the `rows` (of 64 queries) of each head in tiles of `low` of them."""
     whole, more = divmod(tiles, heads)
     rest = rows - whole * groups
-    return Heights(whole, more, low, px.cdiv(rest, low), px.cdiv(max(0, rest - groups), low))
+    return Heights(whole, more, low, -(-rest // low), -(-max(0, rest - groups) // low))
 
 
 @lru_cache(1 << 14)
-def _low_times(groups: int, low: int, rest: int, count: int) -> tuple[np.ndarray, float]:
-    """How long each of `count` tiles takes that a head has of `rest` rows, up to `low` of them each; and all of these."""
-    times = [TIMES[groups][min(low, rest - piece * low) - 1] for piece in range(count)]
-    return np.array(times), sum(times)
+def low_tiles(groups: int, low: int, rest: int) -> tuple[tuple[int, ...], int]:
+    """How long each low tile takes of a head that has `rest` rows behind its whole ones, in order; and all of these."""
+    full, last = divmod(rest, low)
+    times = (TENTHS[groups][low - 1],) * full + (TENTHS[groups][last - 1],) * (last > 0)
+    return times, sum(times)
 
 
-def low_tiles(plan: Heights, heads: int, rows: int, groups: int) -> tuple[tuple[int, np.ndarray, float], ...]:
-    """The low tiles, in the order in which they are dealt: of how many heads, and for each `_low_times`."""
-    rest = rows - plan.whole * groups
-    first = heads - plan.more, *_low_times(groups, plan.low, rest, plan.first)
-    return (first, (plan.more, *_low_times(groups, plan.low, rest - groups, plan.second))) if plan.more else (first,)
+Lots = tuple[tuple[int, tuple[int, ...], int], ...]
+"""Low tiles as they are dealt: of how many heads, and for each `low_tiles`."""
 
 
-def longest(plan: Heights, heads: int, rows: int, groups: int, ctas: int) -> float:
-    """When the last CTA ends, in the time of a whole tile: only the last turn of these is dealt, and what is behind."""
-    turns, filled = divmod(heads * plan.whole + plan.more, ctas)
-    low = low_tiles(plan, heads, rows, groups)
-    tiles = filled + sum(count * len(times) for count, times, _ in low)
-    places = np.zeros((max(1, px.cdiv(tiles, ctas)), ctas))
-    dealt = places.reshape(-1)
-    dealt[:filled] = 1.0
-    for count, times, _ in low:
-        if end := count * len(times):
-            dealt[filled : filled + end].reshape(count, -1)[:] = times
-        filled += end
-    return turns + float(places.sum(0).max())
+def low_lots(heads: int, rows: int, groups: int, tiles: int, low: int) -> Lots:
+    """What is left of all heads behind `tiles` whole ones: heads that have one more of these come last."""
+    whole, more = divmod(tiles, heads)
+    rest = rows - whole * groups
+    first = heads - more, *low_tiles(groups, low, rest)
+    return (first, (more, *low_tiles(groups, low, rest - groups))) if more else (first,)
 
 
-def least(plan: Heights, heads: int, rows: int, groups: int, ctas: int) -> float:
-    """When it ends at the earliest: as if all CTAs worked equally long."""
-    low = [count * total for count, _, total in low_tiles(plan, heads, rows, groups)]
-    return (heads * plan.whole + plan.more + sum(low)) / ctas
+def longest(lots: Lots, tiles: int, ctas: int) -> int:
+    """When the last CTA ends, in tenths of the time of a whole tile: what comes behind full turns of these is dealt."""
+    turns, filled = divmod(tiles, ctas)
+    times = (WHOLE,) * filled
+    for count, each, _ in lots:
+        times += each * count
+    ends = [*times[:ctas]]
+    for start in range(ctas, len(times), ctas):  # the last turn may be one of the first CTAs alone
+        turn = times[start : start + ctas]
+        ends[: len(turn)] = map(add, ends, turn)
+    return turns * WHOLE + max(ends, default=0)
+
+
+def least(lots: Lots, tiles: int, unit: int, ctas: int) -> int:
+    """When it ends at the earliest: as if all CTAs worked equally long, or there were whole tiles alone. All times are
+    multiples of `unit`."""
+    work = tiles * WHOLE
+    for count, _, total in lots:
+        work += count * total
+    return max(-(-work // (unit * ctas)) * unit, -(-tiles // ctas) * WHOLE)
 
 
 @not_chosen_in_exports
@@ -97,21 +111,49 @@ def choose_heights(heads: Heads, config: AttentionConfig, ctas: int) -> Heights:
 
 
 @counted_by_sizes
-@lru_cache(4096)
 def _chosen(count: int, rows: int, groups: int, ctas: int) -> Heights:
     """The choice for `count` heads of `rows` rows of 64 queries: lengths that differ by less have one."""
+    return CHOSEN.find((count, rows, groups, ctas))
+
+
+def first_to_end(count: int, rows: int, groups: int, ctas: int) -> Heights:
+    """The plan that ends first, of several that with the fewest tiles, and then the most whole ones.
+
+    Those that may end first are looked at first, until none can come before the best.
+    """
     most = count * (rows // groups)
-    turns = most // ctas
-    tiles = {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}
-    plans = [heights_for(count, rows, groups, number, low) for number in tiles for low in range(1, groups + 1)]
-    sizes = count, rows, groups, ctas
-    best: tuple[float, int, int, int] = (float("inf"), 0, 0, 0)
-    for early, place in sorted((round(least(plan, *sizes), 3), place) for place, plan in enumerate(plans)):
-        if early > best[0]:
+    turns, unit = most // ctas, UNITS[groups]
+    plans: list[tuple[Any, ...]] = []
+    for tiles in {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}:
+        for low in range(1, groups + 1):
+            lots = low_lots(count, rows, groups, tiles, low)
+            number = tiles + sum([heads * len(times) for heads, times, _ in lots])
+            plans.append((least(lots, tiles, unit, ctas), number, -(tiles // count), len(plans), lots, tiles, low))
+    plans.sort()
+    best: tuple[Any, ...] = (float("inf"),)
+    for early in plans:
+        if early > best:
             break
-        plan = plans[place]
-        best = min(best, (round(longest(plan, *sizes), 3), plan.count(count), -plan.whole, place))
-    return plans[best[-1]]
+        lots, tiles, _ = early[-3:]
+        best = min(best, (longest(lots, tiles, ctas), *early[1:]))
+    return heights_for(count, rows, groups, *best[-2:])
 
 
-__all__ = ["Heights", "choose_heights", "heights_for", "least", "longest"]
+
+class ByLength(Windows[tuple[int, int, int, int], Heights]):
+    """Plans by what `first_to_end` is asked: lengths change from call to call, and the rows of queries with them."""
+
+    def window(self, asked: tuple[int, int, int, int]) -> range:
+        """Rows that follow each other."""
+        first = (asked[1] - 1) // WINDOW * WINDOW + 1
+        return range(max(1, first), first + WINDOW)
+
+    def numbered(self, asked: tuple[int, int, int, int], number: int) -> tuple[int, int, int, int]:
+        """Heads of so many rows."""
+        return asked[0], number, *asked[2:]
+
+
+CHOSEN = ByLength(lambda asked: [first_to_end(*each) for each in asked])
+"""The plans that were made."""
+
+__all__ = ["CHOSEN", "Heights", "choose_heights", "first_to_end", "heights_for", "least", "longest", "low_lots"]

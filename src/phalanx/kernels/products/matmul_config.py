@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 from phalanx.kernels.products.best_tiles import CHOSEN, best_of
-from phalanx.kernels.products.by_rows import CHOICES, ByRows
+from phalanx.kernels.products.by_rows import ByRows
 from phalanx.kernels.products.keeping import kept_parts, may_stream, reads_mostly
 from phalanx.kernels.products.matmul_cuts import (
     PANEL,
@@ -30,6 +30,7 @@ from phalanx.kernels.products.tile_model import (
     streaming_readers,
     tabled,
 )
+from phalanx.kernels.windows import CHOICES
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import DeepRule, SplitMargin, SplitRule
 from phalanx.runtime.device.devices import Device

@@ -32,15 +32,12 @@ class Device:
 
         Example: ``grid = 2 * px.device().clusters(2)`` for a persistent kernel with clusters of 2.
         """
-        from phalanx.runtime.compiled import Compiled
+        if not isinstance(of, int):
+            from phalanx.runtime.compiled import Compiled
 
-        if isinstance(of, Compiled):
-            x, y, z = of.cluster
-            if self.ordinal is None:
-                return self.clusters(x * y * z)
-
-            launcher = of.load(self.ordinal)
-            return launcher.max_active_clusters()
+            if isinstance(of, Compiled):
+                x, y, z = of.cluster
+                return self.clusters(x * y * z) if self.ordinal is None else of.load(self.ordinal).max_active_clusters()
         if not isinstance(of, int) or not 1 <= of <= 16:
             raise Error(
                 f".clusters() takes a compiled kernel or the size of a cluster, not {of!r}",
