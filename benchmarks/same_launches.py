@@ -1,0 +1,217 @@
+"""Which drawn cases a commit launches otherwise than another one: what was measured of all others holds for both.
+
+    python benchmarks/same_launches.py faceba77 --seed 0 1 2 faceba77
+    python benchmarks/same_launches.py faceba77 --op matmul few_rows --seed 7 --count 100
+
+needs no GPU. The cases of `anywhere.py` are called with tensors of a stand-in for torch, by the sources here and by those of
+the commit, each in a process of its own. Compared is what would be launched: kernels, grids, constants, the types and sizes
+of arguments, and the CUDA text of each but for its comments, which name lines of Python. The exit code is 1 if anything
+differs, or could not be called.
+A commit is not judged by this: that takes new draws. It says what a change can have changed, and so what to measure first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from anywhere_draws import DRAWS, INDICES, ROWS, Case, drawn, op_of, seed_of
+
+HERE = Path(__file__).resolve().parent
+KINDS = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f8e4m3": "float8_e4m3fn", "i32": "int32", "i64": "int64"}
+ANY_GRID = 528
+"""CTAs of a launch whose grid is the compiler's, for its text, which does not depend on them: clusters of all sizes fit."""
+COMMENT = re.compile(r"[ \t]*//.*")
+
+Launch = list[Any]
+"""A kernel's name, its grid, constants and arguments, and a digest of its text."""
+
+
+def call(case: Case, library: Any, torch: Any) -> None:
+    """What `anywhere.py` times of the library for a case."""
+
+    def new(*shape: int, dtype: str = case.dtype) -> Any:
+        return torch.empty(shape, dtype=getattr(torch, KINDS[dtype]), device=0)
+
+    if case.op in ("matmul", "batched", "few_rows", "fp8"):
+        m, n, k = case.size("m", "n", "k")
+        form = case.traits.get("form", "a @ b" if case.op == "batched" else "a @ b.T")
+        lead = (case.sizes["batch"],) if case.sizes.get("batch", 1) > 1 else ()
+        a = new(*lead, k, m).transpose(-1, -2) if form.startswith("a.T") else new(*lead, m, k)
+        b = new(*lead, n, k).transpose(-1, -2) if form.endswith("b.T") else new(*lead, k, n)
+        scales = {f"scale_{side}": new(1, dtype="f32") for side in "ab"} if case.op == "fp8" else {}
+        bias = new(n) if case.traits.get("bias") else None
+        out = new(*lead, m, n, dtype="bf16" if case.op == "fp8" else case.dtype)
+        library.matmul(a, b, bias, out=out, **scales)
+    elif case.op == "grouped":
+        groups, rows, n, k = case.size("groups", "rows", "n", "k")
+        library.grouped_matmul(new(rows, k), new(groups, n, k), new(groups, dtype="i32"), out=new(rows, n))
+    elif case.op in ROWS:
+        rows, columns = case.size("rows", "columns")
+        weights = {"rms_norm": 1, "layer_norm": 2}.get(case.op, 0)
+        more = [new(rows, dtype="i64")] if case.op == "cross_entropy" else [new(columns) for _ in range(weights)]
+        getattr(library, case.op)(new(rows, columns), *more)
+    else:
+        rows, moved, columns = case.size("rows", "moved", "columns")
+        x, indices = new(rows, columns), new(moved, dtype="i64")
+        given = (x, indices) if case.op in INDICES[:2] else (new(moved, columns), indices, x)
+        getattr(library, case.op)(*given)
+
+
+class Launches:
+    """What calls of the library would launch."""
+
+    def __init__(self) -> None:
+        self.texts: dict[tuple[str, str, str], str] = {}
+
+    def of(self, run: Callable[[], None]) -> list[Launch]:
+        """The launches of a call, none of which runs."""
+        from phalanx.runtime.device.outlines import taking_launches
+
+        found: list[Launch] = []
+
+        def take(bound: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+            constants = {name: repr(value) for name, value in sorted(given.items()) if name != "arch"}
+            arguments = [[str(x.dtype), *x.shape, *x.stride()] if hasattr(x, "stride") else repr(x) for x in args]
+            grid = bound.grid if isinstance(bound.grid, int | tuple) else None
+            text = self.text(bound.kernel[grid or ANY_GRID], args, given)
+            found.append([bound.kernel.name, repr(grid), constants, arguments, text])
+
+        with taking_launches(take):
+            run()
+        return found
+
+    def text(self, launch: Any, args: tuple[Any, ...], given: dict[str, Any]) -> str:
+        """A digest of the CUDA text of a launch, which is written and not compiled."""
+        import phalanx as px
+        from phalanx.cuda.lower.lower import lower
+        from phalanx.cuda.module import generate
+        from phalanx.ir.archs import arch_of
+        from phalanx.runtime.launch import dispatch
+
+        def written(specialisation: Any, arch: str, watchdog: bool) -> Any:
+            target = arch_of(arch)
+            return generate(lower(specialisation.prepared_for(target), target, watchdog=watchdog))
+
+        constants = {name: value for name, value in given.items() if name != "arch"}
+        key = launch.kernel.name, repr(sorted(constants.items())), repr([kind_of(x) for x in args])
+        if key not in self.texts:
+            with patch.object(dispatch, "compiled_for", written):
+                source = px.compile(launch, *args, arch="sm_90a", **constants).source
+            self.texts[key] = hashlib.sha256(COMMENT.sub("", source).encode()).hexdigest()[:16]
+        return self.texts[key]
+
+
+def kind_of(x: Any) -> str:
+    """What a text may depend on of an argument: what kernels are specialised for, of arrays."""
+    from phalanx.runtime.device.arrays import describe
+
+    info = describe(x)
+    return repr(x) if info is None else f"{info.dtype_name} {info.facts}"
+
+
+def collect(cases: dict[str, Case]) -> dict[str, Any]:
+    """The launches of all cases, or what error a call is."""
+    import phalanx as px
+    from fake_torch import fake_torch_gpu
+
+    launches, found = Launches(), dict[str, Any]()
+    with fake_torch_gpu() as torch:
+        for name, case in cases.items():
+            try:
+                found[name] = launches.of(lambda case=case: call(case, px.kernels, torch))
+            except Exception as problem:  # such a case is as good as any other, if it fails in the same way
+                found[name] = f"{type(problem).__name__}: {problem}"
+    return found
+
+
+def cases_of(ops: list[str], seeds: list[str], count: int) -> dict[str, Case]:
+    """The draws by name."""
+    return {
+        f"{op}, seed {seed}, {number}: {case}": case
+        for op in ops for seed in seeds for number, case in enumerate(drawn(op, seed_of(seed), count))
+    }  # fmt: skip
+
+
+def by_tree(tree: Path, options: list[str], result: Path) -> Callable[[], dict[str, Any]]:
+    """Has the sources of a tree collect the launches, in a process of its own; gives what waits for them."""
+    command = [sys.executable, str(HERE / "same_launches.py"), "--tree", str(tree), "--write", str(result), *options]
+    process = subprocess.Popen(command)
+
+    def wait() -> dict[str, Any]:
+        if process.wait():
+            sys.exit(f"the sources of {tree} failed")
+        found: dict[str, Any] = json.loads(result.read_text())
+        return found
+
+    return wait
+
+
+def differing(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
+    """The cases that are launched otherwise, and in what."""
+    names = "kernel", "grid", "constants", "arguments", "text"
+    found = []
+    for name, old in before.items():
+        new = after[name]
+        if old == new:
+            continue
+        if isinstance(old, str) or isinstance(new, str) or len(old) != len(new):
+            found.append((name, "other launches"))
+            continue
+        parts = {part for one, other in zip(old, new) for part, a, b in zip(names, one, other) if a != b}
+        found.append((name, ", ".join(part for part in names if part in parts)))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commit", nargs="?", help="what the sources here are compared with")
+    parser.add_argument("--op", nargs="+", type=op_of, default=list(DRAWS), choices=list(DRAWS))
+    parser.add_argument("--seed", nargs="+", default=["0"])
+    parser.add_argument("--count", type=int, default=60, help="cases of each operation and seed")
+    parser.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    cases = cases_of(given.op, given.seed, given.count)
+    if given.tree is not None:
+        sys.path[:0] = [str(given.tree / "src"), str(given.tree / "tests")]
+        given.write.write_text(json.dumps(collect(cases)))
+        return 0
+    if given.commit is None:
+        parser.error("name the commit to compare with")
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        tree.mkdir()
+        archive = subprocess.run(
+            ["git", "-C", str(HERE.parent), "archive", given.commit, "src", "tests"], stdout=subprocess.PIPE, check=True
+        )  # fmt: skip
+        subprocess.run(["tar", "x", "-C", str(tree)], input=archive.stdout, check=True)
+        options = ["--op", *given.op, "--seed", *given.seed, "--count", str(given.count)]
+        waiting = [
+            by_tree(of, options, Path(folder) / f"{name}.json")
+            for name, of in (("before", tree), ("after", HERE.parent))
+        ]  # fmt: skip
+        before, after = (wait() for wait in waiting)
+    found = differing(before, after)
+    for op in given.op:
+        others = [each for each in found if each[0].startswith(f"{op}, ")]
+        print(f"{op:16} {sum(name.startswith(f'{op}, ') for name in cases):5} cases, {len(others)} launched otherwise")
+    for name, parts in found:
+        print(f"    {name}: {parts}")
+    failed = [name for name, launches in after.items() if isinstance(launches, str)]
+    for name in failed:
+        print(f"    {name}: {after[name]}")
+    return 1 if found or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
