@@ -36,8 +36,9 @@ from typing import Any
 import machine
 import torch
 from anywhere_compile import compile_all, prepare
-from anywhere_contests import CONTESTS, Contest, Run
+from anywhere_contests import Contest, Run
 from anywhere_draws import DRAWS, Case, drawn, op_of, seed_of
+from anywhere_models import CONTESTS
 
 from phalanx.runtime.device.power import Meter, NoMeter, Reading, median_reading
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns

@@ -78,7 +78,8 @@ def prepare(case: Case) -> None:
     Its launches are captured and never run: another process may be timing the GPU.
     """
     import torch
-    from anywhere_contests import CONTESTS, untouched
+    from anywhere_contests import untouched
+    from anywhere_models import CONTESTS
 
     with untouched():
         contest = CONTESTS[case.op](case)

@@ -27,6 +27,7 @@ class Contest:
     tolerance: float = 0.02
 
 
+DEVICE = "cuda"
 UNTOUCHED = False
 
 
@@ -43,8 +44,8 @@ def untouched() -> Iterator[None]:
 
 def normal(*shape: int, dtype: str = "bf16") -> Any:
     if UNTOUCHED:
-        return torch.empty(*shape, device="cuda", dtype=TYPES[dtype])
-    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(TYPES[dtype])
+        return torch.empty(*shape, device=DEVICE, dtype=TYPES[dtype])
+    return torch.randn(*shape, device=DEVICE, dtype=torch.float32).to(TYPES[dtype])
 
 
 def matmul_contest(case: Case) -> Contest:
@@ -53,7 +54,7 @@ def matmul_contest(case: Case) -> Contest:
     lead = (batch,) if batch > 1 else ()
     a = normal(*lead, k, m, dtype=case.dtype).mT if form.startswith("a.T") else normal(*lead, m, k, dtype=case.dtype)
     b = normal(*lead, n, k, dtype=case.dtype).mT if form.endswith("b.T") else normal(*lead, k, n, dtype=case.dtype)
-    out, other = (torch.empty(*lead, m, n, device="cuda", dtype=a.dtype) for _ in range(2))
+    out, other = (torch.empty(*lead, m, n, device=DEVICE, dtype=a.dtype) for _ in range(2))
     flops, nbytes = 2.0 * batch * m * n * k, 2.0 * batch * (m * n + m * k + n * k)
     if case.traits.get("bias"):
         bias = normal(n, dtype=case.dtype)
@@ -67,7 +68,7 @@ def matmul_contest(case: Case) -> Contest:
 def few_rows_contest(case: Case) -> Contest:
     m, n, k = case.size("m", "n", "k")
     x, w = normal(m, k), normal(n, k)
-    out, other = (torch.empty(m, n, device="cuda", dtype=x.dtype) for _ in range(2))
+    out, other = (torch.empty(m, n, device=DEVICE, dtype=x.dtype) for _ in range(2))
     return Contest(
         lambda: px.kernels.matmul(x, w.T, out=out), {"matmul": lambda: torch.matmul(x, w.T, out=other)},
         2.0 * m * n * k, 2.0 * (m * n + m * k + n * k),
@@ -77,8 +78,8 @@ def few_rows_contest(case: Case) -> Contest:
 def fp8_contest(case: Case) -> Contest:
     m, n, k = case.size("m", "n", "k")
     x, w = normal(m, k, dtype="f8e4m3"), normal(n, k, dtype="f8e4m3")
-    one, other = torch.ones((), device="cuda"), torch.ones((), device="cuda")
-    out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+    one, other = torch.ones((), device=DEVICE), torch.ones((), device=DEVICE)
+    out = torch.empty(m, n, device=DEVICE, dtype=torch.bfloat16)
     return Contest(
         lambda: px.kernels.matmul(x, w.T, scale_a=one, scale_b=other, out=out),
         {"_scaled_mm": lambda: torch._scaled_mm(x, w.T, one, other, out_dtype=torch.bfloat16, use_fast_accum=True)},
@@ -86,16 +87,22 @@ def fp8_contest(case: Case) -> Contest:
     )
 
 
-def grouped_contest(case: Case) -> Contest:
-    groups, rows, n, k, seed = case.size("groups", "rows", "n", "k", "seed")
+def rows_of_groups(case: Case) -> tuple[Any, Any, Run]:
+    """How many rows each group has, where they end, and torch's grouped product."""
+    groups, rows, seed = case.size("groups", "rows", "seed")
     generator = torch.Generator().manual_seed(seed)
     share = torch.rand(groups, generator=generator) ** 2
     sizes = (share / share.sum() * rows).floor().int()
     sizes[0] += rows - int(sizes.sum())
+    given = sizes.to(DEVICE)
+    return given, given.cumsum(0).to(torch.int32), getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+
+
+def grouped_contest(case: Case) -> Contest:
+    groups, rows, n, k = case.size("groups", "rows", "n", "k")
+    given, ends, call = rows_of_groups(case)
     x, w = normal(rows, k), normal(groups, n, k)
-    out = torch.empty(rows, n, device="cuda", dtype=x.dtype)
-    given, ends = sizes.cuda(), sizes.cuda().cumsum(0).to(torch.int32)
-    call = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+    out = torch.empty(rows, n, device=DEVICE, dtype=x.dtype)
     return Contest(
         lambda: px.kernels.grouped_matmul(x, w, given, out=out), {"grouped_mm": lambda: call(x, w.mT, offs=ends)},
         2.0 * rows * n * k, 2.0 * (rows * k + groups * n * k + rows * n),
@@ -110,7 +117,7 @@ def rows_contest(case: Case) -> Contest:
     weight, bias = normal(columns, dtype=case.dtype), normal(columns, dtype=case.dtype)
     library = px.kernels
     if case.op == "cross_entropy":
-        target = torch.randint(0, columns, (rows,), device="cuda")
+        target = torch.randint(0, columns, (rows,), device=DEVICE)
         half = slice(0, max(1, rows // 2))  # as many bytes as a read of all: a copy reads and writes
         way = {"copy of half": lambda: copy[half].copy_(x[half])}
         return Contest(lambda: library.cross_entropy(x, target), way, 0.0, float(x.nbytes))
@@ -125,19 +132,19 @@ def rows_contest(case: Case) -> Contest:
 
 def indexed_contest(case: Case) -> Contest:
     rows, moved, columns, seed = case.size("rows", "moved", "columns", "seed")
-    generator = torch.Generator(device="cuda").manual_seed(seed)
+    generator = torch.Generator(device=DEVICE).manual_seed(seed)
     x, part = normal(rows, columns), normal(moved, columns)
     library = px.kernels
     nbytes = 2.0 * part.nbytes
     if case.op in ("gather_rows", "embedding"):
-        index = torch.randint(0, rows, (moved,), device="cuda", generator=generator)
+        index = torch.randint(0, rows, (moved,), device=DEVICE, generator=generator)
         call = (lambda: library.gather_rows(x, index)) if case.op == "gather_rows" else (lambda: library.embedding(x, index))
         return Contest(call, {"index_select": lambda: torch.index_select(x, 0, index)}, 0.0, nbytes)
     if case.op == "scatter_rows":
-        index = torch.randperm(rows, device="cuda", generator=generator)[:moved]
+        index = torch.randperm(rows, device=DEVICE, generator=generator)[:moved]
         way = {"index_copy_": lambda: x.index_copy_(0, index, part)}
         return Contest(lambda: library.scatter_rows(part, index, x), way, 0.0, nbytes)
-    index = torch.randint(0, rows, (moved,), device="cuda", generator=generator)
+    index = torch.randint(0, rows, (moved,), device=DEVICE, generator=generator)
     sums, others = torch.zeros_like(x), torch.zeros_like(x)
     return Contest(
         lambda: library.scatter_add_rows(part, index, sums), {"index_add_": lambda: others.index_add_(0, index, part)},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 MODELS = (
@@ -114,7 +114,7 @@ def draw_rows(op: str) -> Callable[[random.Random], Case]:
     def draw(rng: random.Random) -> Case:
         dtype = rng.choice(("bf16", "f32"))
         columns = size(rng, 32, 2_000_000)
-        if op == "cross_entropy":
+        if op.startswith("cross_entropy"):
             columns = rng.choice(VOCABULARIES) if rng.random() < 0.5 else size(rng, 1000, 300_000)
         nbytes = rng.uniform(0.27e9, 1e9)
         rows = max(1, round(nbytes / (columns * (2 if dtype == "bf16" else 4))))
@@ -135,8 +135,91 @@ def draw_indexed(op: str) -> Callable[[random.Random], Case]:
     return draw
 
 
+def draw_norm_backward(rng: random.Random) -> Case:
+    """Hidden states of any width up to 32,768, those of models among them; 128 MB to 1 GB of gradients."""
+    columns = rng.choice(WIDTHS) if rng.random() < 0.4 else size(rng, 32, 32768)
+    dtype = rng.choice(("bf16", "f32"))
+    rows = max(1, round(rng.uniform(0.13e9, 1e9) / (columns * (2 if dtype == "bf16" else 4))))
+    return Case("norm_backward", {"rows": rows, "columns": columns}, dtype)
+
+
+def draw_expert_rows(rng: random.Random) -> Case:
+    """As `draw_grouped`, of rows that tokens have several of: each names as many rows as it has experts."""
+    while True:
+        found = draw_grouped(rng)
+        if found.sizes["rows"] >= 4 * found.sizes["groups"]:
+            return Case("moe", {**found.sizes, "tokens": max(1, found.sizes["rows"] // rng.choice((1, 2, 4, 8)))})
+
+
+def draw_decode(rng: random.Random) -> Case:
+    """Sequences that have filled their cache, of 256 tokens to 128K, with 1 to 16 query heads for a KV head."""
+    while True:
+        batch, tokens = log_uniform(rng, 1, 256), size(rng, 256, 131072)
+        kv_heads, group, dim = rng.choice((1, 2, 4, 8, 32)), rng.choice((1, 2, 4, 8, 16)), rng.choice((64, 128))
+        if 0.02e9 <= 4 * batch * tokens * kv_heads * dim <= 8e9:
+            sizes = {"batch": batch, "tokens": tokens, "kv_heads": kv_heads, "group": group, "dim": dim}
+            return Case("attention_decode", sizes)
+
+
+def draw_sparse(rng: random.Random) -> Case:
+    """Lists of 128 to 2,048 tokens for each query, which its 16 to 64 heads share."""
+    tokens, named = size(rng, 4096, 65536), rng.choice((128, 256, 512, 1024, 2048))
+    queries, heads, seed = size(rng, 64, min(4096, 2**21 // named)), rng.choice((16, 32, 64)), rng.randrange(1 << 16)
+    sizes = {"queries": queries, "tokens": tokens, "named": named, "heads": heads, "dim": 128, "seed": seed}
+    return Case("sparse_attention", sizes)
+
+
+def draw_compact(rng: random.Random) -> Case:
+    """Caches of 128 MB to 2 GB, of whose tokens a tenth to nine tenths stay."""
+    while True:
+        batch, tokens = log_uniform(rng, 1, 64), size(rng, 256, 65536)
+        heads, dim = rng.choice((1, 2, 4, 8)), rng.choice((64, 128))
+        if 0.13e9 <= 2 * batch * tokens * heads * dim <= 2e9:
+            kept = max(1, round(tokens * rng.uniform(0.1, 0.9)))
+            return Case("kv_compact", {
+                "batch": batch, "tokens": tokens, "heads": heads, "dim": dim, "kept": kept, "seed": rng.randrange(1 << 16),
+            })
+
+
+def draw_quantize(rng: random.Random) -> Case:
+    """Matrices of 64 MB to 1 GB, in whole blocks of 32 elements."""
+    columns = rng.choice(WIDTHS) if rng.random() < 0.5 else size(rng, 64, 32768, 32)
+    rows = max(1, round(rng.uniform(0.06e9, 1e9) / (2 * columns)))
+    return Case("quantize", {"rows": rows, "columns": columns}, traits={"format": rng.choice(("mxfp8", "mxfp4", "nvfp4"))})
+
+
+def draw_scales(rng: random.Random) -> Case:
+    """Scales of operands of 512 MB and more: one for 32 elements along K."""
+    blocks = size(rng, 8, 1024)
+    return Case("pack_scales", {"rows": max(1, round(rng.uniform(16e6, 256e6) / blocks)), "blocks": blocks}, "f8e8m0")
+
+
+def named(op: str, draw: Callable[[random.Random], Case]) -> Callable[[random.Random], Case]:
+    """The same draw for an operation that takes the same sizes."""
+    return lambda rng: replace(draw(rng), op=op)
+
+
+def draw_fused_rows(op: str) -> Callable[[random.Random], Case]:
+    """As `draw_rows`, of rows that the registers and the memory of a cluster hold."""
+    rows = draw_rows(op)
+
+    def draw(rng: random.Random) -> Case:
+        while True:
+            found = rows(rng)
+            if found.sizes["columns"] <= FUSED_COLUMNS:
+                masked = {"mask": rng.choice(("one", "each"))} if op == "masked_softmax" else {}
+                return replace(found, traits=masked)
+
+    return draw
+
+
+FUSED_COLUMNS = 500_000
+"""Columns of rows that are added, masked or turned into gradients on their way, at most: the longest are refused."""
 ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")
 INDICES = ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")
+FUSED = ("add_rms_norm", "masked_softmax", "cross_entropy_gradient")
+NORMS_BACKWARD = ("rms_norm_backward", "layer_norm_backward")
+EXPERT_ROWS = ("moe_matmul", "moe_gather_matmul", "moe_matmul_scatter")
 DRAWS: dict[str, Callable[[random.Random], Case]] = {
     "matmul": draw_matmul,
     "batched": draw_batched,
@@ -145,7 +228,17 @@ DRAWS: dict[str, Callable[[random.Random], Case]] = {
     "grouped": draw_grouped,
     **{op: draw_rows(op) for op in ROWS},
     **{op: draw_indexed(op) for op in INDICES},
+    "split_k_matmul": named("split_k_matmul", draw_few_rows),
+    **{op: named(op, draw_expert_rows) for op in EXPERT_ROWS},
+    **{op: draw_fused_rows(op) for op in FUSED},
+    **{op: named(op, draw_norm_backward) for op in NORMS_BACKWARD},
+    "attention_decode": draw_decode,
+    "sparse_attention": draw_sparse,
+    "kv_compact": draw_compact,
+    "quantize": draw_quantize,
+    "pack_scales": draw_scales,
 }
+"""Attention and its gradients are drawn by `attention.py` and `attention_backward.py`."""
 
 
 SHORT_NAMES = {"gather": "gather_rows", "scatter": "scatter_rows", "scatter_add": "scatter_add_rows"}

@@ -24,10 +24,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from anywhere_draws import DRAWS, INDICES, ROWS, Case, drawn, op_of, seed_of
+from anywhere_draws import DRAWS, EXPERT_ROWS, FUSED, INDICES, NORMS_BACKWARD, ROWS, Case, drawn, op_of, seed_of
 
 HERE = Path(__file__).resolve().parent
-KINDS = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f8e4m3": "float8_e4m3fn", "i32": "int32", "i64": "int64"}
+KINDS = {
+    "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f8e4m3": "float8_e4m3fn", "f8e8m0": "float8_e8m0fnu",
+    "i32": "int32", "i64": "int64", "bool": "bool",
+}  # fmt: skip
 ANY_GRID = 528
 """CTAs of a launch whose grid is the compiler's, for its text, which does not depend on them: clusters of all sizes fit."""
 COMMENT = re.compile(r"[ \t]*//.*")
@@ -42,29 +45,101 @@ def call(case: Case, library: Any, torch: Any) -> None:
     def new(*shape: int, dtype: str = case.dtype) -> Any:
         return torch.empty(shape, dtype=getattr(torch, KINDS[dtype]), device=0)
 
-    if case.op in ("matmul", "batched", "few_rows", "fp8"):
-        m, n, k = case.size("m", "n", "k")
-        form = case.traits.get("form", "a @ b" if case.op == "batched" else "a @ b.T")
-        lead = (case.sizes["batch"],) if case.sizes.get("batch", 1) > 1 else ()
-        a = new(*lead, k, m).transpose(-1, -2) if form.startswith("a.T") else new(*lead, m, k)
-        b = new(*lead, n, k).transpose(-1, -2) if form.endswith("b.T") else new(*lead, k, n)
-        scales = {f"scale_{side}": new(1, dtype="f32") for side in "ab"} if case.op == "fp8" else {}
-        bias = new(n) if case.traits.get("bias") else None
-        out = new(*lead, m, n, dtype="bf16" if case.op == "fp8" else case.dtype)
-        library.matmul(a, b, bias, out=out, **scales)
-    elif case.op == "grouped":
-        groups, rows, n, k = case.size("groups", "rows", "n", "k")
-        library.grouped_matmul(new(rows, k), new(groups, n, k), new(groups, dtype="i32"), out=new(rows, n))
-    elif case.op in ROWS:
-        rows, columns = case.size("rows", "columns")
-        weights = {"rms_norm": 1, "layer_norm": 2}.get(case.op, 0)
-        more = [new(rows, dtype="i64")] if case.op == "cross_entropy" else [new(columns) for _ in range(weights)]
-        getattr(library, case.op)(new(rows, columns), *more)
+    _CALLS[case.op](case, library, new)
+
+
+def _product(case: Case, library: Any, new: Any) -> None:
+    m, n, k = case.size("m", "n", "k")
+    form = case.traits.get("form", "a @ b" if case.op == "batched" else "a @ b.T")
+    lead = (case.sizes["batch"],) if case.sizes.get("batch", 1) > 1 else ()
+    a = new(*lead, k, m).transpose(-1, -2) if form.startswith("a.T") else new(*lead, m, k)
+    b = new(*lead, n, k).transpose(-1, -2) if form.endswith("b.T") else new(*lead, k, n)
+    if case.op == "split_k_matmul":
+        library.split_k_matmul(a, b)
+        return
+    scales = {f"scale_{side}": new(1, dtype="f32") for side in "ab"} if case.op == "fp8" else {}
+    bias = new(n) if case.traits.get("bias") else None
+    library.matmul(a, b, bias, out=new(*lead, m, n, dtype="bf16" if case.op == "fp8" else case.dtype), **scales)
+
+
+def _experts(case: Case, library: Any, new: Any) -> None:
+    groups, rows, n, k = case.size("groups", "rows", "n", "k")
+    w, sizes = new(groups, n, k), new(groups, dtype="i32")
+    if case.op == "grouped":
+        library.grouped_matmul(new(rows, k), w, sizes, out=new(rows, n))
+    elif case.op == "moe_gather_matmul":
+        library.moe_gather_matmul(new(case.sizes["tokens"], k), new(rows, dtype="i64"), w, sizes)
+    elif case.op == "moe_matmul":
+        library.moe_matmul(new(rows, k), w, sizes)
     else:
-        rows, moved, columns = case.size("rows", "moved", "columns")
-        x, indices = new(rows, columns), new(moved, dtype="i64")
-        given = (x, indices) if case.op in INDICES[:2] else (new(moved, columns), indices, x)
-        getattr(library, case.op)(*given)
+        sums = new(case.sizes["tokens"], n, dtype="f32")
+        library.moe_matmul_scatter(new(rows, k), w, sizes, new(rows, dtype="i64"), new(rows, dtype="f32"), sums)
+
+
+def _rows(case: Case, library: Any, new: Any) -> None:
+    rows, columns = case.size("rows", "columns")
+    x, weight = new(rows, columns), new(columns)
+    if case.op == "cross_entropy":
+        library.cross_entropy(x, new(rows, dtype="i64"))
+    elif case.op == "cross_entropy_gradient":
+        library.cross_entropy(x, new(rows, dtype="i64"), reduction="sum", gradient=True)  # a mean is counted by torch
+    elif case.op == "masked_softmax":
+        library.softmax(x, scale=0.125, mask=new(1 if case.traits["mask"] == "one" else rows, columns, dtype="bool"))
+    elif case.op == "add_rms_norm":
+        library.add_rms_norm(x, new(rows, columns), weight)
+    elif case.op == "layer_norm":
+        library.layer_norm(x, weight, new(columns))
+    elif case.op == "rms_norm":
+        library.rms_norm(x, weight)
+    else:
+        getattr(library, case.op)(x)
+
+
+def _norms_backward(case: Case, library: Any, new: Any) -> None:
+    from phalanx.kernels.rowwise import norms_backward
+
+    rows, columns = case.size("rows", "columns")
+    options = {"bias": new(columns)} if case.op == "layer_norm_backward" else {}
+    getattr(norms_backward, case.op)(new(rows, columns), new(rows, columns), new(columns), **options)
+
+
+def _indexed(case: Case, library: Any, new: Any) -> None:
+    rows, moved, columns = case.size("rows", "moved", "columns")
+    x, indices = new(rows, columns), new(moved, dtype="i64")
+    getattr(library, case.op)(*((x, indices) if case.op in INDICES[:2] else (new(moved, columns), indices, x)))
+
+
+def _cached(case: Case, library: Any, new: Any) -> None:
+    sizes = case.sizes
+    if case.op == "attention_decode":
+        batch, tokens, kv_heads, group, dim = case.size("batch", "tokens", "kv_heads", "group", "dim")
+        k, v = (new(batch, tokens, kv_heads, dim) for _ in range(2))
+        library.attention_decode(new(batch, 1, kv_heads * group, dim), k, v, new(batch, dtype="i32"))
+    elif case.op == "sparse_attention":
+        k, v = (new(1, sizes["tokens"], 1, sizes["dim"]) for _ in range(2))
+        lists = new(1, sizes["queries"], 1, sizes["named"], dtype="i32")
+        library.sparse_attention(new(1, sizes["queries"], sizes["heads"], sizes["dim"]), k, v, lists)
+    else:
+        keep = new(sizes["batch"], sizes["kept"], dtype="i32")
+        library.kv_compact(new(*case.size("batch", "tokens", "heads", "dim")), keep, inplace=True)
+
+
+def _quantized(case: Case, library: Any, new: Any) -> None:
+    if case.op == "quantize":
+        library.quantize(new(*case.size("rows", "columns")), case.traits["format"])
+    else:
+        library.pack_scales(new(*case.size("rows", "blocks")))
+
+
+_CALLS: dict[str, Callable[[Case, Any, Any], None]] = {
+    **dict.fromkeys(("matmul", "batched", "few_rows", "fp8", "split_k_matmul"), _product),
+    **dict.fromkeys(("grouped", *EXPERT_ROWS), _experts),
+    **dict.fromkeys((*ROWS, *FUSED), _rows),
+    **dict.fromkeys(NORMS_BACKWARD, _norms_backward),
+    **dict.fromkeys(INDICES, _indexed),
+    **dict.fromkeys(("attention_decode", "sparse_attention", "kv_compact"), _cached),
+    **dict.fromkeys(("quantize", "pack_scales"), _quantized),
+}
 
 
 class Launches:

@@ -21,6 +21,7 @@ from phalanx.runtime.launch import replay
 MEMORY = {
     "float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64, "int32": np.int32,
     "float8_e4m3fn": np.uint8, "float8_e8m0fnu": np.uint8, "uint8": np.uint8, "bool": np.bool_,
+    "float4_e2m1fn_x2": np.uint8,
 }  # fmt: skip
 """NumPy's element types that take as many bytes."""
 
@@ -30,7 +31,7 @@ class DType:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.itemsize = arrays.ITEM_BYTES.get(arrays.DTYPE_NAMES.get(name, ""), 8)
+        self.itemsize = 1 if name in arrays.TORCH_PACKED else arrays.ITEM_BYTES.get(arrays.DTYPE_NAMES.get(name, ""), 8)
 
     def __str__(self) -> str:
         return f"torch.{self.name}"
@@ -128,7 +129,7 @@ def make_torch() -> Any:
     `taken` is the memory that its allocator gave without a tensor around it.
     """
     module: Any = types.ModuleType("torch")
-    for name in arrays.DTYPE_NAMES:
+    for name in (*arrays.DTYPE_NAMES, *arrays.TORCH_PACKED):
         setattr(module, name, DType(name))
 
     def empty(shape: tuple[int, ...], dtype: Any = None, device: int = 0, offset: int = 0) -> Tensor:

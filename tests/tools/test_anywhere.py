@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from benchmark_scripts import script
+import phalanx as px
+from benchmark_scripts import FOLDER, script
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,14 @@ def test_rows_are_of_any_number_of_bytes(draws: ModuleType) -> None:
     assert min(columns) < 64 and max(columns) > 1_000_000
     widths = [2 * case.sizes["columns"] for case in draws.drawn("gather_rows", 2, 300)]
     assert min(widths) < 64 and max(widths) > 32768 and all(width % 16 == 0 for width in widths)
+
+
+def test_every_function_of_the_library_is_drawn(draws: ModuleType) -> None:
+    by_another_name = {"grouped_matmul": "grouped"}
+    for name in px.kernels.__all__:
+        own = FOLDER / f"{name}.py"
+        scripted = own.exists() and "--seed" in own.read_text()  # attention and its gradients
+        assert scripted or by_another_name.get(name, name) in draws.DRAWS, f"no draw of {name}"
 
 
 def test_a_seed_may_be_a_commit(draws: ModuleType) -> None:
