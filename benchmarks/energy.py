@@ -282,6 +282,8 @@ def fit(rows: Sequence[dict[str, Any]]) -> list[str]:
     since all run at one power: it is spread over them.
     """
     mine = [row for row in rows if row.get("joules") and row.get("config")]
+    if len(mine) <= len(KINDS) + 1:
+        return [f"{len(mine)} rows with joules and a configuration: too few for a fit of {len(KINDS) + 1} numbers"]
     macs = np.array([np.prod([float(size) for size in row["shape"]]) for row in mine])
     columns = np.array([[1.0, *(1e9 * row[kind] / mac for kind in KINDS)] for row, mac in zip(mine, macs)])
     joules = np.array([row["joules"] for row in mine]) / macs

@@ -88,6 +88,20 @@ def test_lengths_near_each_other_have_one_choice():
     assert all(units <= rounded(units) <= units * (1 + 1 / ALIKE) for units in range(1, 5000))
 
 
+def test_lengths_of_one_sixteenth_are_chosen_for_once():
+    rng, differ = random.Random(20), 0
+    for _ in range(40):
+        batch, heads, units = rng.choice((1, 2, 4)), rng.choice((8, 16)), rng.randint(40, 700)
+        config = AttentionConfig(keys=80)  # units of 16 keys
+        longest = rounded(units)
+        shortest = next(each for each in range(units, 0, -1) if rounded(each - 1) != longest)
+        bands = {choose_band(causal(batch, heads, 16 * each), config, 132) for each in (shortest, units, longest)}
+        assert len(bands) == 1
+        below = choose_band(causal(batch, heads, 16 * (shortest - 1)), config, 132)
+        differ += below not in bands
+    assert differ, "others may have another"
+
+
 @pytest.mark.parametrize("sizes", [(4, 16, 4096), (2, 16, 8192), (1, 16, 16384), (8, 16, 2048), (4, 32, 4096, 64)])
 def test_no_cta_has_much_more_to_do_than_others(sizes):
     heads = causal(*sizes)

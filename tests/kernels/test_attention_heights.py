@@ -11,11 +11,14 @@ from library_launches import launches
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.heights import (
+    CHOSEN,
+    MOST_HEADS,
     TENTHS,
     TURNS,
     UNITS,
     Heights,
     choose_heights,
+    first_to_end,
     heights_for,
     least,
     longest,
@@ -97,6 +100,31 @@ def test_the_plan_that_ends_first():
         first = min(plans, key=lambda plan: (ends[plan], plan.count(count), -plan.whole))
         heads = Heads(1, count, count, 64 * rows, 64 * rows, 64, 64, "bf16")
         assert choose_heights(heads, AttentionConfig(groups=groups), ctas) == first
+
+
+def test_the_second_length_of_a_window_decides_for_all():
+    asked = []
+
+    def noted(all_of_them):
+        asked.append([rows for _, rows, _, _ in all_of_them])
+        return [first_to_end(*each) for each in all_of_them]
+
+    choices = type(CHOSEN)(noted)
+    for rows in (9, 9, 14, 12, 16, 17, 3):
+        assert choices.find((8, rows, 3, 132)) == first_to_end(8, rows, 3, 132)
+    assert asked == [[9], [*range(9, 17)], [17], [3]]
+    assert choices.find((16, 12, 3, 132)) == first_to_end(16, 12, 3, 132), "other heads are decided for on their own"
+    for rows in (2, 3, 4):
+        assert choices.find((MOST_HEADS + 1, rows, 3, 132)) == first_to_end(MOST_HEADS + 1, rows, 3, 132)
+    assert asked[4:] == [[12], [2], [3], [4]]
+
+
+@pytest.mark.parametrize("heads, rows", [(3000, 5), (2000, 2), (700, 40)])
+def test_plans_of_many_heads(heads, rows):
+    for tiles in {heads * (rows // 3), heads * (rows // 3) // 132 * 132}:
+        for low in (1, 2, 3):
+            plan, lots = heights_for(heads, rows, 3, tiles, low), low_lots(heads, rows, 3, tiles, low)
+            assert longest(lots, tiles, 132) == last_end(plan, heads, rows, 3, 132) >= least(lots, tiles, 2, 132)
 
 
 @pytest.mark.parametrize("sizes", [(4, 16, 4096), (1, 16, 16384), (8, 16, 2048), (2, 16, 8192), (4, 32, 4096), (1, 1, 10)])

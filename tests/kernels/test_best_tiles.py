@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -60,6 +62,12 @@ def test_the_model_of_many_products_is_that_of_each(kind: int) -> None:
             assert (found[:2] == wanted[:2]).all() and (found[count:] == wanted[count:]).all()
 
 
+@pytest.mark.parametrize("m, n, k, batch", [(4752, 352, 832, 32), (15880, 352, 960, 16)])
+def test_no_turns_behind_a_tile_that_fits(m: int, n: int, k: int, batch: int) -> None:
+    config = best_of([Problem(m, n, k, batch)], CARD)[0][0]
+    assert config.bn == n // 2 and not config.turns
+
+
 def test_windows_are_octaves_up_to_a_length() -> None:
     assert octave(1, 256) == octave(16, 256) == range(1, 17)
     assert octave(17, 256) == range(17, 33) and octave(64, 256) == range(33, 65)
@@ -109,10 +117,31 @@ def test_no_more_choices_are_kept_than_there_is_room_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(windows, "CHOICES", 40)
     asked = Asked()
     choices = ByRows(asked, 64)
-    for rows in (8, 16, 136, 144, 264, 272):
+    for rows in (8, 16, 136, 144, 264, 272, *range(8000, 8080, 8)):
         assert choices.of(Problem(rows, 512, 512), CARD) == rows
         assert len(choices.made) <= 40
-    assert len(asked.rows[1]) == len(asked.rows[3]) == 16 and len(asked.rows[-1]) <= 32
+    assert [len(rows) for rows in asked.rows] == [1, 16, 1, 16, 1, 1, *[1] * 10], "no windows without room"
+    assert choices.of(Problem(8072, 512, 512), CARD) == 8072 and len(asked.rows) == 16
+    assert choices.of(Problem(8, 512, 512), CARD) == 8 and asked.rows[16:] == [[8]], "the oldest was forgotten"
+
+
+def test_threads_find_their_choices_while_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "CHOICES", 16)
+    choices = ByRows(Asked(), 64)
+
+    def ask(seed: int) -> bool:
+        rng = random.Random(seed)
+        rows = [8 * rng.randint(1, 100) for _ in range(2000)]
+        return all(choices.of(Problem(m, 512, 512), CARD) == m for m in rows)
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(ask, range(4)))
+    finally:
+        sys.setswitchinterval(switching)
+    assert len(choices.made) <= 16
 
 
 @pytest.mark.parametrize("n, k, by_k", [(6144, 4096, (True, True)), (2048, 7168, (True, True)), (4096, 8192, (True, False))])
@@ -131,3 +160,5 @@ def test_split_k_for_many_rows_is_that_of_each() -> None:
     chosen = [split_config.choose_split(m, 4096, 4096) for m in (8, 9, 16, 128, 500)]
     for m, found in zip((8, 16, 16, 128, 504), chosen):
         assert split_config.best_split(m, 4096, 4096)[0] == found
+    eight, rounded = (split_config.best_split(m, 840, 2880)[0] for m in (155, 160))
+    assert split_config.choose_split(155, 840, 2880) == rounded != eight, "rows in eights have one choice"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phalanx.kernels.products import quickest_parts as quickest
-from phalanx.kernels.products.tile_model import config_at, predicted_all, predicted_parted
+from phalanx.kernels.products.tile_model import config_at, costs_of, predicted_parted, predicted_with_fitted, sizes_of
 from phalanx.runtime.device.devices import device
 from product_draws import KINDS, drawn
 
@@ -21,10 +21,11 @@ def test_the_quickest_of_all(kind: int) -> None:
     rng = random.Random(500 + kind)
     for _ in range(40):
         problem = drawn(rng, KINDS[kind])
-        time = float(predicted_all(problem, CARD)[1].min())
+        _, times, count = predicted_with_fitted(problem, CARD)
+        time, sizes = float(times[:count].min()), sizes_of(problem, costs_of(problem))
         parted = predicted_parted(problem, CARD)
         for factor in (0.9, 0.99, 1.5):
-            found = quickest.quickest_parted(problem, CARD, factor * time)
+            found = quickest.quickest_parted_of([problem], sizes, CARD, [factor * time])[0]
             wanted = None
             if parted is not None and parted[1].min() < factor * time:
                 row = int(np.argmin(parted[1]))

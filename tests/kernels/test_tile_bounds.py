@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from phalanx.kernels.products import tile_bounds
-from phalanx.kernels.products.tile_model import costs_of, parts_of, predicted_all, predicted_tiles, sizes_of, sizes_of_all
+from phalanx.kernels.products.tile_model import costs_of, parts_of, predicted_tiles, sizes_of, sizes_of_all, table_for
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import device
 from product_draws import KINDS, drawn
@@ -34,7 +34,7 @@ def test_tiles_with_parts_of_k(kind: int) -> None:
     for _ in range(40):
         problem = drawn(rng, KINDS[kind])
         costs = changed(costs_of(problem), rng)
-        table = predicted_all(problem, CARD)[0]
+        table = table_for(problem.kind(), CARD, costs_of(problem))
         bounds = tile_bounds.bounds_of(table, problem.by_k)
         sizes = sizes_of(problem, costs)
         tiles = bounds.tiles(problem, sizes)
@@ -54,7 +54,7 @@ def test_tiles_of_all_of_k(kind: int) -> None:
     for _ in range(40):
         problem = drawn(rng, KINDS[kind])
         problems = [replace(problem, m=8 * rows) for rows in sorted(rng.sample(range(1, 1000), 3))]
-        costs, table = changed(costs_of(problem), rng), predicted_all(problem, CARD)[0]
+        costs, table = changed(costs_of(problem), rng), table_for(problem.kind(), CARD, costs_of(problem))
         sizes = sizes_of_all(problems, costs).columns
         took = predicted_tiles(table, problem, CARD, costs, sizes=sizes)
         least = tile_bounds.least_times(tile_bounds.bounds_of(table, problem.by_k), problem, CARD, costs, sizes)

@@ -2,8 +2,8 @@
 
 A comment beside a number says where it comes from, and which file under `benchmarks/results` still shows it; where nothing
 was kept, it says that. `benchmarks/sweep_products.py`, `small_m.py --sweep`, `grouped.py --sweep` and `rowwise_sweep.py`
-measure configurations on a card; `benchmarks/fit_h200.py` fits `TILES` and `SPLIT` to what such runs recorded, and shows how
-near these numbers and fitted ones come.
+measure configurations on a card; `benchmarks/fit_h200.py` fits the constants of tiles and of split K to what such runs
+recorded, and shows how near these numbers and fitted ones come.
 """
 
 from __future__ import annotations

@@ -391,7 +391,8 @@ class RowLimits:
     stream_pieces: Mapping[int, int]
     """By the CTAs of a cluster: chunks of two vectors a thread that a row of 16-bit elements without weights has at most."""
     stream_odd_logs: Count
-    """Chunks of a pair of CTAs, at most, in which the logarithm of softmax passes of rows of 16 bits that begin anywhere."""
+    """Of `log_softmax`: rows of 16-bit elements that begin anywhere pass through a pair of CTAs in up to so many chunks, and
+    longer ones lie in registers."""
     stream_weights: Count
     """Vectors of weights and biases that a thread keeps at most."""
     stream_weights_again: Count
@@ -427,9 +428,9 @@ class RowLimits:
     grid_room: Bytes
     """What rings and weights of such rows take of an SM's shared memory."""
     grid_bare_teams: tuple[tuple[Count, Count, Count], ...]
-    """The same as `grid_teams`, tried before them for rows of 16 bits without weights."""
+    """Teams, their warps, and vectors of a chunk for each thread, that rows of 16-bit elements without weights try first."""
     grid_teams: tuple[tuple[Count, Count, Count], ...]
-    """Teams, their warps, and vectors of a chunk for each thread, in the order in which they are tried."""
+    """The same of all rows, in the order in which they are tried."""
     shares: Mapping[str, Mapping[tuple[int, bool], tuple[tuple[Bytes, Bytes], ...]]]
     """Rows that a share of all SMs has, by what is computed of them, the bytes of an element, and whether they all begin at
     a multiple of 16 bytes: from so many bytes on, and below so many."""

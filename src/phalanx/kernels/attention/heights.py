@@ -16,6 +16,8 @@ from math import gcd
 from operator import add
 from typing import Any
 
+import numpy as np
+
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
@@ -28,8 +30,10 @@ TENTHS = {1: (10,), 2: (7, 10), 3: (6, 8, 10)}
 WHOLE = 10
 UNITS = {groups: gcd(*times) for groups, times in TENTHS.items()}
 """What these times are multiples of."""
-WINDOW = 8
-"""Rows of 64 queries for which it is decided at once: less than half a millisecond."""
+WINDOW, MOST_HEADS = 8, 256
+"""Rows of 64 queries for which it is decided at once, of at most so many heads: that takes less than a millisecond."""
+MANY = 1000
+"""So many tiles behind full turns are added up as an array."""
 TURNS = 1
 """How many of the last turns may get low tiles."""
 
@@ -82,6 +86,13 @@ def low_lots(heads: int, rows: int, groups: int, tiles: int, low: int) -> Lots:
 def longest(lots: Lots, tiles: int, ctas: int) -> int:
     """When the last CTA ends, in tenths of the time of a whole tile: what comes behind full turns of these is dealt."""
     turns, filled = divmod(tiles, ctas)
+    number = filled + sum([count * len(each) for count, each, _ in lots])
+    if number > MANY:
+        places = np.zeros((-(-number // ctas), ctas), np.int64)
+        places.reshape(-1)[:number] = np.concatenate([
+            np.full(filled, WHOLE), *(np.tile(np.array(each, np.int64), count) for count, each, _ in lots)
+        ])  # fmt: skip
+        return turns * WHOLE + int(places.sum(0).max())
     times = (WHOLE,) * filled
     for count, each, _ in lots:
         times += each * count
@@ -139,12 +150,13 @@ def first_to_end(count: int, rows: int, groups: int, ctas: int) -> Heights:
     return heights_for(count, rows, groups, *best[-2:])
 
 
-
 class ByLength(Windows[tuple[int, int, int, int], Heights]):
     """Plans by what `first_to_end` is asked: lengths change from call to call, and the rows of queries with them."""
 
     def window(self, asked: tuple[int, int, int, int]) -> range:
-        """Rows that follow each other."""
+        """Rows that follow each other; of many heads a choice takes long enough."""
+        if asked[0] > MOST_HEADS:
+            return range(0)
         first = (asked[1] - 1) // WINDOW * WINDOW + 1
         return range(max(1, first), first + WINDOW)
 

@@ -40,7 +40,8 @@ class ByRows(Windows[tuple[Problem, Device], Choice]):
         return self.find((problem, device))
 
     def window(self, asked: tuple[Problem, Device]) -> range:
-        """The eights of rows; lengths in memory, and few others, are not in eights."""
+        """The eights of rows: none where A lies across K, whose rows are lengths in memory that `in_eights` leaves as they
+        are, nor where a caller did not round them."""
         rows, in_eights = asked[0].m, asked[0].by_k[0]
         return octave(rows // EIGHT, self.longest) if in_eights and rows and rows % EIGHT == 0 else range(0)
 

@@ -39,7 +39,7 @@ from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
 from phalanx.runtime.exporting.numbers import is_exported
 
 SPLITS_AT_ONCE = 32
-"""Eights of rows for which it is decided at once whether K is split: 10 ms."""
+"""Eights of rows for which it is decided at once whether K is split: 3 to 20 ms, and the time of choosing their tiles."""
 
 LONG_KINDS = H200.deep, H200.long, H200.wide
 LONGEST_SIDE = max(rule.most for rule in LONG_KINDS)
@@ -206,7 +206,7 @@ def _split_choice(problem: Problem, device: Device) -> SplitChoice:
 
 @chosen_by_sizes
 def _split_choice_near(problem: Problem, device: Device) -> SplitChoice:
-    """The same for any rows, unless eights of them are among others of which K is long."""
+    """The same for any rows: decided for the eights that hold them, if the rules of a long K take both for the same."""
     rounded = problem.in_eights()
     alike = all([_is_among(problem, rule) == _is_among(rounded, rule) for rule in LONG_KINDS])
     return SPLITS.of(rounded if alike else problem, device)

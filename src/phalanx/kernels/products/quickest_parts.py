@@ -20,7 +20,6 @@ from phalanx.kernels.products.tile_model import (
     parted_table_for,
     parts_of,
     predicted_tiles,
-    sizes_of,
 )
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
@@ -31,15 +30,11 @@ def _bounds(kind: Problem, device: Device, costs: TileCosts) -> Bounds:
     return bounds_of(parted_table_for(kind, device, costs), kind.by_k)
 
 
-def quickest_parted(problem: Problem, device: Device, below: float) -> tuple[MatmulConfig, float] | None:
-    """The quickest configuration with parts of K, and its microseconds, if these are fewer than `below`; else None."""
-    return quickest_parted_of([problem], sizes_of(problem, costs_of(problem)), device, [below])[0]
-
-
 def quickest_parted_of(
     problems: Sequence[Problem], sizes: Sizes, device: Device, below: Sequence[float]
 ) -> list[tuple[MatmulConfig, float] | None]:
-    """The same of products of these sizes that differ in their rows alone, and have the same costs."""
+    """The quickest configurations with parts of K, and their microseconds, of those products for which these are fewer than
+    `below`; None for others. The products have these sizes, differ in their rows alone, and have the same costs."""
     first, costs, columns = problems[0], costs_of(problems[0]), sizes.columns
     found: list[tuple[MatmulConfig, float] | None] = [None] * len(problems)
     longest = [longest_split(problem, costs) for problem in problems]
@@ -65,4 +60,4 @@ def quickest_parted_of(
     return found
 
 
-__all__ = ["quickest_parted", "quickest_parted_of"]
+__all__ = ["quickest_parted_of"]

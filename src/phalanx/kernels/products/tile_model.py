@@ -424,19 +424,8 @@ def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> Tile
     return tabled((config for config in parted if config is not None), device, costs, problem.fused)
 
 
-def predicted_all(problem: Problem, device: Device) -> tuple[TileTable, Any]:
-    """All configurations of a product without parts of K, and the microseconds that the model gives each of them.
-
-    What lacks panels takes forever along so short a K that results take most of the time.
-    """
-    costs = costs_of(problem)
-    table = table_for(problem.kind(), device, costs)
-    took = predicted_tiles(table, problem, device, costs)
-    return table, np.where(_lacking(table, problem.by_k), np.inf, took) if _lacks_panels(problem, costs) else took
-
-
 def _lacks_panels(problem: Problem, costs: TileCosts) -> bool:
-    """Whether what lacks panels takes forever."""
+    """Whether what lacks panels is not allowed: along so short a K results take most of the time."""
     return steps_of(problem) < costs.lacking_steps and not all(problem.by_k)
 
 
