@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -58,6 +59,17 @@ def test_every_function_of_the_library_is_drawn(draws: ModuleType) -> None:
         own = FOLDER / f"{name}.py"
         scripted = own.exists() and "--seed" in own.read_text()  # attention and its gradients
         assert scripted or by_another_name.get(name, name) in draws.DRAWS, f"no draw of {name}"
+
+
+def test_a_picture_of_what_was_measured(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plotting = script("machine", "anywhere_draws", "judge", "anywhere_plot")
+    rows = [{"op": "matmul", "mode": mode, "ratio": ratio} for mode in ("burst", "steady") for ratio in (0.9, 1.1, 9.0)]
+    plotting.plot([*rows, {"op": "softmax", "mode": "burst", "wrong": 1}], ["abcdef01"], tmp_path / "drawn.svg")
+    picture = (tmp_path / "drawn.svg").read_text()
+    for text in ("matmul, burst", "matmul, steady", "lowest 0.90, of 3", "abcdef01"):
+        assert text in picture, text
+    assert "softmax" not in picture
 
 
 def test_a_seed_may_be_a_commit(draws: ModuleType) -> None:
