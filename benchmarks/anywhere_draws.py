@@ -200,21 +200,15 @@ def named(op: str, draw: Callable[[random.Random], Case]) -> Callable[[random.Ra
 
 
 def draw_fused_rows(op: str) -> Callable[[random.Random], Case]:
-    """As `draw_rows`, of rows that the registers and the memory of a cluster hold."""
+    """As `draw_rows`, with what rows are computed together with."""
     rows = draw_rows(op)
 
     def draw(rng: random.Random) -> Case:
-        while True:
-            found = rows(rng)
-            if found.sizes["columns"] <= FUSED_COLUMNS:
-                masked = {"mask": rng.choice(("one", "each"))} if op == "masked_softmax" else {}
-                return replace(found, traits=masked)
+        return replace(rows(rng), traits={"mask": rng.choice(("one", "each"))} if op == "masked_softmax" else {})
 
     return draw
 
 
-FUSED_COLUMNS = 500_000
-"""Columns of rows that are added, masked or turned into gradients on their way, at most: the longest are refused."""
 ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")
 INDICES = ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")
 FUSED = ("add_rms_norm", "masked_softmax", "cross_entropy_gradient")

@@ -290,7 +290,7 @@ def test_rows_that_no_cluster_holds() -> None:
     verify(3, 2_000_001, torch.float32)
 
 
-@pytest.mark.parametrize("columns", (96, 257, 1000, 5001, 50257))
+@pytest.mark.parametrize("columns", (96, 257, 1000, 5001, 50257, 1_300_001))
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 def test_what_rows_are_computed_together_with(columns: int, dtype: str) -> None:
     torch.manual_seed(columns)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -10,9 +13,13 @@ import pytest
 
 import phalanx as px
 from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sample
-from phalanx.kernels.rowwise.rows import RowConfig
+from library_launches import launches
+from phalanx.kernels.rowwise.rows import RowConfig, choose
 
 CLUSTER = RowConfig(2, 2, 1, 256, 3, 1)
+AGAIN = RowConfig(2, 2, 1, 256, 1, 1, again=2)
+ALL_AGAIN = RowConfig(1, 2, 1, 256, 1, again=5)
+CHOSEN = [(96, None), (301, None), (1000, None)]
 MASKS: dict[str, tuple[int, ...]] = {
     "one row": (301,), "a row for each batch": (2, 1, 1, 301), "rows for all batches": (1, 1, 4, 301),
     "all": (2, 3, 4, 301), "rows for each batch": (2, 1, 4, 301), "rows and heads": (3, 4, 301),
@@ -21,7 +28,7 @@ MASKS: dict[str, tuple[int, ...]] = {
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
-@pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
+@pytest.mark.parametrize("columns, config", [*CHOSEN, (1501, CLUSTER), (1501, AGAIN), (1280, ALL_AGAIN)])
 def test_add_rms_norm(columns: int, config: RowConfig | None, dtype: Any) -> None:
     x, w, _ = sample(5, columns, dtype)
     residual = sample(5, columns, dtype, seed=1)[0]
@@ -45,7 +52,7 @@ def test_masks_of_every_shape(name: str, kind: str) -> None:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", (np.float16, ml_dtypes.bfloat16))
-@pytest.mark.parametrize("columns, config", [(64, None), (1000, None), (1501, CLUSTER)])
+@pytest.mark.parametrize("columns, config", [(64, None), (1000, None), (1501, CLUSTER), (1501, AGAIN), (1280, ALL_AGAIN)])
 def test_scaled_rows(columns: int, config: RowConfig | None, dtype: Any) -> None:
     x, mask, _ = sample(4, columns, dtype)
     want = exact_softmax(x.astype(np.float64) * 0.125 + mask.astype(np.float64))
@@ -63,7 +70,7 @@ def test_a_row_without_anything_that_counts() -> None:
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
-@pytest.mark.parametrize("columns, config", [(96, None), (301, None), (1000, None), (1501, CLUSTER)])
+@pytest.mark.parametrize("columns, config", [*CHOSEN, (1501, CLUSTER), (1501, AGAIN), (1280, ALL_AGAIN)])
 def test_gradients_take_the_place_of_logits(columns: int, config: RowConfig | None, reduction: str) -> None:
     x, _, _ = sample(5, columns, np.float32)
     targets = np.arange(5) * 31 % columns
@@ -78,6 +85,61 @@ def test_gradients_take_the_place_of_logits(columns: int, config: RowConfig | No
     near(x, want / (4 if reduction == "mean" else 1))
     whole = {"mean": losses.sum() / 4, "sum": losses.sum(), "none": losses}[reduction]
     np.testing.assert_allclose(loss, whole, rtol=1e-5)
+
+
+softmax, norms, cross_entropy = (
+    importlib.import_module(f"phalanx.kernels.rowwise.{name}") for name in ("softmax", "norms", "cross_entropy")
+)
+FUSED: dict[str, tuple[ModuleType, str, Callable[..., Any]]] = {
+    "masked softmax": (softmax, "softmax_rows", lambda x, y, w, **o: softmax.softmax(x, scale=0.5, mask=y > 0, **o)),
+    "sum and norm": (norms, "rms_norm_rows", lambda x, y, w, **o: norms.add_rms_norm(x, y, w, **o)),
+    "gradient": (
+        cross_entropy, "cross_entropy_rows",
+        lambda x, y, w, **o: cross_entropy.cross_entropy(x, np.array([7, 1000]), reduction="sum", gradient=True, **o),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", (1501, 1500))
+@pytest.mark.parametrize("name", FUSED)
+def test_tiles_that_are_read_again_are_clean_and_right_as_text(name: str, columns: int) -> None:
+    module, kernel, call = FUSED[name]
+    x, w, _ = sample(2, columns, np.float32)
+    y = sample(2, columns, np.float32, seed=1)[0]
+    with launches((module, kernel)) as found:
+        call(x.copy(), y.copy(), w, config=AGAIN)
+    (launch,) = found
+    assert launch.constants["AGAIN"] == 2
+    launch.check().raise_if_found()
+    copies = {id(given): given.copy() for given in launch.arguments if isinstance(given, np.ndarray)}
+    wanted = [copies.get(id(given), given) for given in launch.arguments]  # logits and gradients are one array
+    launch.kernel[launch.grid](*wanted, **launch.constants)
+    launch.on_host("sm_90a")
+    for mine, want in zip(launch.arguments, wanted):
+        if isinstance(mine, np.ndarray):
+            np.testing.assert_allclose(mine.astype(np.float64), want.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FUSED)
+def test_rows_longer_than_a_cluster_holds(name: str) -> None:
+    _, _, call = FUSED[name]
+    columns = 1_300_001
+    x, w, _ = sample(1, columns, np.float32)
+    y = sample(1, columns, np.float32, seed=1)[0]
+    if name == "gradient":
+        kept = x.copy()
+        px.kernels.cross_entropy(kept, np.array([1000]), reduction="sum", gradient=True)
+        want = exact_softmax(x)
+        want[0, 1000] -= 1
+        near(kept, want)
+    elif name == "sum and norm":
+        near(call(x, y, w), exact_rms_norm(y, w))
+    else:
+        near(call(x, y, w), exact_softmax(np.where(y > 0, x.astype(np.float64) * 0.5, -np.inf)))
+    assert choose(columns, 4, again=True).again > 0
+    with pytest.raises(px.Error, match="does not fit a cluster"):
+        choose(columns, 4)
 
 
 def test_a_target_that_is_no_class() -> None:

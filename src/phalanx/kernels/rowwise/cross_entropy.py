@@ -29,10 +29,10 @@ def chosen_in_row(rows, x, target):
     for part in px.static_range(rows.PARTS):
         here = px.arange(rows.WIDTH) == target - (rows.first + part * rows.WIDTH)
         found = px.where(here, x[part].to(px.f32), found)
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
             here = px.arange(rows.WIDTH) == target - (rows.first + (rows.PARTS + part) * rows.WIDTH)
-            found = px.where(here, px.load(rows.kept[part]).to(px.f32), found)
+            found = px.where(here, rows.beyond(part).to(px.f32), found)
     return found
 
 
@@ -47,10 +47,10 @@ def store_gradient(rows, x, G, largest, total, target, each):
             y = softmax_tile(x[part].to(px.f32), base, factor, False)
             y = px.where(px.arange(rows.WIDTH) == target - at, y - 1.0, y)
             rows.store(G, at, y * each)
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
             at = rows.first + (rows.PARTS + part) * rows.WIDTH
-            y = softmax_tile(px.load(rows.kept[part]).to(px.f32), base, factor, False)
+            y = softmax_tile(rows.beyond(part).to(px.f32), base, factor, False)
             y = px.where(px.arange(rows.WIDTH) == target - at, y - 1.0, y)
             rows.store(G, at, y * each)
 
@@ -97,14 +97,14 @@ def cross_entropy_row(rows, label, x, L, G, N, ignore):
 
 @row_kernel
 def cross_entropy_rows(
-    X, T, L, G, N, ignore, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False
+    X, T, L, G, N, ignore, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AGAIN=0
 ):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`.
 
     With a G, which may be X itself, the gradient of each loss, divided by N[0] if there is an N, goes there.
     """
     before, after = (labels_of, T, ignore), (cross_entropy_row, L, G, N, ignore)
-    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, AGAIN)
 
 
 @px.func
@@ -249,7 +249,7 @@ def losses_and_gradients(logits: Any, targets: Any, count: Any, ignore_index: in
     rows, flat = _operands(logits, targets)
     losses = empty(logits, (rows.shape[0],), "f32")
     if has_work(rows.shape[0]):
-        given, length, config = places(rows, config, held=LIMITS.fewer_held, reads=True)
+        given, length, config = places(rows, config, held=LIMITS.fewer_held, reads=True, again=True)
         args = (given, flat, losses, given, count, ignore_index, length)
         cross_entropy_rows[config.grid(rows.shape[0])](*args, **config.constants())
     return losses.reshape(targets.shape)

@@ -103,10 +103,10 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
                 else:
                     y = affine(y * weights[part].to(px.f32), None, B, at - rows.shift, WIDTH, SHIFTED)
                 rows.store(Y, at, y)
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
             at = rows.first + (PARTS + part) * WIDTH
-            y = affine(normalised(px.load(rows.kept[part]), mean, scale), W, B, at - rows.shift, WIDTH, SHIFTED)
+            y = affine(normalised(rows.beyond(part), mean, scale), W, B, at - rows.shift, WIDTH, SHIFTED)
             rows.store(Y, at, y)
 
 
@@ -117,9 +117,9 @@ def rms_norm_row(rows, known, x, W, Y, eps, AHEAD):
     for part in px.static_range(rows.PARTS):
         tile = x[part].to(px.f32)
         squares = squares + tile * tile
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
-            tile = px.load(rows.kept[part]).to(px.f32)
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
+            tile = rows.beyond(part).to(px.f32)
             squares = squares + tile * tile
     weights = load_ahead(W, rows, AHEAD)
     scale = px.rsqrt(row_sum(squares, rows.ROWS) / rows.columns + eps)
@@ -134,11 +134,11 @@ def add_to_row(rows, R):
 
 @row_kernel
 def rms_norm_rows(
-    X, R, W, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False
+    X, R, W, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, AGAIN=0
 ):
     """x / sqrt(mean(x^2) + eps) * W of each row; with an R of x + R, which takes the place of R."""
     after = rms_norm_row, W, Y, eps, AHEAD
-    each_row(X, columns, 0.0, (add_to_row, R), after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    each_row(X, columns, 0.0, (add_to_row, R), after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, AGAIN)
 
 
 @px.func
@@ -337,6 +337,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         given, length, chosen = places(
             rows, config, shortest=LIMITS.run_vectors if weight is None else LIMITS.weighted_run_vectors,
             weighted=weight is not None, bare=residual is None and types_of((weight,)) == [info.dtype_name],
+            again=residual is not None,
         )
         ahead = chosen.ahead and (length is None or config is not None)
         more = None if residual is None else flat_like(residual.reshape(count, columns), given)

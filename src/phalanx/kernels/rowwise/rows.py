@@ -2,7 +2,8 @@
 
 A row lies in the registers of a cluster, from its one read to its one write. A CTA holds `parts` tiles of `width`
 columns of it, one 16-byte vector per thread and tile, in the array's own element type; columns that do not fit lie in
-`shared` more tiles in shared memory. Short rows share a CTA: `rows` of them, a warp or less for each.
+`shared` more tiles in shared memory, and of the longest rows the rest is read from memory `again` when it is needed. Short
+rows share a CTA: `rows` of them, a warp or less for each.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ LIMITS = H200.rows
 class RowConfig:
     """How a row is spread. `columns` that `cluster` CTAs hold may be more than the row has: the rest is masked.
 
-    `once`: the row passes the SM's cache by, on its way in and out. `ahead`: weights are in registers, too, before the
-    row's sum is known, for the kernels that have any.
+    `again`: so many tiles more are not held, but read again in each pass; of few kernels. `once`: the row passes the SM's
+    cache by, on its way in and out. `ahead`: weights are in registers, too, before the row's sum is known, for the kernels
+    that have any.
     """
 
     cluster: int
@@ -43,14 +45,16 @@ class RowConfig:
     per_sm: int = 1
     once: bool = False
     ahead: bool = False
+    again: int = 0
 
     @property
     def columns(self) -> int:
-        """Columns that a cluster holds."""
-        return self.cluster * (self.parts + self.shared) * self.width
+        """Columns that a cluster holds, or reads again."""
+        return self.cluster * (self.parts + self.shared + self.again) * self.width
 
     def constants(self) -> dict[str, int]:
-        """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have.
+        """The kernels' constants of the same names, in capitals, but for AHEAD, which only weighted kernels have, and AGAIN
+        where nothing is read again.
 
         All callers get the same dict, and must not change it.
         """
@@ -63,7 +67,8 @@ class RowConfig:
 
 @cache
 def _constants(config: RowConfig) -> dict[str, int]:
-    return {name.upper(): value for name, value in asdict(config).items() if name != "ahead"}
+    left_out = ("ahead",) if config.again else ("ahead", "again")
+    return {name.upper(): value for name, value in asdict(config).items() if name not in left_out}
 
 
 @chosen_by_sizes
@@ -71,6 +76,7 @@ def _constants(config: RowConfig) -> dict[str, int]:
 def choose(
     columns: int, itemsize: int, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False,
     aligned: bool = True, reads: bool = False, apart: bool = False, single: bool = False, bare: bool = False,
+    again: bool = False,
 ) -> RowConfig:
     """The configuration for a row of `columns` elements: about the smallest cluster that holds it, 1,024 threads an SM.
 
@@ -94,7 +100,8 @@ def choose(
       a rule of its own: `LIMITS.bare_held` vectors a thread before a cluster is twice as large (softmax of 38,640 columns:
       0.97, against 0.87; log_softmax of 158,904: 0.94, against 0.80). Of f32 it does not pay (softmax of 18,252: 0.96,
       against 0.98), but `LIMITS.bare_spread` has more and smaller CTAs for some (of 66,001: 0.99, against 0.78).
-    - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory.
+    - Beyond 16 of them: 10 vectors a thread, one CTA on each SM; what is left of the row lies in shared memory, and what
+      is left of that is read `again` where a kernel can do so; else the row is refused.
 
     Rows of 8 large CTAs and more pass the SM's cache by; up to `LIMITS.ahead` vectors a thread have their weights ahead.
     Rows that are not `aligned` to 16 bytes come element by element, each in a register of its own until all are here:
@@ -104,7 +111,7 @@ def choose(
     """
     if not aligned and itemsize < 4:
         held, weighted = min(held, LIMITS.fewer_held), False
-    config = _spread(columns, itemsize, held)
+    config = _spread(columns, itemsize, held, again)
     vectors = px.cdiv(columns * itemsize, 32 * VECTOR_BYTES)
     if reads and aligned and not single and held >= LIMITS.held and vectors > LIMITS.read_vectors:
         several = (2, 4) if itemsize == 4 else (2, 4, 8, 16)
@@ -142,7 +149,7 @@ def choose(
 
 def choose_for(
     rows: Any, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False, reads: bool = False,
-    bare: bool = False,
+    bare: bool = False, again: bool = False,
 ) -> RowConfig:
     """`choose` for a matrix: by its columns and element type, and by where its rows begin.
 
@@ -152,7 +159,7 @@ def choose_for(
     assert info is not None
     return choose(
         info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16, reads=reads,
-        bare=bare,
+        bare=bare, again=again,
     )
 
 
@@ -298,7 +305,7 @@ def _shared_by_rows(columns: int, itemsize: int, centered: bool) -> RowConfig:
     return RowConfig(1, 4, 4 * (32 // best) * several, width, parts, ahead=ahead)
 
 
-def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
+def _spread(columns: int, itemsize: int, held: int, again: bool) -> RowConfig:
     vector = VECTOR_BYTES // itemsize
     warp = 32 * vector
     if columns <= 4 * warp:
@@ -315,8 +322,10 @@ def _spread(columns: int, itemsize: int, held: int) -> RowConfig:
     parts = px.cdiv(columns, MAX_CLUSTER * width)
     if parts <= LIMITS.most_held:
         return RowConfig(MAX_CLUSTER, 16, 1, width, parts)
-    shared = parts - LIMITS.most_held
-    if shared * width * itemsize > LIMITS.shared_bytes:
+    shared, room = parts - LIMITS.most_held, LIMITS.shared_bytes // (width * itemsize)
+    if shared > room and again:
+        return RowConfig(MAX_CLUSTER, 16, 1, width, LIMITS.most_held, room, again=shared - room)
+    if shared > room:
         most = MAX_CLUSTER * (width * LIMITS.most_held + LIMITS.shared_bytes // itemsize)
         raise Error(
             f"a row of {columns} elements of {itemsize} bytes does not fit a cluster",
@@ -377,7 +386,7 @@ class Row:
     Places are columns where X is a matrix. Where it is one run of memory, of rows of `columns` elements that begin
     anywhere, place 0 is the last multiple of 16 bytes at or before the row's `begin`: the row has the places from `shift` to
     `length`. PARTS tiles of WIDTH places lie in registers, SHARED more in the buffer `kept`, which is None where there are
-    none. ONCE: they pass the SM's cache by.
+    none, and AGAIN more are read again. ONCE: they pass the SM's cache by. What is no place of the row has `fill`.
     """
 
     X: Any
@@ -402,6 +411,8 @@ class Row:
     """Which elements of a row count, or what is added to them; or None."""
     masks: Any
     """The row of M for each row."""
+    AGAIN: int
+    fill: Any
 
     def piece(self, A, at):
         """The view of WIDTH places from `at` on: of one row, or of several that share the CTA."""
@@ -417,6 +428,7 @@ class Row:
 
         All loads are on their way before the first tile is used.
         """
+        self.fill = fill
         parts: tuple[Any, ...] = ()
         for part in px.static_range(self.PARTS):
             view = self.piece(self.X, self.first + part * self.WIDTH)
@@ -428,7 +440,32 @@ class Row:
             else:
                 for part in px.static_range(group, min(group + 4, self.SHARED)):
                     px.store(self.kept[part], fill)
+        if self.AGAIN > 0 and self.R is not None:  # the sums are there when they are read again
+            for part in range(self.AGAIN):
+                at = self.first + (self.PARTS + self.SHARED + part) * self.WIDTH
+                self.changed((px.load(self.piece(self.X, at), fill=fill, once=self.ONCE),), at)
         return parts
+
+    def beyond(self, part):
+        """A tile behind those in registers: of the buffer `kept`, or read again."""
+        if self.AGAIN == 0:
+            tile = px.load(self.kept[part])
+        elif self.SHARED == 0:
+            tile = self.again(part)
+        elif part < self.SHARED:
+            tile = px.load(self.kept[part])
+        else:
+            tile = self.again(part)
+        return tile
+
+    def again(self, part):
+        """A tile that is read again, as the kernel goes on with it."""
+        at = self.first + (self.PARTS + part) * self.WIDTH
+        if self.R is not None:
+            tile = px.load(self.piece(self.R, at), fill=self.fill)
+        else:
+            tile = self.changed((px.load(self.piece(self.X, at), fill=self.fill),), at)[0]
+        return tile
 
     def load_kept(self, fill, begin, end):
         """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
@@ -474,7 +511,7 @@ class Row:
 
 
 @px.func
-def row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns=None, DTYPE=None):
+def row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns=None, DTYPE=None, AGAIN=0):
     """The row, or rows, of this CTA; `columns` is asked for where X is one run of memory.
 
     DTYPE: what is kept in shared memory, if not as X has it.
@@ -482,7 +519,7 @@ def row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns=None, DTYPE=None)
     kept = None
     if SHARED > 0:
         kept = px.shared((SHARED, WIDTH) if ROWS == 1 else (SHARED, ROWS, WIDTH), X.dtype if DTYPE is None else DTYPE)
-    return row_at(X, columns, px.cluster.id() * ROWS, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    return row_at(X, columns, px.cluster.id() * ROWS, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, AGAIN)
 
 
 @px.func
@@ -492,7 +529,7 @@ def row_of_warp(X, columns, warp, turn, ROWS, WIDTH, PARTS, WARPS, ONCE):
 
 
 @px.func
-def each_row(X, columns, fill, before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE=None):
+def each_row(X, columns, fill, before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE=None, AGAIN=0):
     """Loads the row, or rows, of this CTA and goes on with them; in a run of memory that warps share, with each by itself.
 
     `before` is a function and more arguments for it, or None: it has the `Row` before anything is loaded, and gives what
@@ -509,15 +546,15 @@ def each_row(X, columns, fill, before, after, ROWS, WIDTH, PARTS, SHARED, WARPS,
             for rows, known, x in several:
                 after[0](rows, known, x, *after[1:])
     else:
-        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns, DTYPE)
+        rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, columns, DTYPE, AGAIN)
         known = None if before is None else before[0](rows, *before[1:])
         after[0](rows, known, rows.load(fill), *after[1:])
 
 
 @px.func
-def row_at(X, columns, row, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE):
+def row_at(X, columns, row, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, AGAIN=0):
     """The places of this CTA, or warp, in a row, or in ROWS of them."""
-    first = px.cluster.rank() * ((PARTS + SHARED) * WIDTH)
+    first = px.cluster.rank() * ((PARTS + SHARED + AGAIN) * WIDTH)
     if len(X.shape) == 1:
         begin = row * columns
         shift = begin % (VECTOR_BYTES // X.dtype.itemsize)
@@ -526,7 +563,8 @@ def row_at(X, columns, row, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE):
         columns, begin, shift = X.shape[1], None, 0
         length = columns
     return Row(
-        X, row, first, kept, columns, begin, shift, length, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, None, None, None
+        X, row, first, kept, columns, begin, shift, length, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, None, None, None,
+        AGAIN, None,
     )
 
 

@@ -56,9 +56,9 @@ def row_statistics(rows, x, also):
     values = by_warp(X, x[0], ROWS, WARPS)
     for part in px.static_range(1, PARTS):
         values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
-            values = px.maximum(values, by_warp(X, px.load(rows.kept[part]), ROWS, WARPS))
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
+            values = px.maximum(values, by_warp(X, rows.beyond(part), ROWS, WARPS))
     peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
     base = finite(peak)
     x = pin_row(x, PARTS)
@@ -66,9 +66,9 @@ def row_statistics(rows, x, also):
     for part in px.static_range(PARTS):
         if rows.first + part * rows.WIDTH < rows.length:
             powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
-            powers = powers + px.exp2((by_warp(X, px.load(rows.kept[part]), ROWS, WARPS) - base) * LOG2E)
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
+            powers = powers + px.exp2((by_warp(X, rows.beyond(part), ROWS, WARPS) - base) * LOG2E)
     mass = px.sum(px.sum(powers, axis=0), axis=1, keepdims=True)
     others = None
     if also is None:
@@ -91,9 +91,9 @@ def softmax_row(rows, known, x, Y, LOG):
         at = rows.first + part * rows.WIDTH
         if at < rows.length:
             rows.store(Y, at, softmax_tile(x[part].to(px.f32), base, factor, LOG))
-    if rows.SHARED > 0:
-        for part in range(rows.SHARED):
-            y = softmax_tile(px.load(rows.kept[part]).to(px.f32), base, factor, LOG)
+    if rows.SHARED + rows.AGAIN > 0:
+        for part in range(rows.SHARED + rows.AGAIN):
+            y = softmax_tile(rows.beyond(part).to(px.f32), base, factor, LOG)
             rows.store(Y, rows.first + (rows.PARTS + part) * rows.WIDTH, y)
 
 
@@ -111,7 +111,8 @@ def scale_and_mask(rows, M, scale, outer, inner):
 
 @row_kernel
 def softmax_rows(
-    X, M, Y, scale, outer, inner, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False
+    X, M, Y, scale, outer, inner, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False,
+    AGAIN=0,
 ):
     """e^x / sum(e^x) of each row, or its logarithm; of scale * x where there is a scale, and with a mask M of x + M.
 
@@ -119,7 +120,8 @@ def softmax_rows(
     """
     before = scale_and_mask, M, scale, outer, inner
     DTYPE = None if scale is None and M is None else px.f32
-    each_row(X, columns, -float("inf"), before, (softmax_row, Y, LOG), ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE)
+    after = softmax_row, Y, LOG
+    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE, AGAIN)
 
 
 Config = RowConfig | RingConfig | StreamConfig | SpanConfig | GridConfig
@@ -185,7 +187,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
         if plain or config is not None:
             given, length, config = places(rows, config, held=held, bare=plain)
         else:  # in f32: as many registers as for rows of f32
-            given, length, config = rows, None, choose(columns, 4, held, aligned=info.aligned16)
+            given, length, config = rows, None, choose(columns, 4, held, aligned=info.aligned16, again=True)
         launch = softmax_rows[config.grid(count)]
         launch(given, table, flat_like(y, given), scale, outer, inner, length, **config.constants(), LOG=log)
     return y.reshape(info.shape)
