@@ -204,7 +204,7 @@ def allocate_nothing(torch: Any) -> None:
     room, places = aligned((1 << 20,), np.uint8), itertools.cycle(range(0, 1 << 19, 4096))
 
     def empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any = None, device: int = 0) -> Any:
-        start = room[next(places) :].view(MEMORY[dtype.name])
+        start: Any = room[next(places) :].view(MEMORY[dtype.name])
         steps = [step * start.itemsize for step in strides]
         return Tensor(np.lib.stride_tricks.as_strided(start, shape, steps), dtype, device)
 
