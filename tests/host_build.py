@@ -47,6 +47,10 @@ class HostFailure(AssertionError):
     """The kernel could not run here, or its threads wait for each other forever."""
 
 
+class NoCompiler(HostFailure):
+    """There is none: a test that comes here without a mark is skipped from there on (`conftest.py`)."""
+
+
 def found(name: str | None = None) -> str | None:
     """The compiler's path."""
     chosen = name or os.environ.get("PHALANX_TEST_CXX")
@@ -93,7 +97,7 @@ def made(source: str | Path, suffix: str, flags: tuple[str, ...], compiler: str 
     """The file that a text is compiled to. The same text is compiled once, by whoever comes first."""
     chosen = found(compiler) if compiler else COMPILER
     if chosen is None:
-        raise HostFailure(MISSING)
+        raise NoCompiler(MISSING)
     text = source.read_text() if isinstance(source, Path) else source
     about = os.stat(chosen)
     command = [chosen, *ALWAYS, *flags, f"-I{MACHINE}"]

@@ -20,6 +20,7 @@ from fuzz.tensor_case import ARCH, Case
 from fuzz.tensor_kernel import draw, sketch
 from fuzz.tensor_mutants import missed, survived
 from fuzz.tensor_values import PLAIN, SCALED, blocked
+from host_build import COMPILER, MISSING
 from mutation.mutation import mutants
 
 EVERY = (
@@ -82,6 +83,7 @@ def test_every_way_is_drawn(tmp_path: Path) -> None:
     assert not set(EVERY) - drawn
 
 
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
 def test_a_wrong_result_is_told(tmp_path: Path) -> None:
     case = draw(3, tmp_path)
     case.expected["C"].reshape(-1)[1] += 1

@@ -7,6 +7,7 @@ import pytest
 
 import phalanx as px
 from attention_cases import heads
+from host_cuda import COMPILER, MISSING
 from library_launches import launches
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
@@ -145,6 +146,7 @@ def test_choices():
 
 
 @pytest.mark.long
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
 @pytest.mark.parametrize(
     "groups, length, count", [(2, 200, 5), pytest.param(3, 260, 3, marks=pytest.mark.long)]
 )  # a CTA has three tiles and more: places for Q come again

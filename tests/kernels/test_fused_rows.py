@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from host_cuda import COMPILER, MISSING
 from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sample
 from library_launches import launches
 from phalanx.kernels.rowwise.rows import RowConfig, choose
@@ -100,6 +101,7 @@ FUSED: dict[str, tuple[ModuleType, str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
 @pytest.mark.parametrize("columns", (1501, 1500))
 @pytest.mark.parametrize("name", FUSED)
 def test_tiles_that_are_read_again_are_clean_and_right_as_text(name: str, columns: int) -> None:
