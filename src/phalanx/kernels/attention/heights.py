@@ -63,7 +63,7 @@ def heights_for(heads: int, rows: int, groups: int, tiles: int, low: int) -> Hei
     return Heights(whole, more, low, -(-rest // low), -(-max(0, rest - groups) // low))
 
 
-@lru_cache(1 << 14)
+@lru_cache(4096)
 def low_tiles(groups: int, low: int, rest: int) -> tuple[tuple[int, ...], int]:
     """How long each low tile takes of a head that has `rest` rows behind its whole ones, in order; and all of these."""
     full, last = divmod(rest, low)
@@ -154,7 +154,7 @@ class ByLength(Windows[tuple[int, int, int, int], Heights]):
     """Plans by what `first_to_end` is asked: lengths change from call to call, and the rows of queries with them."""
 
     def window(self, asked: tuple[int, int, int, int]) -> range:
-        """Rows that follow each other; of many heads a choice takes long enough."""
+        """Rows that follow each other. Many heads are chosen for alone: a window of them would take some milliseconds."""
         if asked[0] > MOST_HEADS:
             return range(0)
         first = (asked[1] - 1) // WINDOW * WINDOW + 1
