@@ -15,7 +15,7 @@ from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.ops.clc import QUERY, request
 from phalanx.ir.types import i32
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "blackwell"))
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "blackwell"))  # behind another ladder's v0 to v7
 from clc_scale import clc_scale
 
 TARGETS = ("sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_120a", "sm_121a")
