@@ -12,7 +12,7 @@ from typing import Any
 import anywhere_contests as base
 import torch
 from anywhere_contests import Contest, normal, rows_of_groups
-from anywhere_draws import EXPERT_ROWS, NORMS_BACKWARD, Case
+from anywhere_draws import EXPERT_ROWS, FUSED, NORMS_BACKWARD, Case
 from torch.nn.functional import cross_entropy, rms_norm, scaled_dot_product_attention
 
 import phalanx as px
@@ -169,7 +169,7 @@ CONTESTS: dict[str, Callable[[Case], Contest]] = {
     **base.CONTESTS,
     "split_k_matmul": split_contest,
     **dict.fromkeys(EXPERT_ROWS, experts_contest),
-    **dict.fromkeys(("add_rms_norm", "masked_softmax", "cross_entropy_gradient"), fused_contest),
+    **dict.fromkeys(FUSED, fused_contest),
     **dict.fromkeys(NORMS_BACKWARD, norms_backward_contest),
     "attention_decode": decode_contest,
     "sparse_attention": sparse_contest,
