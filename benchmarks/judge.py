@@ -32,7 +32,7 @@ from machine import BEHIND, commit
 from phalanx.runtime.device.timing import geometric_mean
 
 HERE = Path(__file__).resolve().parent
-DRAWN = ("matmul", "steady1", "steady2", "fp8", "grouped", "batched", "few_rows", "rows", "index")
+DRAWN = ("matmul", "steady1", "steady2", "fp8", "grouped", "gathered", "batched", "few_rows", "rows", "index")
 """Of `anywhere_*.json`. Where they are kept, steady cases stand with the others of `matmul`."""
 REPEATED, MOST_REPEATED, NEW, RUNS = 1.0, 1.4, 60.0, 5
 """A repeated call in torch's time, in the mean and at the most; microseconds of one with a new shape; in so many runs."""
@@ -52,10 +52,12 @@ class Asked:
     columns: int = 0
 
 
+GATHERED = "moe_gather_matmul"
+"""Rows by index are gathered first by torch, which then has `grouped_mm`."""
 ASKED = (
     Asked("matmul", "burst", 240, 1.04, 0.85, 0.05),
     Asked("matmul", "steady", 240, 1.02, 0.85, 0.05),
-    *(Asked(op, "burst", 32, 1.03, 0.85) for op in ("fp8", "grouped", "batched")),
+    *(Asked(op, "burst", 32, 1.03, 0.85) for op in ("fp8", "grouped", GATHERED, "batched")),
     Asked("few_rows", "cold", 60, 1.10, 0.93),
     *(Asked(op, "burst", 20, 0.90, 0.80, columns=256) for op in ROWS[:4]),
     Asked("cross_entropy", "burst", 20, 0.85),
@@ -156,6 +158,7 @@ def commands(folder: Path, seed: str) -> dict[str, list[str]]:
         "matmul": anywhere("matmul", ("matmul",), every, 60, *burst),
         "few_rows": anywhere("few_rows", ("few_rows",), every, 15, "--modes", "cold"),
         **{op: anywhere(op, (op,), every, 8, *burst) for op in ("fp8", "grouped", "batched")},
+        "gathered": anywhere("gathered", (GATHERED,), every, 8, *burst),
         "rows": anywhere("rows", ROWS, [seed], 20, *burst),
         "index": anywhere("index", INDICES, [seed], 20, *burst),
         **{f"host{n}": ["host_calls.py", "--json", str(folder / f"host_calls_run{n}.json")] for n in range(1, RUNS + 1)},

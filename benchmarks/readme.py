@@ -24,7 +24,7 @@ SIMPLE_PEERS = {
     "cublas": "cuBLAS", "triton": "Triton, three settings", "tilelang": "TileLang's `T.Pipelined`, three settings",
 }  # fmt: skip
 
-DRAWN = ("matmul", "few_rows", "fp8", "grouped", "batched", "rows", "index")
+DRAWN = ("matmul", "few_rows", "fp8", "grouped", "gathered", "batched", "rows", "index")
 DRAWN_OPS = {
     "matmul": "`matmul`, 16 bits", "few_rows": "`matmul`, 1 to 512 rows", "fp8": "`matmul`, fp8",
     "grouped": "`grouped_matmul`", "batched": "`matmul`, batches",
