@@ -3,12 +3,14 @@
     python benchmarks/energy_roles.py --json energy_roles.json
 
 needs an H200. All variants compute the same tiles in the same order through the same copies (`gemm_v6` of the examples, in a
-size of ring that all of them have room for), and differ in one thing:
+size of ring that all of them have room for):
 
 - "four warps fetch": as the example does: a warpgroup waits for free stages, and one of its threads copies.
 - "one warp fetches": the other three have nothing to do and leave at once. The difference is what three waiting warps draw.
 - "A in registers": each warpgroup reads its rows of A from shared memory into registers, and multiplies those. Tensor cores
-  then read 256 columns of B alone from shared memory, instead of 64 rows of A and these; registers are read instead.
+  then read 256 columns of B alone from shared memory, instead of 64 rows of A and these; registers are read instead. Both
+  warpgroups wait for each product before they read the next rows: there are no registers for two. Beside it stands "four
+  warps, registers moved", which is the first variant with the registers that this one needs.
 
 The two numbers: at 700 W time is energy, so a difference of 1% in joules is 1% in time; three warps that wait are three of
 twelve. `energy.py` has what is of tiles, clusters, orders and numbers.

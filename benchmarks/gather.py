@@ -18,6 +18,8 @@ from phalanx.runtime.device.timing import in_turns
 
 Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
+NARROW = (32, 64, 128, 256, 512, 1024, 2048)
+"""Rows of a CTA that are tried for narrow ones."""
 RINGS = ((1, 24, 8), (2, 12, 3), (2, 12, 6), (4, 6, 2), (4, 6, 3), (2, 6, 2, 2), (1, 12, 4, 2), (1, 6, 2, 4))
 """Rows of 8 KiB a stage, stages, lag, CTAs of an SM; for shorter rows as many more."""
 
@@ -86,15 +88,35 @@ def measure(rows: int, moved: int, columns: int, rounds: int, tune: bool) -> lis
     return found
 
 
+def measure_narrow(columns: int, rounds: int) -> list[dict[str, object]]:
+    """Narrow rows that are stored by index, by rows of a CTA, beside `index_copy_`: all are random sectors of memory."""
+    moved = (1 << 28) // (2 * columns)
+    x, part = (torch.randn(count, columns, device="cuda", dtype=torch.bfloat16) for count in (2 * moved, moved))
+    places = torch.randperm(2 * moved, device="cuda")[:moved]
+    chosen = choose_tile(columns, 2, moves=True)
+    configs = dict.fromkeys([chosen, *(TileConfig(rows, chosen.width) for rows in NARROW if rows * columns >= 128)])
+    runs: dict[str, Run] = {
+        f"{config.rows} rows": lambda config=config: scatter_rows(part, places, x, config=config) for config in configs
+    } | {"index_copy_": lambda: x.index_copy_(0, places, part)}  # fmt: skip
+    times = medians(runs, rounds, 20)
+    ratios = {name: times["index_copy_"] / time for name, time in times.items()}
+    said = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
+    print(f"{moved:>9} x {columns}: {chosen.rows} rows are chosen; speed over index_copy_'s: {said}", flush=True)
+    return [{"shape": [2 * moved, moved, columns], "chosen": vars(chosen), "ms": times}]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--tune", action="store_true", help="try several rings, too")
     parser.add_argument("--first", action="store_true", help="only the first shape")
+    parser.add_argument("--narrow", type=int, nargs="+", help="instead: scatter rows of so many columns")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     results = []
-    for shape in SHAPES[:1] if options.first else SHAPES:
+    for columns in options.narrow or ():
+        results += measure_narrow(columns, options.rounds)
+    for shape in () if options.narrow else SHAPES[:1] if options.first else SHAPES:
         results += measure(*shape, options.rounds, options.tune)
     machine.save(options.json, {"rows": results})
 
