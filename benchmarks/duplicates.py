@@ -3,9 +3,9 @@
     python benchmarks/duplicates.py --json duplicates.json
 
 on an H200. Indices are drawn evenly from many rows ("even"), as often as words are used ("words": the row of rank r with a
-probability of 1 / r), or name a single row ("one"). Beside the library, which sends every row to L2 by itself, and torch's
-`index_add_`, stands `sum_tiles`: of 64 rows those of one index are added by the tensor cores, and one sum leaves the SM.
-(It says what there is to gain, and is nothing for a library: what is no number spreads to the tile's other rows.)
+probability of 1 / r), or name a single row ("one"). Beside what the library chooses, which sends every row to L2 by itself,
+and, where indices are even, torch's `index_add_`, stands `TileConfig(64, 64, combined=True)`: of 64 rows those of one index are added by the tensor
+cores, and one sum leaves the SM.
 
 The two numbers: every row is read once, and its place read and written, 3 x bytes over 4.3 TB/s, unless L2 holds it; a
 sum of 64 rows is 128 operations for each element, over 800 TFLOP/s. `error`: the largest distance from sums in 64 bits,
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,45 +27,17 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "src")]
 import machine  # noqa: E402
 import torch  # noqa: E402
 
-import phalanx as px  # noqa: E402
-from phalanx.kernels.gather import scatter_add_rows, tile_place  # noqa: E402
-from phalanx.kernels.launches import wait_for_prior_launch  # noqa: E402
+from phalanx.kernels.gather import TileConfig, scatter_add_rows  # noqa: E402
 from phalanx.runtime.device.timing import MODES, take_turns  # noqa: E402
 
-WIDTHS = (64, 128, 200, 512, 1024, 4096)
-ROWS, COLUMNS, WORDS, NBYTES = 64, 128, 50_000, 1 << 28
+WIDTHS = (16, 64, 128, 200, 512, 1024, 4096)
+WORDS, NBYTES = 50_000, 1 << 28
 DEVICE = "cuda"
 
 
-@px.kernel(warps=4, pdl=True)
-def sum_tiles(X, I, Y, *, BM=ROWS, BN=COLUMNS):
-    """Y[I[i]] += X[i]: rows of a tile that have one index are added first, as a product by ones and zeros."""
-    named, part = px.shared((BM, BM), X.dtype), px.shared((BM, BN), X.dtype)
-    wait_for_prior_launch()
-    m, n = tile_place(X.shape[1], BM, BN)
-    rows, values, place = px.load(I[m : m + BM], fill=-1), px.load(X[m : m + BM, n : n + BN]), px.arange(BM)
-    same = rows.reshape(BM, 1) == rows.reshape(1, BM)
-    again = px.any(same & (place.reshape(1, BM) < place.reshape(BM, 1)), axis=1)
-    if px.any(again & (rows >= 0)):
-        px.store(named, px.where(same, 1.0, 0.0).to(X.dtype))
-        px.store(part, values)
-        px.fence.async_proxy()
-        px.sync()
-        sums = px.empty((BM, BN), px.f32)
-        px.wgmma(named, part, sums, accumulate=False)
-        px.wgmma_commit()
-        px.wgmma_wait(0)
-        px.atomic_add(Y[px.where(again, -1, rows), n : n + BN], sums.to(X.dtype))
-    else:
-        px.atomic_add(Y[rows, n : n + BN], values)
-
-
-def add_combined(x: Any, idx: Any, out: Any) -> Any:
-    """`scatter_add_rows` by `sum_tiles`."""
-    count, columns = x.shape
-    width = next((width for width in (64, COLUMNS) if columns <= width), COLUMNS)
-    sum_tiles[px.cdiv(count, ROWS) * px.cdiv(columns, width)](x, idx, out, BN=width)
-    return out
+def combined(columns: int) -> TileConfig:
+    """Tiles whose rows of one index are added first, no wider than rows are, or 64 or 128 columns of them."""
+    return TileConfig(64, next((width for width in (16, 32, 64) if columns <= width), 64 if columns <= 512 else 128), True)
 
 
 def indices(kind: str, count: int, rows: int) -> Any:
@@ -84,7 +57,12 @@ def measure(columns: int, kind: str, nbytes: int, rounds: int, rest: float) -> d
     """Times of a width and a kind of indices, and how far from the sum each result is."""
     count = nbytes // (2 * columns)
     idx, x = indices(kind, count, 2 * count), torch.randn(count, columns, device=DEVICE, dtype=torch.bfloat16)
-    ways = {"library": scatter_add_rows, "combined": add_combined, "torch": lambda x, idx, out: out.index_add_(0, idx, x)}
+    ways: dict[str, Callable[..., Any]] = {
+        "library": scatter_add_rows,
+        "combined": lambda x, idx, out: scatter_add_rows(x, idx, out, config=combined(columns)),
+    }
+    if kind == "even":  # a row that repeats a million times would take torch seconds
+        ways["torch"] = lambda x, idx, out: out.index_add_(0, idx, x)
     want, hot = torch.zeros(columns, device=DEVICE, dtype=torch.float64), idx.mode().values
     want += x[idx == hot].double().sum(0)
     errors, runs = {}, {}

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from host_cuda import COMPILER
+from library_launches import launches
 from phalanx.kernels import gather
-from phalanx.kernels.gather import MoveConfig, embedding, gather_rows, scatter_add_rows, scatter_rows
+from phalanx.kernels.gather import MoveConfig, TileConfig, embedding, gather_rows, scatter_add_rows, scatter_rows
 
 DTYPES = [ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, np.int8]
 WIDTHS = [64, 4096, 100, 37, 30000]
@@ -177,3 +179,93 @@ def test_narrow_rows_pass_through_registers() -> None:
 def test_a_ring_for_rows_that_begin_anywhere() -> None:
     with pytest.raises(px.Error, match="a MoveConfig for rows that do not begin at multiples of 16 bytes"):
         gather_rows(np.zeros((4, 37), np.float32), np.arange(3), config=gather.choose(37, 4))
+
+
+COMBINED = [TileConfig(64, 64, True), TileConfig(64, 16, True), TileConfig(64, 128, True)]
+
+
+@pytest.mark.share(5)
+@pytest.mark.parametrize("named", (1, 5, 40, 3000))
+@pytest.mark.parametrize("columns", (8, 37, 64, 200))
+@pytest.mark.parametrize("config", COMBINED, ids=lambda config: str(config.width))
+def test_rows_of_one_index_are_added_on_chip(config: TileConfig, columns: int, named: int) -> None:
+    """Indices that repeat, some of them outside; the sums are small whole numbers, which bf16 has."""
+    rng = np.random.default_rng(named)
+    x, idx = rng.integers(-2, 3, (150, columns)).astype(ml_dtypes.bfloat16), rng.integers(-2, named, 150)
+    out = random((named, columns), ml_dtypes.bfloat16)
+    want = out.astype(np.float64)
+    inside = idx >= 0
+    np.add.at(want, idx[inside], x[inside].astype(np.float64))
+    assert np.array_equal(scatter_add_rows(x, idx, out, config=config).astype(np.float64), want)
+
+
+def test_sums_on_chip_are_rounded_once() -> None:
+    """64 halves beside 256: each alone is rounded away in bf16, and their sum is not."""
+    x, out = np.full((64, 64), 0.5, ml_dtypes.bfloat16), np.full((3, 64), 256, ml_dtypes.bfloat16)
+    scatter_add_rows(x, np.full(64, 1), out, config=COMBINED[0])
+    assert (out[1] == 288).all() and (out[[0, 2]] == 256).all()
+    apart = np.full((3, 64), 256, ml_dtypes.bfloat16)
+    assert (scatter_add_rows(x, np.full(64, 1), apart)[1] == 256).all()
+
+
+@pytest.mark.parametrize("value", (float("nan"), float("inf"), -float("inf")))
+def test_what_is_no_number_stays_in_its_row(value: float) -> None:
+    x, idx, out = np.ones((64, 64), np.float16), np.arange(64) % 8, np.zeros((8, 64), np.float16)
+    x[3, 5] = value
+    scatter_add_rows(x, idx, out, config=COMBINED[0])
+    np.testing.assert_array_equal(out[3, 5], np.float16(value))
+    out[3, 5] = 8
+    assert (out == 8).all()
+
+
+@pytest.mark.parametrize("dtype", (ml_dtypes.bfloat16, np.float16))
+def test_combined_tiles_are_clean_and_right_as_text(dtype: Any) -> None:
+    rng = np.random.default_rng(7)
+    x, idx = rng.integers(-2, 3, (100, 40)).astype(dtype), rng.integers(-2, 12, 100)
+    with launches((gather, "sum_tiles")) as found:
+        want = scatter_add_rows(x, idx, np.zeros((10, 40), dtype), config=COMBINED[1])
+    (launch,) = found
+    launch.check().raise_if_found()
+    if COMPILER is not None:
+        out = launch.arguments[2]
+        out[...] = 0
+        launch.on_host("sm_90a")
+        np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("config", COMBINED, ids=lambda config: str(config.width))
+def test_combined_tiles_compile(config: TileConfig) -> None:
+    x, idx, y = px.spec((512, 100), px.bf16), px.spec((512,), px.i64), px.spec((900, 100), px.bf16)
+    made = px.compile(gather.sum_tiles[8], x, idx, y, arch="sm_90a", **config.constants())
+    assert made.spills == 0 and "wgmma" in made.ptx and "red.relaxed.gpu.global.add.noftz" in made.ptx
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda x, idx: scatter_rows(x, idx, x.copy(), config=COMBINED[0]),
+            "TileConfig(rows=64, width=64, combined=True) for rows of f16 that are stored",
+        ),
+        (
+            lambda x, idx: scatter_add_rows(x.astype(np.float32), idx, np.zeros((9, 64), np.float32), config=COMBINED[0]),
+            "TileConfig(rows=64, width=64, combined=True) for rows of f32 that are added",
+        ),
+        (
+            lambda x, idx: scatter_add_rows(x, idx, x.copy(), config=TileConfig(32, 64, True)),
+            "TileConfig(rows=32, width=64, combined=True) has tiles whose rows can't be combined",
+        ),
+        (
+            lambda x, idx: scatter_add_rows(x, idx, x.copy(), config=TileConfig(64, 40, True)),
+            "TileConfig(rows=64, width=40, combined=True) has tiles whose rows can't be combined",
+        ),
+        (
+            lambda x, idx: gather_rows(x, idx, config=COMBINED[0]),
+            "TileConfig(rows=64, width=64, combined=True) for rows of f16 that are stored",
+        ),
+    ],
+)
+def test_rows_that_can_not_be_combined_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(px.Error) as caught:
+        call(np.zeros((9, 64), np.float16), np.arange(9))
+    assert caught.value.message == message and caught.value.remedy

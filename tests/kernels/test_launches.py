@@ -15,7 +15,7 @@ from mutation.library import LIBRARY
 from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
 from phalanx.kernels.attention.decode_ring import join_splits
 from phalanx.kernels.attention.narrow import turn_values
-from phalanx.kernels.gather import gather_tiles, scatter_tiles
+from phalanx.kernels.gather import gather_tiles, scatter_tiles, sum_tiles
 from phalanx.kernels.gather_backward import add_rows, dot_rows
 from phalanx.kernels.products.activations_backward import activate_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
@@ -59,6 +59,9 @@ BEFORE_AND_AFTER_ATTENTION = {
 WITHOUT_A_RING = {
     "gather_tiles": lambda: Case("gather_tiles", gather_tiles[1, 1], [X, INDICES, Y], {}),
     "scatter_tiles": lambda: Case("scatter_tiles", scatter_tiles[1, 1], [X, INDICES, Y], {"ADD": True}),
+    "sum_tiles": lambda: Case(
+        "sum_tiles", sum_tiles[1], [X.astype(np.float16), INDICES // 2, Y.astype(np.float16)], {"BN": 128}
+    ),
     "pack_scale_tiles": lambda: Case("pack_scale_tiles", pack_scale_tiles[1, 1], [np.zeros((128, 4), E8M0), SCALES], {}),
     "quantize_tiles": lambda: Case(
         "quantize_tiles", quantize_tiles[1, 1], [X, np.zeros((16, 128), ml_dtypes.float4_e2m1fn), SCALES, 1.0],

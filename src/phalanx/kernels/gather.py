@@ -2,7 +2,7 @@
 
 Through registers (`TileConfig`): a CTA has 4 KiB of rows, or of parts of them, two vectors of 16 bytes a thread. So rows
 are gathered and scattered: on an H200 that takes 4 to 10% less time than the other way. Rows that begin anywhere, and narrow
-ones that are added, are moved so, too.
+ones that are added, are moved so, too. Of rows that are added those of one index can be `combined` first.
 
 Through a ring of stages in shared memory (`MoveConfig`): so wide rows are added, as bulk reductions. No data passes
 through registers. A persistent grid moves the rows: one warp loads rows ahead by bulk copies of
@@ -30,6 +30,9 @@ ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
 SIMULATED_CTAS = 4
+COMBINED_ROWS, COMBINED_STEP, COMBINED_MOST = 64, 16, 256
+"""Rows of a CTA that adds those of one index first: those of one product; its columns are a multiple of a step, and so many
+at the most."""
 
 
 @frozen
@@ -72,10 +75,15 @@ def choose(columns: int, itemsize: int, widest: int = H200.moves.widest_bytes) -
 
 @frozen
 class TileConfig:
-    """How narrow rows travel, through registers: `rows` of them a CTA, `width` columns of each at a time."""
+    """How narrow rows travel, through registers: `rows` of them a CTA, `width` columns of each at a time.
+
+    `combined`, for rows of bf16 or f16 that are added: those of a CTA that have one index are added on chip, in f32, and
+    their sum alone leaves the SM. A CTA has 64 rows then, and a multiple of 16 columns, up to 256.
+    """
 
     rows: int
     width: int
+    combined: bool = False
 
     def constants(self) -> dict[str, int]:
         """The constants of the kernels."""
@@ -225,6 +233,36 @@ def scatter_tiles(X, I, Y, *, BM=16, BN=128, ADD=False):
         px.store(Y[rows, n : n + BN], px.load(X[m : m + BM, n : n + BN]))
 
 
+@px.kernel(warps=4, pdl=True)
+def sum_tiles(X, I, Y, *, BM=COMBINED_ROWS, BN=64):
+    """Y[I[i]] += X[i], atomically per element: rows of a tile that have one index are added first, in f32.
+
+    The tensor cores multiply the tile by a matrix of ones where row and column have one index. What is no number would
+    spread to the other rows, as a product by zero: such a tile is added row by row.
+    """
+    wait_for_prior_launch()
+    m, n = tile_place(X.shape[1], BM, BN)
+    rows, values, place = px.load(I[m : m + BM], fill=-1), px.load(X[m : m + BM, n : n + BN]), px.arange(BM)
+    same = rows.reshape(BM, 1) == rows.reshape(1, BM)
+    again = px.any(same & (place.reshape(1, BM) < place.reshape(BM, 1)), axis=1)  # an earlier row has this one's index
+    combines = px.any(again & (rows >= 0))
+    if combines:
+        combines = px.all(px.abs(values.to(px.f32)) < float("inf"))
+    if combines:
+        named, part = px.shared((BM, BM), X.dtype), px.shared((BM, BN), X.dtype)
+        px.store(named, px.where(same, 1.0, 0.0).to(X.dtype))
+        px.store(part, values)
+        px.fence.async_proxy()
+        px.sync()
+        sums = px.empty((BM, BN), px.f32)
+        px.wgmma(named, part, sums, accumulate=False)
+        px.wgmma_commit()
+        px.wgmma_wait(0)
+        px.atomic_add(Y[px.where(again, -1, rows), n : n + BN], sums.to(X.dtype))
+    else:
+        px.atomic_add(Y[rows, n : n + BN], values)
+
+
 @remembered("x", "idx", "out")
 def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | TileConfig | None = None) -> Any:
     """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
@@ -267,7 +305,9 @@ def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileCon
     """Adds row i of `x` to row idx[i] of `out`, and returns `out`. Rows named several times add up, in any order.
 
     By bulk reductions, narrow rows by reductions of 16 bytes: f32, f16, bf16, i32, u32 and u64, added in that type. Arrays
-    as in `gather_rows`. sm_90 and up, or the simulator. Example: ``scatter_add_rows(grad, ids, table_grad)``.
+    as in `gather_rows`. With ``config=TileConfig(64, 64, combined=True)``, rows of bf16 or f16 that stand near each other
+    in `x` and have one index are added on chip first, in f32, by `wgmma` (sm_90a): for indices that repeat often. sm_90 and
+    up, or the simulator. Example: ``scatter_add_rows(grad, ids, table_grad)``.
     """
     return _scatter(x, idx, out, config, adds=True)
 
@@ -299,6 +339,8 @@ def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | TileConfig | None,
     config = _config(config, columns, source, target, adds=adds)
     if isinstance(config, MoveConfig):
         scatter_ring[config.grid(sms_of(x), count, columns)](x, idx, out, **config.constants(columns), ADD=adds)
+    elif config.combined:
+        sum_tiles[config.grid(count, columns)](x, idx, out, **config.constants())
     else:
         scatter_tiles[config.grid(count, columns)](x, idx, out, **config.constants(), ADD=adds)
     return out
@@ -312,11 +354,27 @@ def _config(config: Any, columns: int, *matrices: ArrayInfo, adds: bool = False)
     moves = _moves(*matrices)
     if isinstance(config, MoveConfig) and not moves:
         raise refused("a MoveConfig for rows that do not begin at multiples of 16 bytes", "pass a TileConfig, or none")
+    if isinstance(config, TileConfig) and config.combined:
+        _require_combinable(config, matrices[0], adds)
     if config is not None:
         return config
     if adds and moves and columns * itemsize >= H200.moves.narrow_bytes:
         return choose(columns, itemsize)
     return choose_tile(columns, itemsize, moves and not adds)
+
+
+def _require_combinable(config: TileConfig, rows: ArrayInfo, adds: bool) -> None:
+    """Refuses tiles whose rows of one index can't be added on chip."""
+    if not adds or rows.dtype_name not in ("bf16", "f16"):
+        raise refused(
+            f"{config} for rows of {rows.dtype_name} that are {'added' if adds else 'stored'}",
+            "combined=True is for rows of bf16 or f16 that are added; leave it out",
+        )
+    if config.rows != COMBINED_ROWS or config.width % COMBINED_STEP or not 0 < config.width <= COMBINED_MOST:
+        raise refused(
+            f"{config} has tiles whose rows can't be combined",
+            f"let rows be {COMBINED_ROWS}, and width a multiple of {COMBINED_STEP} up to {COMBINED_MOST}",
+        )
 
 
 # ---------------------------------------------------------------------- arrays
