@@ -4,8 +4,8 @@
 
 on an H200. Indices are drawn evenly from many rows ("even"), as often as words are used ("words": the row of rank r with a
 probability of 1 / r), or name a single row ("one"). Beside what the library chooses, which sends every row to L2 by itself,
-and, where indices are even, torch's `index_add_`, stands `TileConfig(64, 64, combined=True)`: of 64 rows those of one index are added by the tensor
-cores, and one sum leaves the SM.
+and, where indices are even, torch's `index_add_`, stands `TileConfig(64, 64, combined=True)`: of 64 rows those of one index
+are added by the tensor cores, and one sum leaves the SM.
 
 The two numbers: every row is read once, and its place read and written, 3 x bytes over 4.3 TB/s, unless L2 holds it; a
 sum of 64 rows is 128 operations for each element, over 800 TFLOP/s. `error`: the largest distance from sums in 64 bits,

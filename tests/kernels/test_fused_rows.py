@@ -17,6 +17,9 @@ from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sampl
 from library_launches import launches
 from phalanx.kernels.rowwise.rows import RowConfig, choose
 
+softmax, norms, cross_entropy = (
+    importlib.import_module(f"phalanx.kernels.rowwise.{name}") for name in ("softmax", "norms", "cross_entropy")
+)
 CLUSTER = RowConfig(2, 2, 1, 256, 3, 1)
 AGAIN = RowConfig(2, 2, 1, 256, 1, 1, again=2)
 ALL_AGAIN = RowConfig(1, 2, 1, 256, 1, again=5)
@@ -62,6 +65,51 @@ def test_scaled_rows(columns: int, config: RowConfig | None, dtype: Any) -> None
     near(px.kernels.log_softmax(x, scale=3, config=config), np.log(exact))
 
 
+@pytest.mark.share(5)
+@pytest.mark.parametrize("kind", ("truth", "added", "one row"))
+@pytest.mark.parametrize("dtype", (np.float32, np.float16, ml_dtypes.bfloat16))
+@pytest.mark.parametrize("columns", (803, 1537, 5003))
+def test_masked_rows_that_begin_anywhere(columns: int, dtype: Any, kind: str) -> None:
+    """They and their masks are read in whole vectors, as runs of memory; the results of simulator and text are right."""
+    rng = np.random.default_rng(columns)
+    x = rng.standard_normal((5, columns)).astype(dtype)
+    mask = rng.random((5, columns)) < 0.7 if kind == "truth" else rng.standard_normal((5, columns)).astype(dtype)
+    mask = mask[:1] if kind == "one row" else mask
+    scaled = x.astype(np.float64) * 0.5
+    want = exact_softmax(np.where(mask, scaled, -np.inf) if kind == "truth" else scaled + mask.astype(np.float64))
+    tolerance = 1e-5 if dtype == np.float32 else 1e-2
+    with launches((softmax, "softmax_rows")) as found:
+        got = px.kernels.softmax(x, scale=0.5, mask=mask)
+    (launch,) = found
+    assert len(launch.arguments[0].shape) == len(launch.arguments[1].shape) == 1
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=1e-6)
+    if columns < 1000:
+        launch.check().raise_if_found()
+    if COMPILER is not None:
+        y = launch.arguments[2]
+        y[...] = 0
+        launch.on_host("sm_90a")
+        np.testing.assert_allclose(y.reshape(5, columns).astype(np.float64), want, rtol=tolerance, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", (float("inf"), float("nan")))
+def test_a_mask_concerns_its_own_row(value: float) -> None:
+    """Of rows that begin within a vector others' masks are read, too."""
+    x, mask = np.zeros((3, 801), np.float32), np.zeros((3, 801), np.float32)
+    mask[1] = value
+    got = px.kernels.softmax(x, mask=mask)
+    assert np.isnan(got[1]).all()
+    np.testing.assert_allclose(got[[0, 2]], 1 / 801, rtol=1e-6)
+
+
+def test_masked_rows_are_read_in_vectors() -> None:
+    """Of 5,001 bf16 a thread reads 8 bytes at once, and 4 of a mask of truth values that begins anywhere."""
+    with launches((softmax, "softmax_rows"), run=False) as found:
+        px.kernels.softmax(np.zeros((4, 5001), ml_dtypes.bfloat16), mask=np.ones((4, 5001), bool))
+    made = found[0].compile("sm_90a")
+    assert made.spills == 0 and "load_part_words<4>" in made.source and "load_shifted_words<4>" in made.source
+
+
 def test_a_row_without_anything_that_counts() -> None:
     mask = np.ones((3, 200), bool)
     mask[1] = False
@@ -88,9 +136,6 @@ def test_gradients_take_the_place_of_logits(columns: int, config: RowConfig | No
     np.testing.assert_allclose(loss, whole, rtol=1e-5)
 
 
-softmax, norms, cross_entropy = (
-    importlib.import_module(f"phalanx.kernels.rowwise.{name}") for name in ("softmax", "norms", "cross_entropy")
-)
 FUSED: dict[str, tuple[ModuleType, str, Callable[..., Any]]] = {
     "masked softmax": (softmax, "softmax_rows", lambda x, y, w, **o: softmax.softmax(x, scale=0.5, mask=y > 0, **o)),
     "sum and norm": (norms, "rms_norm_rows", lambda x, y, w, **o: norms.add_rms_norm(x, y, w, **o)),

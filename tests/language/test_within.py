@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def reach(F, G, low, high, *, W=64):
 
 @px.kernel(warps=2)
 def moved(W, Y, start, *, N=512):
-    px.store(Y[0:N], px.load(W[start : start + N], fill=-3.0, shifted=True))
+    px.store(Y[0:N], px.load(W[start : start + N], fill=7, shifted=True))
 
 
 def run_of_rows(columns: int, dtype: type) -> np.ndarray:
@@ -122,25 +124,33 @@ def test_text_of_parts(columns: int, dtype: type) -> None:
     assert (y.astype(np.float32) == x.astype(np.float32) + 1).all()
 
 
-@pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
-def test_shifted_loads(dtype: type) -> None:
-    w = (np.arange(905) % 101).astype(dtype)
-    for start in (-530, -5, 0, 1, 6, 8, 377, 390, 904, 1300):
-        want = np.full(512, -3.0)
-        inside = [place for place in range(512) if 0 <= start + place < 905]
+@pytest.mark.parametrize(
+    "dtype, count",
+    [
+        (np.float32, 512), (ml_dtypes.bfloat16, 512), (ml_dtypes.bfloat16, 256), (np.float16, 128), (np.uint8, 512),
+        (np.int8, 256), (ml_dtypes.float8_e4m3fn, 256), (np.float32, 64),
+    ],
+)  # fmt: skip
+def test_shifted_loads(dtype: type, count: int) -> None:
+    """Vectors of 16, 8 and 4 bytes in each of 64 threads, and single elements."""
+    w, fill = (np.arange(905) % 101 % (100 if np.dtype(dtype).itemsize > 1 else 9)).astype(dtype), 7
+    for start in (-530, -5, 0, 1, 2, 3, 6, 8, 377, 390, 904, 1300):
+        want = np.full(count, float(fill))
+        inside = [place for place in range(count) if 0 <= start + place < 905]
         want[inside] = w[[start + place for place in inside]]
-        y = np.zeros(512, dtype)
-        moved[1](w, y, start)
+        y = np.zeros(count, dtype)
+        moved[1](w, y, start, N=count)
         assert (y.astype(np.float32) == want).all(), start
         if host_cuda.COMPILER is not None:
             y[:] = 0
-            run_cluster(moved, 1, w, y, start)
+            run_cluster(moved, 1, w, y, start, N=count)
             assert (y.astype(np.float32) == want).all(), start
 
 
-def test_shifted_loads_read_vectors() -> None:
-    made = px.compile(moved[1], px.spec((5001,), px.bf16), px.spec((512,), px.bf16), 3, arch="sm_90a")
-    assert "shf.r" in made.ptx and made.ptx.count("ld.global.v4") >= 2
+@pytest.mark.parametrize("count, words", ((512, r"\.v4"), (256, r"\.v2"), (128, r"\.[bsu]32")))
+def test_shifted_loads_read_vectors(count: int, words: str) -> None:
+    made = px.compile(moved[1], px.spec((5001,), px.bf16), px.spec((count,), px.bf16), 3, arch="sm_90a", N=count)
+    assert "shf.r" in made.ptx and len(re.findall(rf"ld\.global{words}", made.ptx)) >= 2
 
 
 def test_atomics_take_parts() -> None:

@@ -161,18 +161,23 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
             with slot_loop(w, slots, width) as i:
                 at, place = access.place_along_rows(i, width), access.pointer(i, width)
                 size = f"{access.array}.shape[{access.rank - 1}]"
-                four = local(w, "four")
-                w.line(f"unsigned {four}[4];")
-                load = f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {size} - {at}, {fill});"
-                w.line(load)
-                if packed:
+                if width * itemsize < VECTOR_BYTES:
                     target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i)
-                    w.line(f"for (int j = 0; j < 4; ++j) ({target})[j] = {four}[j];")
+                    load = w.use(h.LOAD_SHIFTED_WORDS)
+                    w.line(f"{load}<{width}>({target}, {place}, {shift}, {at}, {size} - {at}, {fill});")
                 else:
-                    w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
+                    four = local(w, "four")
+                    w.line(f"unsigned {four}[4];")
+                    load = f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {size} - {at}, {fill});"
+                    w.line(load)
+                    if packed:
+                        target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i)
+                        w.line(f"for (int j = 0; j < 4; ++j) ({target})[j] = {four}[j];")
+                    else:
+                        w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
 
         def by_elements() -> None:
-            if op.shifted and width * itemsize == VECTOR_BYTES:
+            if op.shifted and (packed or width * itemsize == VECTOR_BYTES):
                 by_shifts()
                 return
             with slot_loop(w, slots) as i:

@@ -677,6 +677,31 @@ LOAD_SHIFTED = Helper(
     "}",
     (WORDS, SHIFT_VECTORS),
 )
+LOAD_SHIFTED_WORDS = Helper(
+    "load_shifted_words",
+    "// N consecutive narrow elements, 4 or 8 bytes, as words, from p on, which is `shift` elements behind a multiple of\n"
+    "// as many bytes: from the two aligned vectors around them, as above.\n"
+    "template <int N, class T, class F>\n"
+    "__device__ __forceinline__ void load_shifted_words(\n"
+    "    unsigned* words, const T* p, int shift, int at, int end, F fill) {\n"
+    "  if (at >= shift && end >= 2 * N - shift) {\n"
+    "    constexpr int count = N * sizeof(T) / 4;\n"
+    "    const unsigned bytes = shift * sizeof(T);\n"
+    "    unsigned u[2 * count];\n"
+    "    load_words<N>(u, p - shift), load_words<N>(u + count, p - shift + N);\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j <= count; ++j) u[j] = bytes & 4 ? u[j + count - 1] : u[j];\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < count; ++j) words[j] = __funnelshift_r(u[j], u[j + 1], bytes % 4 * 8);\n"
+    "  } else {\n"
+    "    T x[N];\n"
+    "    #pragma unroll\n"
+    "    for (int j = 0; j < N; ++j) x[j] = j >= -at && j < end ? p[j] : (T)fill;\n"
+    "    pack_words<N>(words, x);\n"
+    "  }\n"
+    "}",
+    (LOAD_WORDS, PACK_WORDS),
+)
 
 
 def _store_part(once: bool) -> Helper:

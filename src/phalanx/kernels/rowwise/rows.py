@@ -149,17 +149,18 @@ def choose(
 
 def choose_for(
     rows: Any, held: int = LIMITS.held, *, weighted: bool = False, centered: bool = False, reads: bool = False,
-    bare: bool = False, again: bool = False,
+    bare: bool = False, again: bool = False, itemsize: int | None = None,
 ) -> RowConfig:
     """`choose` for a matrix: by its columns and element type, and by where its rows begin.
 
-    Anyone may call it; no hardware is involved. Example: ``choose_for(np.zeros((8, 65001), np.float16)).cluster == 8``.
+    `itemsize`: of what is held of an element, if not the element itself. Anyone may call it; no hardware is involved.
+    Example: ``choose_for(np.zeros((8, 65001), np.float16)).cluster == 8``.
     """
     info = describe(rows)
     assert info is not None
     return choose(
-        info.shape[1], rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16, reads=reads,
-        bare=bare, again=again,
+        info.shape[1], itemsize or rows.dtype.itemsize, held, weighted=weighted, centered=centered, aligned=info.aligned16,
+        reads=reads, bare=bare, again=again,
     )
 
 
@@ -181,26 +182,26 @@ def types_of(vectors: tuple[Any, ...]) -> list[str]:
 
 
 def places(
-    rows: Any, config: RowConfig | None, *, shortest: int = LIMITS.run_vectors, **options: Any
+    rows: Any, config: RowConfig | None, *, shortest: int = LIMITS.run_vectors, itemsize: int | None = None, **options: Any
 ) -> tuple[Any, int | None, RowConfig]:
     """What the kernels of rows in registers take: the matrix, or its run and the columns of a row; and the configuration.
 
     Rows that begin anywhere are read in aligned vectors, as parts of a run, from `shortest` vectors on. On an H200, of the
     device copy, against reading them element by element: softmax of 1,001 bf16 0.85 against 0.82, of 50,257 0.86 against
     0.60, rms_norm of these 0.69 against 0.60, cross_entropy 0.75 against 0.37; but softmax of 257 0.44 against 0.48.
-    `options` are `choose`'s. Anyone may call it; no hardware is involved.
+    `itemsize`: of what is held of an element, if not the element itself; `options` are `choose`'s. Anyone may call it; no
+    hardware is involved.
     """
     info = describe(rows)
     assert info is not None
-    columns, itemsize = info.shape[1], rows.dtype.itemsize
-    vector = VECTOR_BYTES // itemsize
+    columns, vector = info.shape[1], VECTOR_BYTES // rows.dtype.itemsize
     run = None if info.aligned16 or columns < shortest * vector else run_of(rows)
     if run is not None:
         most = columns + vector - 1
-        chosen = config or choose(most, itemsize, **options, apart=True)
+        chosen = config or choose(most, itemsize or rows.dtype.itemsize, **options, apart=True)
         if chosen.columns >= most and (chosen.rows == 1 or chosen.rows % chosen.warps == 0):
             return run, columns, chosen
-    return rows, None, with_room(config, columns) or choose_for(rows, **options)
+    return rows, None, with_room(config, columns) or choose_for(rows, itemsize=itemsize, **options)
 
 
 def with_room(config: RowConfig | None, columns: int) -> RowConfig | None:
@@ -491,13 +492,28 @@ class Row:
             if self.scale is not None:
                 x = x * self.scale
             if self.M is not None:
-                column = at - self.shift
-                if self.M.dtype == px.bool:
-                    x = px.where(px.load(self.M[self.masks, column : column + self.WIDTH]), x, -float("inf"))
-                else:
-                    x = x + px.load(self.M[self.masks, column : column + self.WIDTH]).to(px.f32)
+                x = self.masked(x, at - self.shift)
             same = (*same, x)
         return same
+
+    def masked(self, x, column):
+        """A tile in f32, of which what the mask says counts, or with the mask added; it begins at this column.
+
+        Where masks are one run of memory, places that are none of the row meet other rows' masks there.
+        """
+        if len(self.M.shape) == 1:
+            at = self.masks * self.columns + column
+            mask = px.load(self.M[at : at + self.WIDTH], shifted=True)
+        else:
+            mask = px.load(self.M[self.masks, column : column + self.WIDTH])
+        if self.M.dtype == px.bool:
+            x = px.where(mask, x, -float("inf"))
+        elif len(self.M.shape) == 1:
+            place = column + px.arange(self.WIDTH)
+            x = px.where((place >= 0) & (place < self.columns), x + mask.to(px.f32), x)
+        else:
+            x = x + mask.to(px.f32)
+        return x
 
     def start_again(self, FULL=False):
         """What follows computes with `first` again; see `rematerialise`. FULL: registers have room for one tile at a time,

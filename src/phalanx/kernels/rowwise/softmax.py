@@ -14,7 +14,6 @@ from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
     by_warp,
-    choose,
     each_row,
     flat_like,
     fold,
@@ -22,6 +21,7 @@ from phalanx.kernels.rowwise.rows import (
     places,
     row_gather,
     row_kernel,
+    run_of,
     zeros,
 )
 from phalanx.kernels.rowwise.rows_ring import RingConfig
@@ -184,10 +184,11 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
             lined = in_lines(config, columns, rows.dtype.itemsize)
             launch_stream(softmax_stream, config, args, {"LOG": log, "LINED": lined}, count, columns)
     else:
-        if plain or config is not None:
-            given, length, config = places(rows, config, held=held, bare=plain)
-        else:  # in f32: as many registers as for rows of f32
-            given, length, config = rows, None, choose(columns, 4, held, aligned=info.aligned16, again=True)
+        # Scaled or masked they are in f32: as many registers as for rows of f32.
+        given, length, config = places(rows, config, itemsize=None if plain else 4, held=held, bare=plain, again=not plain)
+        if table is not None and length is not None:
+            run = run_of(table)
+            table = table if run is None else run
         launch = softmax_rows[config.grid(count)]
         launch(given, table, flat_like(y, given), scale, outer, inner, length, **config.constants(), LOG=log)
     return y.reshape(info.shape)

@@ -133,8 +133,9 @@ def load(ctx: Builder, view: object, fill: object = 0, once: object = False, shi
     Any agent, all its threads; any GPU; PTX ``ld.global`` / ``ld.shared`` (``ld.shared::cluster`` through ``.at``), as
     wide as strides and alignment allow. ``once=True`` tells the caches that a global region is not read again soon
     (``L1::no_allocate``). ``shifted=True`` is for a slice of a vector that may begin at any element, of an array that
-    begins at a multiple of 16 bytes, or of a shared buffer: the two aligned vectors around each 16 bytes are read and
-    shifted (``shf.r``), which reads nothing outside the array. Example: ``x = px.load(A[m:m+64, k:k+64])``.
+    begins at a multiple of 16 bytes, or of a shared buffer: the two aligned vectors around each 16 bytes, or around the 8
+    or 4 that a thread has of a global array, are read and shifted (``shf.r``), which reads nothing outside the array.
+    Example: ``x = px.load(A[m:m+64, k:k+64])``.
     """
     rarely = require_flag(ctx, "once=", once)
     region = require_view(ctx, "the argument of px.load", view)
