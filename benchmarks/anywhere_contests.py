@@ -153,8 +153,8 @@ def indexed_contest(case: Case) -> Contest:
 
 
 CONTESTS: dict[str, Callable[[Case], Contest]] = {
-    "matmul": matmul_contest, "batched": matmul_contest, "few_rows": few_rows_contest, "fp8": fp8_contest,
-    "grouped": grouped_contest,
+    **{op: matmul_contest for op in ("matmul", "matmul_of_odd_sizes", "batched")},
+    "few_rows": few_rows_contest, "fp8": fp8_contest, "grouped": grouped_contest,
     **{op: rows_contest for op in ("softmax", "log_softmax", "rms_norm", "layer_norm", "cross_entropy")},
     **{op: indexed_contest for op in ("gather_rows", "embedding", "scatter_rows", "scatter_add_rows")},
 }  # fmt: skip

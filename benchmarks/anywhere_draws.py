@@ -74,6 +74,20 @@ def draw_matmul(rng: random.Random) -> Case:
     return Case("matmul", {"batch": batch, "m": m, "n": n, "k": k}, dtype, {"form": form, "bias": "bias" if bias else None})
 
 
+def draw_odd_sizes(rng: random.Random) -> Case:
+    """Products of any three sizes, among them vocabularies, whose rows need not begin at multiples of 16 bytes."""
+    while True:
+        m, n, k = (log_uniform(rng, 64, 16384) for _ in range(3))
+        if rng.random() < 0.3:
+            n = rng.choice(VOCABULARIES)
+        elif rng.random() < 0.3:
+            k = rng.choice(VOCABULARIES)
+        if 2e9 <= 2 * m * n * k <= 4e12 and m * n + m * k + n * k <= 2e9 and (n % 8 or k % 8):
+            break
+    form = rng.choices(("a @ b.T", "a @ b", "a.T @ b", "a.T @ b.T"), (6, 2, 1, 1))[0]
+    return Case("matmul_of_odd_sizes", {"batch": 1, "m": m, "n": n, "k": k}, traits={"form": form, "bias": None})
+
+
 def draw_batched(rng: random.Random) -> Case:
     """Many small products, among them those of attention heads with a short K."""
     while True:
@@ -216,6 +230,7 @@ NORMS_BACKWARD = ("rms_norm_backward", "layer_norm_backward")
 EXPERT_ROWS = ("moe_matmul", "moe_gather_matmul", "moe_matmul_scatter")
 DRAWS: dict[str, Callable[[random.Random], Case]] = {
     "matmul": draw_matmul,
+    "matmul_of_odd_sizes": draw_odd_sizes,
     "batched": draw_batched,
     "few_rows": draw_few_rows,
     "fp8": draw_fp8,

@@ -134,7 +134,7 @@ def _quantized(case: Case, library: Any, new: Any) -> None:
 
 
 _CALLS: dict[str, Callable[[Case, Any, Any], None]] = {
-    **dict.fromkeys(("matmul", "batched", "few_rows", "fp8", "split_k_matmul"), _product),
+    **dict.fromkeys(("matmul", "matmul_of_odd_sizes", "batched", "few_rows", "fp8", "split_k_matmul"), _product),
     **dict.fromkeys(("grouped", *EXPERT_ROWS), _experts),
     **dict.fromkeys((*ROWS, *FUSED), _rows),
     **dict.fromkeys(NORMS_BACKWARD, _norms_backward),

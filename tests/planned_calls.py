@@ -165,6 +165,12 @@ class Draws:
         x, mask = self.new(3, rows, columns), self.new(self.rng.choice((1, 3)), rows, columns, dtype="bool")
         return lambda: self.k.softmax(x, scale=0.125, mask=mask)
 
+    def draw_softmax_mask_of_odd_rows(self) -> Call:
+        rows, columns, dtype = self.rng.randint(1, 300), self.rng.choice((1001, 3001)), self.rng.choice(("bool", "bfloat16"))
+        x = self.new(rows, columns)
+        mask = self.new(self.rng.choice((1, rows)), columns, dtype=dtype, odd=0.2)
+        return lambda: self.k.softmax(x, mask=mask)
+
     def draw_log_softmax(self) -> Call:
         x = self.new(self.rng.randint(1, 4), *self.rows(), dtype="float32")
         return lambda: self.k.log_softmax(x)
@@ -242,6 +248,12 @@ class Draws:
         m, n, k = self.rng.randint(100, 900), self.rng.choice((512, 520)), self.rng.choice((256, 264))
         x, w = self.new(m, k), self.new(n, k)
         return lambda: self.k.matmul(x, w.T)
+
+    def draw_matmul_of_odd_sizes(self) -> Call:
+        m, n, k = self.rng.randint(600, 900), self.rng.choice((333, 520)), self.rng.choice((257, 264))
+        x = self.new(k, m).T if self.rng.random() < 0.3 else self.new(m, k, odd=0.2)
+        w = self.new(k, n, odd=0.2) if self.rng.random() < 0.3 else self.new(n, k, odd=0.2).T
+        return lambda: self.k.matmul(x, w)
 
     def draw_matmul_bias(self) -> Call:
         m, n, k = self.rng.randint(100, 900), 512, 256

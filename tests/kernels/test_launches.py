@@ -17,6 +17,7 @@ from phalanx.kernels.attention.decode_ring import join_splits
 from phalanx.kernels.attention.narrow import turn_values
 from phalanx.kernels.gather import gather_tiles, scatter_tiles, sum_tiles
 from phalanx.kernels.gather_backward import add_rows, dot_rows
+from phalanx.kernels.padding import pad_rows, pad_tiles
 from phalanx.kernels.products.activations_backward import activate_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.kernels.products.grouped_backward import group_sums
@@ -62,6 +63,8 @@ WITHOUT_A_RING = {
     "sum_tiles": lambda: Case(
         "sum_tiles", sum_tiles[1], [X.astype(np.float16), INDICES // 2, Y.astype(np.float16)], {"BN": 128}
     ),
+    "pad_rows": lambda: Case("pad_rows", pad_rows[1], [X.reshape(-1), np.zeros((16, 128), np.float32), 128], {}),
+    "pad_tiles": lambda: Case("pad_tiles", pad_tiles[1, 2, 1], [X[None], Y[None]], {}),
     "pack_scale_tiles": lambda: Case("pack_scale_tiles", pack_scale_tiles[1, 1], [np.zeros((128, 4), E8M0), SCALES], {}),
     "quantize_tiles": lambda: Case(
         "quantize_tiles", quantize_tiles[1, 1], [X, np.zeros((16, 128), ml_dtypes.float4_e2m1fn), SCALES, 1.0],

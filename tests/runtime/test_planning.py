@@ -18,6 +18,7 @@ from phalanx.runtime.planning.plan_text import PlanWriter
 from phalanx.runtime.planning.plans import PLANNED_TIMES
 from planned_calls import NAMES, Call, Draws, Watched, watched_gpu
 
+pytestmark = pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 QUICK = ("softmax", "gather_rows", "pack_scales")
 """Functions whose kernels are small: the others take the processor for minutes."""
 

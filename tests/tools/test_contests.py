@@ -14,6 +14,7 @@ draws = script("anywhere_draws")
 models = script("anywhere_contests", "anywhere_models")
 SIZES: dict[str, dict[str, int]] = {
     "matmul": {"batch": 1, "m": 40, "n": 72, "k": 64},
+    "matmul_of_odd_sizes": {"batch": 1, "m": 40, "n": 71, "k": 65},
     "batched": {"batch": 2, "m": 40, "n": 72, "k": 64},
     "few_rows": {"m": 3, "n": 72, "k": 128},
     "fp8": {"m": 48, "n": 64, "k": 64},
@@ -27,7 +28,12 @@ SIZES: dict[str, dict[str, int]] = {
     "pack_scales": {"rows": 40, "blocks": 8},
     **{op: {"rows": 30, "moved": 9, "columns": 24, "seed": 1} for op in draws.INDICES},
 }
-TRAITS = {"matmul": {"form": "a @ b.T", "bias": "bias"}, "masked_softmax": {"mask": "each"}, "quantize": {"format": "mxfp8"}}
+TRAITS = {
+    "matmul": {"form": "a @ b.T", "bias": "bias"},
+    "matmul_of_odd_sizes": {"form": "a.T @ b", "bias": None},
+    "masked_softmax": {"mask": "each"},
+    "quantize": {"format": "mxfp8"},
+}
 
 
 @pytest.mark.parametrize("op", list(models.CONTESTS))

@@ -9,6 +9,7 @@ import numpy as np
 
 from phalanx.errors import Error, caller_location
 from phalanx.runtime.device.arrays import (
+    ITEM_BYTES,
     PER_BYTE,
     ArgumentKind,
     ArrayInfo,
@@ -117,6 +118,20 @@ def empty(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
         f"a result can't be made as a {type(like).__name__}", location=caller_location(),
         remedy='pass torch, CuPy or NumPy arrays; for JAX np.asarray(x), or px.export(..., interfaces="jax")',
     )
+
+
+def like(x: Any, shape: tuple[int, ...], *, zero: bool = False) -> Any:
+    """A new contiguous array of the same kind, type and device, which anything may write."""
+    kind = kind_of(x)
+    if kind is ArgumentKind.TORCH:
+        return x.new_zeros(shape) if zero else x.new_empty(shape)
+    if kind is ArgumentKind.CUPY:
+        cupy = sys.modules["cupy"]
+        with x.device:
+            return (cupy.zeros if zero else cupy.empty)(shape, x.dtype)
+    if hasattr(x, "new_array") and not zero:  # of a traced function, which says what it can't write there
+        return x.new_array(shape, info_of("x", x, tuple(ITEM_BYTES)).dtype_name)
+    return (np.zeros if zero else np.empty)(shape, x.dtype)
 
 
 def require_vector(what: str, x: Any, columns: int) -> None:

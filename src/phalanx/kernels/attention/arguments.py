@@ -14,7 +14,8 @@ import numpy as np
 
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import FLOATS, HALVES, described, empty, info_of, number_of, refused
-from phalanx.kernels.products.operand_recipes import is_copyable, padded_copy, warn
+from phalanx.kernels.padding import padded_copy
+from phalanx.kernels.products.operand_recipes import is_copyable, warn
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of
 
 DIMS = (64, 96, 128, 192, 256)

@@ -13,11 +13,11 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.gather import INDICES
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, like, refused
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, planned, sizes_of
 from phalanx.kernels.products.grouped import GroupedConfig, grouped_matmul, grouped_ring
 from phalanx.kernels.products.moe import ROWS, expert_ring, moe_matmul_scatter
-from phalanx.kernels.products.operand_recipes import is_copyable, like
+from phalanx.kernels.products.operand_recipes import is_copyable
 from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, kind_of
 

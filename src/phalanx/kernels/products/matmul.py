@@ -11,7 +11,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DType
-from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, is_among, refused, result_info
+from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, is_among, like, refused, result_info
 from phalanx.kernels.products.activations import ACTIVATIONS
 from phalanx.kernels.products.block_scales import BLOCKS, BlockScaled, block_scaled, is_block_scale
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
@@ -26,7 +26,6 @@ from phalanx.kernels.products.operand_recipes import (
     broadcast_batch,
     folded,
     is_copyable,
-    like,
     operand_info,
     operand_recipe,
     warn,

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.matrices import info_of, refused
-from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.kernels.padding import padded_copy
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, describe
 
 
 class CopyWarning(UserWarning):
@@ -145,29 +143,6 @@ def _outside() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("phalanx.", "torch.")):
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
     return level + 1
-
-
-def padded_copy(x: Any) -> Any:
-    """A copy of the same shape whose rows begin at multiples of 16 bytes."""
-    info = describe(x)
-    assert info is not None
-    step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
-    columns = -(-info.shape[-1] // step) * step
-    made = like(x, (*info.shape[:-1], columns))[..., : info.shape[-1]]
-    made[...] = x
-    return made
-
-
-def like(x: Any, shape: tuple[int, ...], *, zero: bool = False) -> Any:
-    """A new contiguous array of the same kind, type and device."""
-    kind = kind_of(x)
-    if kind is ArgumentKind.TORCH:
-        return x.new_zeros(shape) if zero else x.new_empty(shape)
-    if kind is ArgumentKind.CUPY:
-        cupy = sys.modules["cupy"]
-        with x.device:
-            return (cupy.zeros if zero else cupy.empty)(shape, x.dtype)
-    return (np.zeros if zero else np.empty)(shape, x.dtype)
 
 
 def broadcast_batch(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:

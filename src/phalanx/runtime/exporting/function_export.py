@@ -82,8 +82,6 @@ def _not_exported(name: str, error: Exception) -> Error:
     """The error for what a function did for the example, as far as it is none of our own."""
     if isinstance(error, Undecided):
         why, remedy = f"for all sizes: {error}", "give that size as a number in px.spec, or pass a config="
-    elif isinstance(error, UserWarning):
-        why, remedy = f"for these arrays: {error}", "pass arrays that need no copy: rows begin at multiples of 16 bytes"
     else:
         why = f"as it is: {type(error).__name__}: {error}"
         remedy = "it gets arrays without elements: look at shapes, make views and results, and launch kernels"

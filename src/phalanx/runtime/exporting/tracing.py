@@ -125,8 +125,8 @@ def run_traced(
     with tracing(trace), recording(), taking_launches(lambda *launch: launches.append(_taken(*launch)), described(arch)):
         try:
             with warnings.catch_warnings():
-                # The library says so before it copies an operand, which is no launch of a kernel.
-                warnings.filterwarnings("error", r"\w+ copies \w+, of shape", UserWarning)
+                # The library says so before it copies an operand.
+                warnings.filterwarnings("ignore", r"\w+ copies \w+, of shape", UserWarning)
                 given = [
                     _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name)
                     for each in arguments

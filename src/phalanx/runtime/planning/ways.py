@@ -133,7 +133,7 @@ def trace_way(
         trace.compare(symbol(name, -(2**62), 2**64), "==", constant(values[name]), True, settled=True)
     given = [None if info is None else _traced(trace, number, info, fixed) for number, info in enumerate(infos)]
     with tracing(trace), recording(), taking_launches(take), warnings.catch_warnings():
-        warnings.filterwarnings("error", r"\w+ copies \w+, of shape", UserWarning)
+        warnings.filterwarnings("ignore", r"\w+ copies \w+, of shape", UserWarning)
         result = call(*given)
         several = type(result) is tuple
         results = tuple(_result(x, given) for x in (result if several else (result,)))
