@@ -167,6 +167,10 @@ class Cases:
         x, w, b, f = self.new(1536 + n, 512), self.new(1024, 512), self.new(1024), self._functional()
         return lambda: self.k.matmul(x, w.T, b), lambda: f.linear(x, w, b)
 
+    def case_matmul_odd(self, n: int) -> tuple[Run, Run | None]:
+        x, w = self.new(1536 + n, 513), self.new(1024, 513)
+        return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
+
     def case_matmul_batched(self, n: int) -> tuple[Run, Run | None]:
         x, w = self.new(4, 512 + n, 256), self.new(4, 256, 256)
         return lambda: self.k.matmul(x, w), lambda: self.torch.matmul(x, w)

@@ -233,7 +233,7 @@ def test_operands_that_are_copied_first(tmp_path: Path) -> None:
         cases.append((x, y, out))
     found = ran(tmp_path, made, calls)
     assert statuses(found) == [0, 0]
-    assert len([call for call in found if call["call"] == "launch"]) == 6
+    assert len([call for call in found if call["call"] == "launch"]) == 4
     simulate_launches(made, found, memory)
     for x, y, out in cases:
         with pytest.warns(UserWarning, match="copies"):

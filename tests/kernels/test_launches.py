@@ -63,7 +63,7 @@ WITHOUT_A_RING = {
     "sum_tiles": lambda: Case(
         "sum_tiles", sum_tiles[1], [X.astype(np.float16), INDICES // 2, Y.astype(np.float16)], {"BN": 128}
     ),
-    "pad_rows": lambda: Case("pad_rows", pad_rows[1], [X.reshape(-1), np.zeros((16, 128), np.float32), 128], {}),
+    "pad_rows": lambda: Case("pad_rows", pad_rows[8], [X.reshape(-1), Y.copy(), 128, 4, X.reshape(-1), Y.copy(), 128], {}),
     "pad_tiles": lambda: Case("pad_tiles", pad_tiles[1, 2, 1], [X[None], Y[None]], {}),
     "pack_scale_tiles": lambda: Case("pack_scale_tiles", pack_scale_tiles[1, 1], [np.zeros((128, 4), E8M0), SCALES], {}),
     "quantize_tiles": lambda: Case(

@@ -16,7 +16,7 @@ from fake_torch import fake_torch_gpu
 from host_cuda import COMPILER, MISSING
 from library_launches import launches
 from phalanx.kernels import padding
-from phalanx.kernels.padding import pad_rows, pad_tiles, padded_copy
+from phalanx.kernels.padding import pad_rows, pad_tiles, padded_copies, padded_copy
 
 DTYPES = (ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 SHAPES = ((5, 17), (300, 33), (40, 1001), (3, 7, 1), (2, 9, 515), (1, 2000), (2, 3, 5, 37))
@@ -72,6 +72,20 @@ def test_who_copies(form: str, kernel: str | None) -> None:
         each.check().raise_if_found()
 
 
+@pytest.mark.parametrize("shapes", [((40, 33), (7, 1001)), ((300, 17), (3, 5, 9)), ((1, 3), (1, 3))], ids=str)
+def test_two_runs_are_one_launch(shapes: Any) -> None:
+    x, y = numbers(shapes[0], np.float32), numbers(shapes[1], ml_dtypes.bfloat16)
+    with launches((padding, "pad_rows")) as found:
+        copies = padded_copies(x, y)
+    (launch,) = found
+    launch.check().raise_if_found()
+    assert all(np.array_equal(copy, given) for copy, given in zip(copies, (x, y)))
+    if COMPILER is not None:
+        launch.arguments[1][...] = launch.arguments[5][...] = 0
+        launch.on_host("sm_90a")
+        assert all(np.array_equal(copy, given) for copy, given in zip(copies, (x, y)))
+
+
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
 @pytest.mark.parametrize("form", ("a run", "rows apart", "turned"))
 @pytest.mark.parametrize(("dtype", "shape"), list(zip(DTYPES, SHAPES)), ids=str)
@@ -88,7 +102,9 @@ def test_the_text_copies_the_same(dtype: Any, shape: tuple[int, ...], form: str)
 @pytest.mark.parametrize("arch", ("sm_90a", "sm_100a"))
 @pytest.mark.parametrize("dtype", (px.bf16, px.f8e4m3, px.f32))
 def test_rows_are_read_in_vectors(dtype: Any, arch: str) -> None:
-    made = px.compile(pad_rows[10], px.spec((1001 * 64,), dtype), px.spec((64, 1008), dtype), 1001, arch=arch)
+    run, rows = px.spec((1001 * 64,), dtype), px.spec((64, 1008), dtype)
+    assert px.compile(pad_rows[10], run, rows, 1001, 5, run, rows, 1001, arch=arch).spills == 0
+    made = px.compile(pad_rows[10], run, rows, 1001, None, None, None, None, arch=arch)
     assert made.spills == 0 and "load_shifted<" in made.source and re.search(r"st(\.global)?\.v4", made.ptx)
     x, y = px.spec((2, 1001, 64), dtype), px.spec((2, 64, 1008), dtype)
     assert px.compile(pad_tiles[1, 16, 2], x, y, arch=arch, TURNED=True).spills == 0
@@ -106,6 +122,6 @@ def test_products_with_copies_are_repeated_as_launches() -> None:
             before = len(started)
             for _ in range(3):
                 px.kernels.matmul(x, w.T)
-            assert len(started) - before == 9  # two copies and a product, three times
+            assert len(started) - before == 6  # the copies and a product, three times
         assert len(px.kernels.matmul.remembered) == 4 and False not in px.kernels.matmul.remembered.values()
         assert not [why for plan in px.kernels.matmul.memory.plans.values() for why in plan.why]

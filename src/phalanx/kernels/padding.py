@@ -6,10 +6,10 @@ it by itself, and which a call that comes again repeats.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import new
 from phalanx.kernels.launches import wait_for_prior_launch
@@ -21,21 +21,30 @@ WARPS, TURNS, TILE = 4, 4, 64
 """Warps of a CTA, pieces of rows that each has on its way, rows and columns of a tile."""
 
 
-@px.kernel(warps=WARPS, exit_sync=False, pdl=True)
-def pad_rows(X, Y, columns):
-    """Y[i, k] = X[i * columns + k]: a warp has some pieces of rows, of one vector in each lane, wherever they begin in X."""
-    wait_for_prior_launch()
+@px.func
+def pad_pieces(X, Y, columns, warp):
+    """The pieces of rows that this warp, of all that copy X, has: one vector in each lane, wherever they begin in X."""
     WIDTH = 32 * (COPY_CHUNK // X.dtype.itemsize)
     parts = px.cdiv(columns, WIDTH)
+    some: tuple[Any, ...] = ()
+    for turn in px.static_range(TURNS):
+        piece = warp * TURNS + turn
+        row, at = piece // parts, piece % parts * WIDTH
+        start = row * columns + at
+        some = (*some, (row, at, px.load(X[start : start + WIDTH], shifted=True)))
+    for row, at, values in some:
+        px.store(Y[row, at : at + WIDTH], values)
+
+
+@px.kernel(warps=WARPS, exit_sync=False, pdl=True)
+def pad_rows(X, Y, columns, ctas, Z, W, others):
+    """Y[i, k] = X[i * columns + k], and W[i, k] = Z[i * others + k] where there is a Z: by the CTAs from `ctas` on."""
+    wait_for_prior_launch()
     with px.warps(0, 1, copies=WARPS) as warp:
-        first = (px.block_id(0) * WARPS + warp) * TURNS
-        some: tuple[Any, ...] = ()
-        for turn in px.static_range(TURNS):
-            row, at = (first + turn) // parts, (first + turn) % parts * WIDTH
-            start = row * columns + at
-            some = (*some, (row, at, px.load(X[start : start + WIDTH], shifted=True)))
-        for row, at, piece in some:
-            px.store(Y[row, at : at + WIDTH], piece)
+        if Z is None or px.block_id(0) < ctas:
+            pad_pieces(X, Y, columns, px.block_id(0) * WARPS + warp)
+        else:
+            pad_pieces(Z, W, others, (px.block_id(0) - ctas) * WARPS + warp)
 
 
 @px.kernel(warps=WARPS, exit_sync=False, pdl=True)
@@ -50,48 +59,73 @@ def pad_tiles(X, Y, *, TURNED=False):
     px.store(Y[b, i : i + TILE, k : k + TILE], tile)
 
 
+@frozen
+class Run:
+    """An array that is one run of memory, of rows of `columns` elements, and the array that its copy is to be."""
+
+    run: Any
+    made: Any
+    columns: int
+
+    @property
+    def ctas(self) -> int:
+        """How many copy it."""
+        parts = px.cdiv(self.columns, 32 * (COPY_CHUNK // self.run.dtype.itemsize))
+        return px.cdiv(self.made.shape[0] * parts, WARPS * TURNS)
+
+
 def padded_copy(x: Any) -> Any:
-    """A copy of the same shape whose rows begin at multiples of 16 bytes.
+    """`padded_copies` of one array."""
+    return padded_copies(x)[0]
 
-    Of a run of memory, or of matrices with rows or columns that are contiguous, a launch; of anything else, and where an
-    export traces the call, what the array does when it is assigned to another one.
+
+def padded_copies(*arrays: Any) -> list[Any]:
+    """Copies of the same shapes whose rows begin at multiples of 16 bytes.
+
+    Of runs of memory a launch for two of them, of matrices with rows or columns that are contiguous one for each; of
+    anything else, what the array does when it is assigned to another one. For functions of the library, on any GPU from
+    sm_90 or in the simulator. Example: ``a, b = padded_copies(a, b)``.
     """
-    info = describe(x)
-    assert info is not None
-    step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
-    columns, shape = info.shape[-1], (*info.shape[:-1], -(-info.shape[-1] // step) * step)
-    launch = None if 0 in shape else _launch_for(x, info)
-    if launch is None:
-        made = like(x, shape)
-        made[..., :columns] = x
+    copies, runs = [], []
+    for x in arrays:
+        info = describe(x)
+        assert info is not None
+        step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
+        columns, shape = info.shape[-1], (*info.shape[:-1], -(-info.shape[-1] // step) * step)
+        dense = 0 not in shape and info.strides == dense_strides(info.shape)
+        run = run_of(x.reshape(-1, columns)) if dense else None
+        turned = not info.contiguous_inner
+        if run is not None:
+            made = new(x, shape)
+            runs.append(Run(run, made.reshape(-1, shape[-1]), columns))
+        elif 0 not in shape and _in_tiles(info, turned):
+            made = new(x, shape)
+            given = x.swapaxes(-1, -2) if turned else x
+            operands = (given, made) if len(shape) == 3 else (given[None], made[None])
+            batch, rows = (1, *shape[:-1])[-2:]
+            pad_tiles[px.cdiv(rows, TILE), px.cdiv(columns, TILE), batch](*operands, TURNED=turned)
+        else:
+            made = like(x, shape)
+            made[..., :columns] = x
+        copies.append(made[..., :columns])
+    for number in range(0, len(runs), 2):
+        _copy_runs(*runs[number : number + 2])
+    return copies
+
+
+def _in_tiles(info: ArrayInfo, turned: bool) -> bool:
+    """Whether `pad_tiles` reads an array: a matrix, or some, that go forward, with contiguous rows or (`turned`) columns."""
+    forward = all(stride > 0 for size, stride in zip(info.shape, info.strides) if size > 1)
+    return len(info.shape) in (2, 3) and forward and (not turned or info.strides[-2] == 1)
+
+
+def _copy_runs(first: Run, second: Run | None = None) -> None:
+    """Launches the copy of one run of memory, or of two."""
+    mine = first.run, first.made, first.columns
+    if second is None:
+        pad_rows[first.ctas](*mine, None, None, None, None)
     else:
-        made = new(x, shape)
-        launch(made)
-    return made[..., :columns]
+        pad_rows[first.ctas + second.ctas](*mine, first.ctas, second.run, second.made, second.columns)
 
 
-def _launch_for(x: Any, info: ArrayInfo) -> Any:
-    """What copies an array to another one, given that; None where no kernel of this file reads it."""
-    *lead, columns = info.shape
-    run = run_of(x.reshape(-1, columns)) if info.strides == dense_strides(info.shape) else None
-    if run is not None:
-        width = 32 * (COPY_CHUNK // ITEM_BYTES[info.dtype_name])
-        ctas = px.cdiv(prod(lead) * px.cdiv(columns, width), WARPS * TURNS)
-        return lambda made: pad_rows[ctas](run, made.reshape(-1, made.shape[-1]), columns)
-    if len(lead) not in (1, 2) or any(stride <= 0 for size, stride in zip(info.shape, info.strides) if size > 1):
-        return None
-    turned = not info.contiguous_inner
-    if turned and info.strides[-2] != 1:
-        return None
-    batch, rows = (1, *lead)[-2:]
-    grid = px.cdiv(rows, TILE), px.cdiv(columns, TILE), batch
-    given = x.swapaxes(-1, -2) if turned else x
-
-    def launch(made: Any) -> None:
-        operands = (given, made) if len(lead) == 2 else (given[None], made[None])
-        pad_tiles[grid](*operands, TURNED=turned)
-
-    return launch
-
-
-__all__ = ["pad_rows", "pad_tiles", "padded_copy"]
+__all__ = ["pad_rows", "pad_tiles", "padded_copies", "padded_copy"]

@@ -26,6 +26,7 @@ from phalanx.kernels.products.operand_recipes import (
     broadcast_batch,
     folded,
     is_copyable,
+    made_operands,
     operand_info,
     operand_recipe,
     warn,
@@ -167,7 +168,7 @@ class Plan:
                 alpha = (scale if is_traced_real(scale) else float(scale)) * (1.0 if alpha is None else alpha)
             vectors.append(None if scale is None or is_number else scale.reshape(-1))
         added = None if bias is None else self.bias.make(bias)
-        operands = self.a.make(a), self.b.make(b)
+        operands = made_operands((self.a, a), (self.b, b))
         if self.swapped:
             operands, vectors = operands[::-1], vectors[::-1]
         self.bound(*operands, self.c.make(out), added, *vectors, alpha, *last, **self.constants)

@@ -11,7 +11,7 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import info_of, refused
-from phalanx.kernels.padding import padded_copy
+from phalanx.kernels.padding import padded_copies
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, describe
 
 
@@ -28,18 +28,30 @@ class Recipe:
     transposed: bool = False
     copied: bool = False
 
-    def make(self, x: Any) -> Any:
-        """The argument as the kernel takes it."""
+    def view(self, x: Any) -> Any:
+        """The argument as the kernel takes it, or as it is copied for it."""
         if self.drop:
             x = x[(0,) * self.drop]
         if self.shape is not None:
             x = x.reshape(self.shape)
-        if self.transposed:
-            x = x.swapaxes(-1, -2)
-        return padded_copy(x) if self.copied else x
+        return x.swapaxes(-1, -2) if self.transposed else x
+
+    def make(self, x: Any) -> Any:
+        """The argument as the kernel takes it."""
+        return made_operands((self, x))[0]
 
 
 AS_IT_IS = Recipe()
+
+
+def made_operands(*parts: tuple[Recipe, Any]) -> list[Any]:
+    """What the kernel takes, by recipes and arguments; those that are copied are copied together."""
+    found = [recipe.view(x) for recipe, x in parts]
+    copied = [number for number, (recipe, _) in enumerate(parts) if recipe.copied]
+    if copied:
+        for number, copy in zip(copied, padded_copies(*[found[number] for number in copied])):
+            found[number] = copy
+    return found
 
 
 def batch_strides(info: ArrayInfo, batch: tuple[int, ...], matrix_axes: int = 2) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from phalanx.kernels.matrices import (
     require_vector,
 )
 from phalanx.kernels.products.activations import ACTIVATIONS
-from phalanx.kernels.products.operand_recipes import AS_IT_IS, operand_recipe, warn
+from phalanx.kernels.products.operand_recipes import AS_IT_IS, made_operands, operand_recipe, warn
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, choose_split
 from phalanx.kernels.products.split_ring import split_ring
 from phalanx.kernels.products.targets import target_of
@@ -86,7 +86,7 @@ def launch_split(
         lies = info_of("out", stored, (result.dtype_name,))
     settings = config or choose_split(m, n, k, a_rows, b_rows)
     split_ring[settings.grid(m, n)](
-        a_recipe.make(a), b_recipe.make(b), stored, stored if bias is None else bias, ROWS=b_rows, A_ROWS=a_rows,
+        *made_operands((a_recipe, a), (b_recipe, b)), stored, stored if bias is None else bias, ROWS=b_rows, A_ROWS=a_rows,
         FLIPPED=flipped, WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None,
         BIAS_OF_ROWS=bias_of_rows, ACTIVATION=activation, **settings.constants(),
     )
