@@ -29,6 +29,7 @@ import torch  # noqa: E402
 
 from phalanx.kernels.gather import TileConfig, scatter_add_rows  # noqa: E402
 from phalanx.runtime.device.timing import MODES, take_turns  # noqa: E402
+from phalanx.tools.bench.device import TorchDevice  # noqa: E402
 
 WIDTHS = (16, 64, 128, 200, 512, 1024, 4096)
 WORDS, NBYTES = 50_000, 1 << 28
@@ -70,7 +71,7 @@ def measure(columns: int, kind: str, nbytes: int, rounds: int, rest: float) -> d
         out = torch.zeros(2 * count, columns, device=DEVICE, dtype=torch.bfloat16)
         errors[name] = float((way(x, idx, out)[hot].double() - want).abs().max() / want.abs().max())
         runs[name] = lambda way=way, out=out: way(x, idx, out)
-    times = take_turns(runs, machine.milliseconds, replace(MODES["burst"], rest_s=rest), rounds=rounds)
+    times = take_turns(runs, TorchDevice().milliseconds, replace(MODES["burst"], rest_s=rest), rounds=rounds)
     us = {name: 1e3 * statistics.median(took) for name, took in times.items()}
     said = ", ".join(f"{name} {took:7.1f} us (error {errors[name]:.0e})" for name, took in us.items())
     print(f"{count:>8} x {columns:<5} {kind:5}: {said}", flush=True)

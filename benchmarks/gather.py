@@ -20,6 +20,8 @@ Run = Callable[[], object]
 SHAPES = ((262144, 131072, 4096), (262144, 131072, 1024), (1048576, 262144, 256), (65536, 32768, 16384))
 NARROW = (32, 64, 128, 256, 512, 1024, 2048)
 """Rows of a CTA that are tried for narrow ones."""
+LARGEST = 1 << 14
+"""Elements of a CTA that its registers have room for, with what it knows of them."""
 RINGS = ((1, 24, 8), (2, 12, 3), (2, 12, 6), (4, 6, 2), (4, 6, 3), (2, 6, 2, 2), (1, 12, 4, 2), (1, 6, 2, 4))
 """Rows of 8 KiB a stage, stages, lag, CTAs of an SM; for shorter rows as many more."""
 
@@ -94,7 +96,8 @@ def measure_narrow(columns: int, rounds: int) -> list[dict[str, object]]:
     x, part = (torch.randn(count, columns, device="cuda", dtype=torch.bfloat16) for count in (2 * moved, moved))
     places = torch.randperm(2 * moved, device="cuda")[:moved]
     chosen = choose_tile(columns, 2, moves=True)
-    configs = dict.fromkeys([chosen, *(TileConfig(rows, chosen.width) for rows in NARROW if rows * columns >= 128)])
+    tiles = [TileConfig(rows, chosen.width) for rows in NARROW if rows * columns >= 128]
+    configs = dict.fromkeys([chosen, *[tile for tile in tiles if tile.rows * tile.width <= LARGEST]])
     runs: dict[str, Run] = {
         f"{config.rows} rows": lambda config=config: scatter_rows(part, places, x, config=config) for config in configs
     } | {"index_copy_": lambda: x.index_copy_(0, places, part)}  # fmt: skip
@@ -116,6 +119,7 @@ def main() -> None:
     results = []
     for columns in options.narrow or ():
         results += measure_narrow(columns, options.rounds)
+        machine.save(options.json, {"rows": results})
     for shape in () if options.narrow else SHAPES[:1] if options.first else SHAPES:
         results += measure(*shape, options.rounds, options.tune)
     machine.save(options.json, {"rows": results})

@@ -6,9 +6,9 @@
 The two numbers: 2 x rows x N x K floating-point operations; and the gathered copy of the rows, 2 x rows x K x 2
 bytes, that the fused form does not move. Alternating in one process.
 
-Of drawn products: rows by index in each step ("by index"), gathered before ("first"), the same with the kernel of
-`grouped_matmul` ("grouped"), torch's `index_select` and grouped product, in bursts. It says which of the first two the
-library takes, and what that loses; `benchmarks/results/h200_tuning.txt` has the times by which its model was set.
+Of drawn products: rows by index in each step ("by index", and "by 32 bits"), gathered before ("first"), the same with the
+kernel of `grouped_matmul` ("grouped"), torch's `index_select` and grouped product, in bursts. It says which of the first two
+the library takes, and what that loses.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from phalanx.kernels.gather import gather_rows
 from phalanx.kernels.products.grouped import grouped_matmul
 from phalanx.kernels.products.moe import gathers_first, moe_gather_matmul, moe_matmul
 from phalanx.runtime.device.timing import MODES, geometric_mean, take_turns
+from phalanx.tools.bench.device import TorchDevice
 
 TOKENS, K, EXPERTS, CHOSEN = 16384, 4096, 8, 2
 WAYS = "first", "by index"
@@ -80,8 +81,10 @@ def measure_drawn(case: Case, rounds: int, rest: float) -> dict[str, Any]:
     sizes, ends, call = rows_of_groups(case)
     x, w = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in ((tokens, k), (groups, n, k)))
     idx = torch.randint(0, tokens, (rows,), device="cuda")
+    narrow, device = idx.to(torch.int32), TorchDevice()
     runs: dict[str, Run] = {
         "by index": lambda: moe_gather_matmul(x, idx, w, sizes, BM=128),
+        "by 32 bits": lambda: moe_gather_matmul(x, narrow, w, sizes, BM=128),
         "first": lambda: moe_matmul(gather_rows(x, idx), w, sizes),
         "grouped": lambda: grouped_matmul(gather_rows(x, idx), w, sizes),
         "torch": lambda: call(x.index_select(0, idx), w.mT, offs=ends),
@@ -89,10 +92,10 @@ def measure_drawn(case: Case, rounds: int, rest: float) -> dict[str, Any]:
     want = runs["torch"]()
     for name, run in runs.items():
         torch.testing.assert_close(run(), want, rtol=2e-2, atol=1.0, msg=lambda said, name=name: f"{case}, {name}: {said}")
-    per = GRAPHED if machine.milliseconds(runs["first"], 5) < SHORT else 1
+    per = GRAPHED if device.milliseconds(runs["first"], 5) < SHORT else 1
     if per > 1:
         runs = {name: machine.graphed(run, per) for name, run in runs.items()}
-    times = take_turns(runs, machine.milliseconds, replace(MODES["burst"], rest_s=rest), rounds=rounds)
+    times = take_turns(runs, device.milliseconds, replace(MODES["burst"], rest_s=rest), rounds=rounds)
     us = {name: 1e3 * statistics.median(took) / per for name, took in times.items()}
     first = gathers_first(rows, groups, n, k)
     chosen = us["first" if first else "by index"]

@@ -126,25 +126,6 @@ def test_few_rows_are_gathered_first() -> None:
     assert not gathers_first(4096, 4, 2048, 7168)
 
 
-def test_rows_of_wide_weights_are_gathered_first() -> None:
-    """A row is fetched by index for every 512 columns, and copied once; not where the weights take longer anyway."""
-    assert gathers_first(32768, 8, 14336, 4096) and gathers_first(8192, 8, 7168, 2048)
-    assert not gathers_first(32768, 8, 1024, 4096) and not gathers_first(32768, 8, 2048, 4096)
-    assert not gathers_first(12000, 256, 2048, 7168), "weights of 7.5 GB"
-
-
-def test_an_option_of_the_kernel_has_rows_by_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user who gives one wants that kernel, and no copy of the rows."""
-    x, w, want = make([50, 30], behind=0)
-    module = sys.modules[moe_matmul.__module__]
-    monkeypatch.setattr(module, "gathers_first", lambda *_: True)
-    copies = []
-    monkeypatch.setattr(module, "gather_rows", lambda a, idx: copies.append(len(idx)) or a[idx])
-    rows = np.arange(80, dtype=np.int32)
-    assert np.array_equal(moe_gather_matmul(x, rows, w, [50, 30], BM=128), want.astype(x.dtype)) and not copies
-    assert np.array_equal(moe_gather_matmul(x, rows, w, [50, 30]), want.astype(x.dtype)) and copies == [80]
-
-
 def test_expected_tiles_are_those_of_uneven_groups() -> None:
     sizes = np.random.default_rng(0).exponential(70, 100_000)
     assert expected_tiles(int(sizes.sum()), len(sizes), 128) == pytest.approx(np.ceil(sizes / 128).sum(), rel=0.01)

@@ -75,12 +75,13 @@ def test_rings_are_clean(gather: bool, scatter: bool) -> None:
 
 @pytest.mark.long
 @pytest.mark.share(4)
+@pytest.mark.parametrize("index", [px.i32, px.i64])
 @pytest.mark.parametrize("gather, scatter", [(True, False), (False, True)])
-def test_compiles(gather: bool, scatter: bool) -> None:
+def test_compiles(gather: bool, scatter: bool, index: px.DType) -> None:
     s = px.spec
     table, y = s((4, 512), px.i32), s((32768, 2048), px.f32 if scatter else px.bf16)
     made = px.compile(
-        moe.expert_ring[132], s((16384, 4096), px.bf16), s((32768,), px.i32), s((8, 2048, 4096), px.bf16), y, table,
+        moe.expert_ring[132], s((16384, 4096), px.bf16), s((32768,), index), s((8, 2048, 4096), px.bf16), y, table,
         s((32768,), px.f32), arch="sm_90a", GATHER=gather, SCATTER=scatter,
     )
     assert made.spills == 0

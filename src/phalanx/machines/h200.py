@@ -533,9 +533,6 @@ GROUPS = GroupLimits(
     ring_factor=1.1,
     split=2.4,
     fixed=5.0,
-    # Sections 7 to 9 of `h200_tuning.txt`: 0.05 to 0.12 in eight pairs of times.
-    named_rows=0.083,
-    gathering=3.0,
 )
 
 H200 = Machine(

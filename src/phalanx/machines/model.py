@@ -562,10 +562,6 @@ class GroupLimits:
     """Partial sums from SM to SM."""
     fixed: Microseconds
     """Of a launch, and the one before it that makes the table of tiles."""
-    named_rows: Microseconds
-    """Of a step along K whose rows come by index, on top of one whose rows lie together."""
-    gathering: Microseconds
-    """Of the launch that gathers rows before they are multiplied, but for its bytes."""
 
 
 @frozen

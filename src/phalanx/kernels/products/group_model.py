@@ -29,21 +29,13 @@ def expected_tiles(rows: int, groups: int, height: int) -> float:
     return groups / (1 - exp(-height * groups / rows))
 
 
-def ring_microseconds(rows: int, groups: int, n: int, k: int, bn: int, by_index: bool = False) -> float:
-    """What `grouped_ring` takes in pairs of tiles of 128 rows by `bn` columns, each of which is multiplied as a whole; or
-    `expert_ring`, whose rows come by index."""
+def ring_microseconds(rows: int, groups: int, n: int, k: int, bn: int) -> float:
+    """What `grouped_ring` takes in pairs of tiles of 128 rows by `bn` columns, each of which is multiplied as a whole."""
     card = H200.groups
     clusters = expected_tiles(rows, groups, ROWS) * ceil(n / (2 * bn))
     tensor = card.ring_factor * _tensor_cycles(ROWS // 2, bn) * 2
     waves = max(1.0, clusters / H200.clusters_at_once[2])
-    step = tensor / card.clock + (card.named_rows if by_index else 0.0)
-    return card.fixed + _beside(ceil(waves) * _steps(k) * step, _streamed(groups, n, k))
-
-
-def gathering_microseconds(rows: int, k: int) -> float:
-    """What a copy of rows by index takes: each is read and written."""
-    card = H200.groups
-    return card.gathering + 2 * 2 * rows * k / card.hbm
+    return card.fixed + _beside(ceil(waves) * _steps(k) * tensor / card.clock, _streamed(groups, n, k))
 
 
 def few_rows_microseconds(rows: int, groups: int, n: int, k: int, config: SplitConfig) -> float:

@@ -7,32 +7,30 @@ cluster take two column tiles of the same rows, each fetches half of the rows fo
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import phalanx as px
 from phalanx.kernels.gather import INDICES, gather_rows
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import has_work, info_of, refused, result_info
-from phalanx.kernels.products.group_model import gathering_microseconds, ring_microseconds
 from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, operands_of, planned, sizes_of, stored_result
-from phalanx.kernels.products.grouped import NARROW, ROWS_APART, are_few, choose_grouped
+from phalanx.kernels.products.grouped import NARROW, are_few, choose_grouped
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
 from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
+from phalanx.runtime.exporting.choices import not_chosen_in_exports
 from phalanx.runtime.launch.replay import remembered
 
 SUMS = ("f32", "bf16", "f16")
-ROWS, COLUMNS = 128, 256
+ROWS = 128
 OPTIONS = frozenset({"BM", "BN", "BK", "STAGES", "PARTS"})
 
 
 @px.kernel(warps=12, cluster=2, exit_sync=False, pdl=True)
 def expert_ring(
-    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=COLUMNS, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False, TURNED=False
+    A, I, W, Y, TABLE, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, PARTS=2, GATHER=True, SCATTER=False, TURNED=False
 ):
     """Y[i] = A[I[i]] @ W[e].T with GATHER, or A[i] @ W[e].T; with SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[e].T).
 
@@ -59,6 +57,8 @@ def expert_ring(
             e, m, n = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + rank * half, (tile % columns * 2 + rank) * BN
             if GATHER:
                 rows = px.load(I[m : m + half], fill=-1)
+                if I.dtype == px.i64:  # narrowed once, and not in each step, for which this role lacks the registers
+                    rows = px.where((rows >= 0) & (rows < A.shape[0]), rows, -1).to(px.i32)
             for k in range(0, steps * BK, BK):
                 s = ring.stage
                 empty[s].wait(ring.parity ^ 1)
@@ -128,8 +128,7 @@ def moe_gather_matmul(
     The first group_sizes[0] rows have expert 0, the next group_sizes[1] expert 1, and so on.
     `x` (tokens, K) and `w` (experts, N, K) bf16 or f16, K and N multiples of 8; `idx` and `group_sizes` i32 or i64, all
     on one device; `group_sizes` may also be a list. The gathered rows go straight to shared memory: there is no gathered
-    copy of `x`, unless that is quicker (`gathers_first`: few rows, or some 4,000 columns and more; ``BM=128``, any option
-    of the kernel, is obeyed instead). A row outside `x` counts as zeros. Sums are f32. sm_90a; sm_100a
+    copy of `x`, unless rows are few (`gathers_first`). A row outside `x` counts as zeros. Sums are f32. sm_90a; sm_100a
     and its kin, four rows a copy (compiled and simulated, never run there); or the simulator, of the target that `arch`
     names. Example:
     ``h = moe_gather_matmul(x, order, w1, counts)``.
@@ -183,18 +182,9 @@ def gathers_first(rows: int, experts: int, n: int, k: int) -> bool:
 
     A row of a tile that is fetched by index is a copy of its own in each step along K, by every CTA that needs it. With few
     rows of a group that takes longer than the weights do: 63 to 118 us for three products of 120 to 300 rows, which take
-    25 to 75 without indices (`sweep_groups.json`). With many rows it adds a tenth to a step: where a row is multiplied by
-    some 4,000 columns and more, and the weights don't take longer anyway, that is more than the copy of all rows takes.
+    25 to 75 without indices (`sweep_groups.json`).
     """
-    return are_few(rows, experts, n, k) or _copies_pay(-(-rows // ROWS_APART) * ROWS_APART, experts, n, k)
-
-
-@chosen_by_sizes
-@cache
-def _copies_pay(rows: int, experts: int, n: int, k: int) -> bool:
-    """Whether a copy of the rows takes less time than fetching them by index for each pair of tiles."""
-    sorted_us, by_index_us = (ring_microseconds(rows, experts, n, k, COLUMNS, by_index) for by_index in (False, True))
-    return sorted_us + gathering_microseconds(rows, k) < by_index_us
+    return are_few(rows, experts, n, k)
 
 
 def _indices(idx: Any) -> int:
@@ -230,7 +220,7 @@ def _launch(
             options = {**options, "BN": NARROW.bn, "STAGES": NARROW.stages, "PARTS": NARROW.parts}
     height = options.get("BM", ROWS)
     table = planned(sizes, a, rows, experts, height)
-    pairs = px.cdiv(columns, 2 * options.get("BN", COLUMNS))
+    pairs = px.cdiv(columns, 2 * options.get("BN", 256))
     clusters = min(clusters_at_once(a, 2), most_tiles(rows, experts, height) * pairs)
     index = sizes if idx is None else idx
     expert_ring[2 * clusters](a, index, w, out, table, index if weight is None else weight, **options, **target.named)
