@@ -270,3 +270,23 @@ def test_sizes_with_as_many_tiles_have_one_choice() -> None:
     assert Problem(297, 4090, 4096).in_eights() == Problem(304, 4096, 4096)
     across = Problem(297, 4090, 4096, by_k=(False, False))
     assert across.in_eights() == across  # the lengths of rows in memory, on which their lines of L2 depend
+
+
+# Results whose rows begin anywhere.
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(("m", "n", "k"), [(8192, 50257, 768), (10335, 545, 5521), (1000, 50257, 768), (300, 1001, 4096)])
+@pytest.mark.parametrize("kind", (None, "row", "matrix"))
+def test_results_that_threads_store_themselves_spill_nothing(kind: str | None, m: int, n: int, k: int) -> None:
+    """A row of 50,257 columns is no multiple of 16 bytes."""
+    problem = Problem(m, n, k, staged=False, fused=kind is not None, matrix=2 if kind == "matrix" else 0)
+    config = replace(choose(problem, H200_CARD), split=1)
+    bias = {None: None, "row": px.spec((n,), px.bf16), "matrix": px.spec((m, n), px.bf16)}[kind]
+    padded = -(-k // 8) * 8
+    arrays = px.spec((m, padded), px.bf16), px.spec((n, padded), px.bf16), px.spec((m, n), px.bf16), bias
+    grid, constants = config.cluster, config.constants()
+    made = px.compile(
+        matmul_tiles[grid], *arrays, *(None,) * 4, arch="sm_90a", **constants, TMA_STORE=False, BIAS_KIND=kind
+    )
+    assert made.spills == 0

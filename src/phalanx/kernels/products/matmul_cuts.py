@@ -56,6 +56,8 @@ MOST_BESIDE_ROWS = 64 * 256
 """The same where a bias has rows, and a part of it waits in registers."""
 MOST_BESIDE_SCALES = 128 * 160
 """The same where rows or columns have scales."""
+WIDTHS_BY_ELEMENTS = 16, 8
+"""Columns of a part of results that threads store themselves, one by one: `_spills_by_elements` says where."""
 MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
 """Sums, and results on their way to the store, that a warpgroup's registers hold."""
 MOST_TURNED = 32 * 128
@@ -244,9 +246,19 @@ def complete(
         ] or [WIDTHS[-1] if swapped else bn]
         enough = (width for width in fitting if room - epilogue_bytes(problem, stored, width) >= ENOUGH_STAGES * stage)
         width = min(bn, next(enough, fitting[0]))
+    if not problem.staged and _spills_by_elements(problem, high, bn, groups):
+        width = next(width for width in WIDTHS_BY_ELEMENTS if bn % width == 0)
     stages = min(MAX_STAGES, (room - epilogue_bytes(problem, stored, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
     return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, turns=turns)
+
+
+def _spills_by_elements(problem: Problem, high: int, bn: int, groups: int) -> bool:
+    """Whether results that threads store themselves, one by one, would spill in parts of 32 columns and more: up to 2 KB a
+    thread, where a warpgroup has more than 64 rows, or beside a bias with rows."""
+    if high > 64:
+        return bn > (80 if problem.matrix else 96)
+    return bool(problem.matrix) and groups != 2 and bn > 96
 
 
 def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
