@@ -72,6 +72,14 @@ def test_who_copies(form: str, kernel: str | None) -> None:
         each.check().raise_if_found()
 
 
+@pytest.mark.parametrize("shape", [(2, 65536 * 64), (65536, 1, 3)], ids=str)
+def test_grids_have_as_many_ctas_as_there_are(shape: tuple[int, ...]) -> None:
+    """Two axes of a grid end at 65,535; such arrays with gaps are copied without a kernel."""
+    with launches((padding, "pad_tiles")) as found:
+        made = padded_copy(np.broadcast_to(np.float32(3), (*shape[:-1], shape[-1] + 3)).copy()[..., :-3])
+    assert not found and made.shape == shape and (made == 3).all()
+
+
 @pytest.mark.parametrize("shapes", [((40, 33), (7, 1001)), ((300, 17), (3, 5, 9)), ((1, 3), (1, 3))], ids=str)
 def test_two_runs_are_one_launch(shapes: Any) -> None:
     x, y = numbers(shapes[0], np.float32), numbers(shapes[1], ml_dtypes.bfloat16)

@@ -19,6 +19,8 @@ from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, dense_strides, 
 
 WARPS, TURNS, TILE = 4, 4, 64
 """Warps of a CTA, pieces of rows that each has on its way, rows and columns of a tile."""
+MOST_CTAS = 65535
+"""Along the second and the third axis of a grid."""
 
 
 @px.func
@@ -116,7 +118,8 @@ def padded_copies(*arrays: Any) -> list[Any]:
 def _in_tiles(info: ArrayInfo, turned: bool) -> bool:
     """Whether `pad_tiles` reads an array: a matrix, or some, that go forward, with contiguous rows or (`turned`) columns."""
     forward = all(stride > 0 for size, stride in zip(info.shape, info.strides) if size > 1)
-    return len(info.shape) in (2, 3) and forward and (not turned or info.strides[-2] == 1)
+    some = len(info.shape) == 2 or (len(info.shape) == 3 and info.shape[0] <= MOST_CTAS)
+    return some and info.shape[-1] <= MOST_CTAS * TILE and forward and (not turned or info.strides[-2] == 1)
 
 
 def _copy_runs(first: Run, second: Run | None = None) -> None:
