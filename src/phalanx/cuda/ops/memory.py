@@ -155,30 +155,9 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                     w.line(f"if ({inside}) {load}<{width}>({target}, {access.pointer(i, width)});")
                     w.line(f"else {otherwise}<{form}>({target}, {fill});")
 
-        def by_shifts() -> None:
-            shift, start = local(w, "shift"), atom(w.name(view.offsets[-1]))
-            w.line(f"const int {shift} = {start} & {width - 1};")
-            with slot_loop(w, slots, width) as i:
-                at, place = access.place_along_rows(i, width), access.pointer(i, width)
-                size = f"{access.array}.shape[{access.rank - 1}]"
-                if width * itemsize < VECTOR_BYTES:
-                    target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i)
-                    load = w.use(h.LOAD_SHIFTED_WORDS)
-                    w.line(f"{load}<{width}>({target}, {place}, {shift}, {at}, {size} - {at}, {fill});")
-                else:
-                    four = local(w, "four")
-                    w.line(f"unsigned {four}[4];")
-                    load = f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {size} - {at}, {fill});"
-                    w.line(load)
-                    if packed:
-                        target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i)
-                        w.line(f"for (int j = 0; j < 4; ++j) ({target})[j] = {four}[j];")
-                    else:
-                        w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
-
         def by_elements() -> None:
             if op.shifted and (packed or width * itemsize == VECTOR_BYTES):
-                by_shifts()
+                _by_shifts(w, view, access, width, slots, words if packed else name, fill)
                 return
             with slot_loop(w, slots) as i:
                 inside = " && ".join(access.inside(i))
@@ -189,6 +168,26 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
         _vectors_or_elements(w, access, width, by_vectors, by_elements)
         if packed:
             w.line(f"{w.use(h.UNPACK_WORDS)}<{slots}>({name}, {words});")
+
+
+def _by_shifts(w: Writer, view: GlobalView, access: GlobalAccess, width: int, slots: int, target: str, fill: str) -> None:
+    """Vectors of a global array that begin anywhere, out of the aligned ones around them; narrow elements as words."""
+    itemsize = view.dtype.itemsize
+    shift, start = local(w, "shift"), atom(w.name(view.offsets[-1]))
+    w.line(f"const int {shift} = {start} & {width - 1};")
+    with slot_loop(w, slots, width) as i:
+        at, place = access.place_along_rows(i, width), access.pointer(i, width)
+        end = f"{access.array}.shape[{access.rank - 1}] - {at}"
+        here = plus(target, f"{i} / {4 // itemsize}" if itemsize < 4 and i != "0" else i)
+        if width * itemsize < VECTOR_BYTES:
+            load = w.use(h.LOAD_SHIFTED_WORDS)
+            w.line(f"{load}<{width}>({here}, {place}, {shift}, {at}, {end}, {fill});")
+        else:
+            four = local(w, "four")
+            w.line(f"unsigned {four}[4];")
+            w.line(f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {end}, {fill});")
+            copy = f"for (int j = 0; j < 4; ++j) ({here})[j] = {four}[j];"
+            w.line(copy if itemsize < 4 else f"{w.use(h.WORDS)}<{width}>({here}, {four});")
 
 
 def _vectors_or_elements(
