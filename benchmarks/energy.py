@@ -50,6 +50,8 @@ KEPT = 45e6
 PIECE_K, PIECE_ROWS = 1024, 64
 """What L2 holds of an operand, in pieces of so many elements along K and rows."""
 BASELINE = "cuBLAS"
+Way = Callable[[Any, Any, Any], Any]
+"""A product of the first operand and the transposed second one, into the third."""
 
 
 def variants(shape: Shape) -> dict[str, MatmulConfig]:
@@ -207,15 +209,15 @@ class Bench:
         )
         return {name: (took, median_reading(drawn[name])) for name, took in times.items()}
 
-    def product(self, shape: Shape, configs: dict[str, MatmulConfig], seconds: float, rounds: int) -> None:
-        """One shape in all its configurations, beside cuBLAS."""
+    def compare(self, shape: Shape, ways: dict[str, Way], seconds: float, rounds: int) -> list[dict[str, Any]]:
+        """The rows of one shape, computed in several ways beside cuBLAS; none where there is no time left."""
         torch = self.device.torch
         m, n, k = shape.sizes
         a, b, c = self.device.operands(m, n, k)
         want = self.device.product(a, b)
         runs: dict[str, Callable[[], Any]] = {BASELINE: lambda: torch.matmul(a, b.T, out=c)}
-        for name, config in configs.items():
-            run = lambda config=config: px.kernels.matmul(a, b.T, out=c, config=config)  # noqa: E731
+        for name, way in ways.items():
+            run = lambda way=way: way(a, b, c)  # noqa: E731
             self.device.blank(c)
             run()
             error = self.device.difference(c, want)
@@ -227,17 +229,29 @@ class Bench:
         found = self.steady(runs, seconds, rounds)
         if not found:
             self.say(f"{shape}: no time left")
-            return
+        rows: list[dict[str, Any]] = []
         for name, (took, reading) in found.items():
-            ms = statistics.median(took)
-            row: dict[str, Any] = {"shape": [m, n, k], "variant": name, "ms": took, "config": None}
-            if name in configs:
-                row |= {"config": asdict(configs[name]), **traffic(Problem(m, n, k), configs[name])}
+            rows.append({"shape": [m, n, k], "variant": name, "ms": took})
             if reading is not None:
-                rate = reading.flops_per_cycle(2 * m * n * k, ms, self.device.sms)
-                row |= {**asdict(reading), "flop_per_cycle_per_sm": rate}
-            self.rows.append(row)
-        print("\n".join(table(self.rows, [m, n, k])), flush=True)
+                rate = reading.flops_per_cycle(2 * m * n * k, statistics.median(took), self.device.sms)
+                rows[-1] |= {**asdict(reading), "flop_per_cycle_per_sm": rate}
+        self.rows += rows
+        return rows
+
+    def product(self, shape: Shape, configs: dict[str, MatmulConfig], seconds: float, rounds: int) -> None:
+        """One shape in all its configurations, beside cuBLAS."""
+        ways: dict[str, Way] = {
+            name: lambda a, b, c, config=config: px.kernels.matmul(a, b.T, out=c, config=config)
+            for name, config in configs.items()
+        }  # fmt: skip
+        rows = self.compare(shape, ways, seconds, rounds)
+        if not rows:
+            return
+        for row in rows:
+            config = configs.get(row["variant"])
+            moved = {} if config is None else traffic(Problem(*shape.sizes), config)
+            row |= {"config": None if config is None else asdict(config), **moved}
+        print("\n".join(table(self.rows, list(shape.sizes))), flush=True)
         self.save()
 
     def pattern(self, name: str, shape: Shape) -> None:

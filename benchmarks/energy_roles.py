@@ -23,12 +23,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from energy import BASELINE, Bench
+from energy import Bench, Way
 
 import phalanx as px
 from phalanx.kernels.products.orders import grouped
@@ -131,28 +129,14 @@ def launch(a: Any, b: Any, c: Any, constants: dict[str, Any]) -> None:
 
 def measure(bench: Bench, shape: Shape, rounds: int) -> None:
     """One shape by all variants in turns, beside cuBLAS."""
-    torch = bench.device.torch
-    m, n, k = shape.sizes
-    a, b, c = bench.device.operands(m, n, k)
-    want = bench.device.product(a, b)
-    runs: dict[str, Callable[[], Any]] = {BASELINE: lambda: torch.matmul(a, b.T, out=c)}
-    for name, constants in VARIANTS.items():
-        run = lambda constants=constants: launch(a, b, c, constants)  # noqa: E731
-        bench.device.blank(c)
-        run()
-        error = bench.device.difference(c, want)
-        if not error <= 0.01:
-            raise AssertionError(f"{shape}, {name}: error {error}")
-        runs[name] = run
-    del want
-    found = bench.steady(runs, bench.ends - time.monotonic(), rounds)
-    for name, (took, reading) in found.items():
-        ms = statistics.median(took)
-        row: dict[str, Any] = {"shape": [m, n, k], "variant": name, "ms": took}
-        if reading is not None:
-            row |= {**asdict(reading), "flop_per_cycle_per_sm": reading.flops_per_cycle(2 * m * n * k, ms, bench.device.sms)}
-        bench.rows.append(row)
-        bench.say(f"{shape}: {name:28} {2 * m * n * k / ms / 1e9:5.0f} TFLOP/s {reading}")
+    ways: dict[str, Way] = {
+        name: lambda a, b, c, constants=constants: launch(a, b, c, constants) for name, constants in VARIANTS.items()
+    }
+    (m, n, k), seconds = shape.sizes, bench.ends - time.monotonic()
+    for row in bench.compare(shape, ways, seconds, rounds):
+        rate = 2 * m * n * k / statistics.median(row["ms"]) / 1e9
+        measured = ", ".join(f"{row[name]:.4g} {name}" for name in ("joules", "watts", "megahertz") if row.get(name))
+        bench.say(f"{shape}: {row['variant']:28} {rate:5.0f} TFLOP/s, {measured or 'no energy'}")
     bench.save()
 
 

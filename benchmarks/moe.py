@@ -21,6 +21,7 @@ from typing import Any
 
 import machine
 import torch
+from anywhere import GRAPHED, SHORT
 from anywhere_contests import rows_of_groups
 from anywhere_draws import Case, drawn, seed_of
 from gather import Run, medians
@@ -34,8 +35,6 @@ from phalanx.tools.bench.device import TorchDevice
 TOKENS, K, EXPERTS, CHOSEN = 16384, 4096, 8, 2
 WAYS = "first", "by index"
 """Of drawn products, those between which the library chooses."""
-SHORT, GRAPHED = 0.1, 20
-"""Milliseconds below which so many calls make a CUDA graph: a host needs longer for one than it takes."""
 
 
 def measure(n: int, rounds: int) -> dict[str, object]:

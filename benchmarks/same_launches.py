@@ -168,6 +168,14 @@ class Launches:
         return found
 
     def text(self, launch: Any, args: tuple[Any, ...], given: dict[str, Any]) -> str:
+        """What is told of the kernel of a launch, once for all launches of it."""
+        constants = {name: value for name, value in given.items() if name != "arch"}
+        key = launch.kernel.name, repr(sorted(constants.items())), repr([kind_of(x) for x in args])
+        if key not in self.texts:
+            self.texts[key] = self.told(launch, args, constants)
+        return self.texts[key]
+
+    def told(self, launch: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> str:
         """A digest of the CUDA text of a launch, which is written and not compiled."""
         import phalanx as px
         from phalanx.cuda.lower.lower import lower
@@ -179,13 +187,9 @@ class Launches:
             target = arch_of(arch)
             return generate(lower(specialisation.prepared_for(target), target, watchdog=watchdog))
 
-        constants = {name: value for name, value in given.items() if name != "arch"}
-        key = launch.kernel.name, repr(sorted(constants.items())), repr([kind_of(x) for x in args])
-        if key not in self.texts:
-            with patch.object(dispatch, "compiled_for", written):
-                source = px.compile(launch, *args, arch="sm_90a", **constants).source
-            self.texts[key] = hashlib.sha256(COMMENT.sub("", source).encode()).hexdigest()[:16]
-        return self.texts[key]
+        with patch.object(dispatch, "compiled_for", written):
+            source = px.compile(launch, *args, arch="sm_90a", **constants).source
+        return hashlib.sha256(COMMENT.sub("", source).encode()).hexdigest()[:16]
 
 
 def kind_of(x: Any) -> str:

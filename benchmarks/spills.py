@@ -18,7 +18,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("src", "tests")]
 
 from anywhere_draws import DRAWS, Case, op_of  # noqa: E402
-from same_launches import Launches, allocate_nothing, call, cases_of, kind_of  # noqa: E402
+from same_launches import Launches, allocate_nothing, call, cases_of  # noqa: E402
 
 import phalanx as px  # noqa: E402
 
@@ -26,12 +26,8 @@ import phalanx as px  # noqa: E402
 class Spilling(Launches):
     """What calls would launch, each with the bytes that its machine code spills in the place of its text."""
 
-    def text(self, launch: Any, args: tuple[Any, ...], given: dict[str, Any]) -> str:
-        constants = {name: value for name, value in given.items() if name != "arch"}
-        key = launch.kernel.name, repr(sorted(constants.items())), repr([kind_of(x) for x in args])
-        if key not in self.texts:
-            self.texts[key] = str(px.compile(launch, *args, arch="sm_90a", **constants).spills)
-        return self.texts[key]
+    def told(self, launch: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> str:
+        return str(px.compile(launch, *args, arch="sm_90a", **constants).spills)
 
 
 def spilling(cases: dict[str, Case]) -> tuple[int, list[str]]:

@@ -17,8 +17,8 @@ from phalanx.kernels.matrices import like
 from phalanx.kernels.rowwise.rows import run_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, dense_strides, describe
 
-WARPS, TURNS, TILE = 4, 4, 64
-"""Warps of a CTA, pieces of rows that each has on its way, rows and columns of a tile."""
+WARPS, TURNS, TILE, PIECE_BYTES = 4, 4, 64, 32 * COPY_CHUNK
+"""Warps of a CTA, pieces of rows that each has on its way, rows and columns of a tile; a piece is a vector in each lane."""
 MOST_CTAS = 65535
 """Along the second and the third axis of a grid."""
 
@@ -26,7 +26,7 @@ MOST_CTAS = 65535
 @px.func
 def pad_pieces(X, Y, columns, warp):
     """The pieces of rows that this warp, of all that copy X, has: one vector in each lane, wherever they begin in X."""
-    WIDTH = 32 * (COPY_CHUNK // X.dtype.itemsize)
+    WIDTH = PIECE_BYTES // X.dtype.itemsize
     parts = px.cdiv(columns, WIDTH)
     some: tuple[Any, ...] = ()
     for turn in px.static_range(TURNS):
@@ -72,7 +72,7 @@ class Run:
     @property
     def ctas(self) -> int:
         """How many copy it."""
-        parts = px.cdiv(self.columns, 32 * (COPY_CHUNK // self.run.dtype.itemsize))
+        parts = px.cdiv(self.columns, PIECE_BYTES // self.run.dtype.itemsize)
         return px.cdiv(self.made.shape[0] * parts, WARPS * TURNS)
 
 
