@@ -20,6 +20,8 @@ from fake_driver import described, plain_argument, told_of
 from fake_torch import MEMORY, Tensor, fake_torch_gpu
 from phalanx.cuda import nvrtc
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
+from phalanx.runtime import compiled
+from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.launch.launcher import Launcher
@@ -126,8 +128,12 @@ class NoCode(nvrtc.Image):
 
 @contextmanager
 def watched_gpu(monkeypatch: pytest.MonkeyPatch, folder: Any) -> Iterator[Watched]:
-    """A `Watched` torch; kernels are read and lowered, and no machine code is made of them."""
-    monkeypatch.setenv("PHALANX_CACHE_DIR", str(folder))
+    """A `Watched` torch; kernels are read and lowered, and no machine code is made of them.
+
+    What stands for machine code is kept in a folder of its own: whoever compiles the same kernel later would load it.
+    """
+    cache = DiskCache(folder)
+    monkeypatch.setattr(compiled, "disk_cache", lambda: cache)
     monkeypatch.setattr(nvrtc, "compile_cuda", lambda source, arch, **_: NoCode(b"cubin", "", "", ()))
     with fake_torch_gpu() as torch:
         yield Watched(torch, monkeypatch)

@@ -11,6 +11,8 @@ import pytest
 import phalanx as px
 from phalanx.errors import Error
 from phalanx.kernels.matrices import empty
+from phalanx.runtime import compiled
+from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.launch import replay
 from phalanx.runtime.launch.replay import recording, remembered
@@ -88,6 +90,18 @@ def test_new_sizes_launch_what_the_whole_way_launches(gpu: Watched, counted: Cou
 def test_all_functions_are_drawn() -> None:
     functions = {name: getattr(px.kernels, name) for name in dir(px.kernels)}
     assert {name for name, each in functions.items() if callable(each) and hasattr(each, "remembered")} <= set(NAMES)
+
+
+def test_what_stands_for_machine_code_stays_with_the_fake_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """A kernel that was launched there is compiled for whoever asks afterwards: neither memory nor disk has it."""
+    users = DiskCache(tmp_path / "users")
+    monkeypatch.setattr(compiled, "disk_cache", lambda: users)
+    with monkeypatch.context() as patches, watched_gpu(patches, tmp_path / "fakes") as gpu:
+        gpu.run(lambda: scaled(vector(gpu, 64)))
+        assert [launch[0] for launch in gpu.launches] == ["scale_rows_kernel"]
+    x = px.spec((64,), px.f32)
+    made = px.compile(scale_rows[4], x, x, 2.0, B=16)
+    assert made.name == "scale_rows_kernel" and not made.from_cache and made.cubin[:4] == b"\x7fELF"
 
 
 # What a plan does not hold for ----------------------------------------------------------------------------------
