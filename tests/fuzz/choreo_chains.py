@@ -141,10 +141,11 @@ def _map_start(draft: Draft, loop: Loop, number: int, flat: bool) -> tuple[Worke
         ring.style = rng.choice(("ring", "index"))
     _style(draft, ring)
     names = [f"s{number}{'ab'[i]}" for i in range(count)]
-    feeds = [
-        feed(draft, loop, steps, shape, kind, name, low=0 if kind.low == 0 else -3, high=3, fenced=direct)
-        for kind, name in zip(kinds, names)
-    ]
+    feeds: list[Feed] = []
+    for kind, name in zip(kinds, names):
+        low = 0 if kind.low == 0 else -3
+        beside = _told_by_masks(ring, feeds)
+        feeds.append(feed(draft, loop, steps, shape, kind, name, low=low, high=3, fenced=direct, beside=beside))
     if count == 1 and len(shape) == 2 and parts == 1 and not direct and draft.chance(0.15):
         ring.folds = rng.choice((2, 4))
         feeds = [box(draft, loop, steps, shape, kinds[0], names[0], ring.folds)]
@@ -172,16 +173,21 @@ def _product_start(draft: Draft, loop: Loop, number: int, flat: bool) -> tuple[W
         made.lag = 1
     _style(draft, ring)
     ways = ("plain", "plain", "rows", "leader", "shares", "cluster.load", "cluster.copy", "generic", "gather")
-    feeds = [
-        feed(draft, loop, steps, shape, kind, f"s{number}{letter}", low=0 if kind.low == 0 else -2, high=2, ways=ways,
-             fenced=True)
-        for shape, kind, letter in ((made.a_shape, made.left, "a"), (made.b_shape, made.right, "b"))
-    ]  # fmt: skip
+    feeds: list[Feed] = []
+    for shape, kind, letter in ((made.a_shape, made.left, "a"), (made.b_shape, made.right, "b")):
+        low, name = 0 if kind.low == 0 else -2, f"s{number}{letter}"
+        beside = _told_by_masks(ring, feeds)
+        feeds.append(feed(draft, loop, steps, shape, kind, name, low=low, high=2, ways=ways, fenced=True, beside=beside))
     _fill(draft, ring, feeds, flat)
     flow = made.flow(ring.flows, steps)
     for one in feeds:
         one.surely_fenced = made.how.startswith("wgmma") and not made.a_in_registers
     return Worker(draft, loop, ring, steps, parts, parts, warps, flow, product=made), feeds
+
+
+def _told_by_masks(ring: Ring, feeds: list[Feed]) -> list[Feed]:
+    """The feeds whose groups are all told of a release; a pipe finds out by itself who has to hear of it."""
+    return [] if ring.is_pipe else feeds
 
 
 def _fill(draft: Draft, ring: Ring, feeds: list[Feed], flat: bool) -> None:
@@ -274,10 +280,9 @@ def _handed_on(
                 sender_arms=way.sender_arms, release_self=way.release_self)  # fmt: skip
     ring.stages *= agents if ring.turns else 1
     ring.fills = loop.most
-    ring.alone = flat and way.how == "local"
+    ring.alone = flat and (way.how == "local" or (way.how in ("remote", "pull") and draft.cluster.size == 1))
     ring.engine = {"cluster.store": "fence", "local": "never", "remote": "never", "pull": "never"}.get(way.how, "may")
     ring.pulled = way.how == "pull"
-    ring.alone = ring.alone or (flat and ring.pulled and draft.cluster.size == 1)
     _style(draft, ring)
     if way.how == "local" and not ring.turns and draft.chance(0.3):
         ring.style = "pipe by hand"

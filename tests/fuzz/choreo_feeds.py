@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,27 +25,34 @@ class Feed:
     """Whether ordinary stores fill the stage, which complete no bytes."""
     surely_fenced: bool = True
     """Whether the fence behind these stores, where there is one, is surely needed."""
+    one_fetches: bool = False
+    """Whether one rank of the group fetches for all of it."""
 
 
 WAYS = ("plain", "plain", "rows", "leader", "shares", "cluster.load", "cluster.copy", "gather", "gather4", "generic")
 
 
 def feed(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Type, buffer: str, *,
-         low: int, high: int, ways: tuple[str, ...] = WAYS, fenced: bool = False) -> Feed:  # fmt: skip
-    """A random source of tiles of a shape, `steps` of them for each tile of the loop."""
+         low: int, high: int, ways: tuple[str, ...] = WAYS, fenced: bool = False,
+         beside: Sequence[Feed] = ()) -> Feed:  # fmt: skip
+    """A random source of tiles of a shape, `steps` of them for each tile of the loop; `beside` fill the same stages.
+
+    A release of those stages goes to all of a group, as a mask says it, not to those alone who fetch.
+    """
     rng = draft.rng
     total = loop.tiles * steps
     if len(shape) == 1:
-        return _run(draft, total, shape[0], kind, buffer, low, high, fenced)
+        return _run(draft, total, shape[0], kind, buffer, low, high, fenced, beside)
     rows, columns = shape
     how = rng.choice([way for way in ways if _possible(way, rows, columns, kind, draft)])
     draft.note(f"feed {how}")
     if how in ("gather", "gather4"):
-        return _gathered(draft, total, rows, columns, kind, buffer, low, high, how)
-    group = None
-    if how in ("leader", "shares", "cluster.load", "cluster.copy"):
-        fitting = [g for g in draft.cluster.groups() if how == "leader" or how == "cluster.copy" or rows % (8 * g.size) == 0]
-        group = rng.choice(fitting)
+        return _gathered(draft, total, rows, columns, kind, buffer, low, high, how, beside)
+    group, one_fetches = None, how in ("leader", "cluster.copy")
+    if one_fetches:
+        group = rng.choice(_fetched_by_one(draft, beside))
+    elif how in ("shares", "cluster.load"):
+        group = rng.choice([g for g in draft.cluster.groups() if rows % (8 * g.size) == 0])
     address = _Address(draft, total, rows, columns, kind, low, high, group, engine=how != "generic")
 
     def lines(step: str, stage: str, barrier: str) -> list[str]:
@@ -87,7 +94,20 @@ def feed(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Typ
             return [*base, f"px.cluster.load({address.view(0, rows)}, {place}, {barrier}, ctas={group.mask})"]
         return [*base, f"px.cluster.copy({address.view(0, rows)}, {place}, {barrier}, mask={group.mask})"]
 
-    return Feed(how, Flow(shape, kind, min(low, 0), max(high, 0), address.values), group, lines, how == "generic")
+    flow = Flow(shape, kind, min(low, 0), max(high, 0), address.values)
+    return Feed(how, flow, group, lines, how == "generic", one_fetches=one_fetches)
+
+
+def _fetched_by_one(draft: Draft, beside: Sequence[Feed]) -> list[Group]:
+    """The groups for all of which one rank may fetch.
+
+    A stage is given back to all of the row and the column that its tiles are shared in. Where one rank fetches for the row
+    and one for the column, a rank may be both: it does not need the others to go on, gives stages back to them twice before
+    somebody else does once, and is counted for that one (`released_to_ctas_that_fetch_nothing_for_it` among the tests of
+    the checks). So such groups do not cross.
+    """
+    others = [one.group.name for one in beside if one.one_fetches and one.group is not None and one.group.crosses]
+    return [g for g in draft.cluster.groups() if not g.crosses or all(g.name == name for name in others)]
 
 
 def box(draft: Draft, loop: Loop, steps: int, shape: tuple[int, ...], kind: Type, buffer: str, folds: int) -> Feed:
@@ -193,10 +213,10 @@ class _Address:
 
 
 def _gathered(draft: Draft, total: int, rows: int, columns: int, kind: Type, buffer: str, low: int, high: int,
-              how: str) -> Feed:  # fmt: skip
+              how: str, beside: Sequence[Feed]) -> Feed:  # fmt: skip
     """Rows that an index names; some are outside the matrix."""
     rng, size = draft.rng, draft.cluster.size
-    group = rng.choice(draft.cluster.groups()) if size > 1 and draft.chance(0.4) else None
+    group = rng.choice(_fetched_by_one(draft, beside)) if size > 1 and draft.chance(0.4) else None
     each = group.count if group is not None else size
     unit = 16 // kind.nbytes
     column = rng.choice((0, 1, 2)) * unit
@@ -233,16 +253,17 @@ def _gathered(draft: Draft, total: int, rows: int, columns: int, kind: Type, buf
             found.append(padded[np.where((named < 0) | (named >= height), height, named)])
         return found
 
-    return Feed(how, Flow((rows, columns), kind, min(low, 0), max(high, 0), values), group, lines)
+    return Feed(how, Flow((rows, columns), kind, min(low, 0), max(high, 0), values), group, lines, one_fetches=True)
 
 
-def _run(draft: Draft, total: int, length: int, kind: Type, buffer: str, low: int, high: int, fenced: bool) -> Feed:
+def _run(draft: Draft, total: int, length: int, kind: Type, buffer: str, low: int, high: int, fenced: bool,
+         beside: Sequence[Feed]) -> Feed:  # fmt: skip
     """Runs of elements of a vector: bulk copies without a descriptor, or ordinary loads and stores."""
     rng, size = draft.rng, draft.cluster.size
     ways = ("bulk", "bulk", "generic", *(("bulk multicast",) if length * kind.nbytes % 128 == 0 else ()))
     how = rng.choice(ways)
     draft.note(f"feed {how} run")
-    group = rng.choice(draft.cluster.groups()) if how == "bulk multicast" else None
+    group = rng.choice(_fetched_by_one(draft, beside)) if how == "bulk multicast" else None
     each = group.count if group is not None else size
     gap = rng.choice((0, 0, 16)) // kind.nbytes
     array = draft.numbers((max(1, total * each) * (length + gap) + gap,), kind, low, high)
@@ -267,4 +288,4 @@ def _run(draft: Draft, total: int, length: int, kind: Type, buffer: str, low: in
         starts = [(step * each + (group.of(r) if group is not None else r)) * (length + gap) + gap for r in range(size)]
         return [array[s : s + length].astype(np.float64) for s in starts]
 
-    return Feed(how, Flow((length,), kind, low, high, values), group, lines, how == "generic")
+    return Feed(how, Flow((length,), kind, low, high, values), group, lines, how == "generic", one_fetches=True)

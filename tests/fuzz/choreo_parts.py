@@ -80,6 +80,11 @@ class Group:
     def ranks(self, rank: int, size: int) -> list[int]:
         return [r for r in range(size) if self.of(r) == self.of(rank)]
 
+    @property
+    def crosses(self) -> bool:
+        """Whether another partition of the cluster may lie across: it is neither of all ranks nor of single ones."""
+        return self.count > 1 and self.size > 1
+
 
 @dataclass(frozen=True)
 class Route:

@@ -38,6 +38,30 @@ def ring_refilled_before_all_four_released_it(X, Y, *, BUG):
 
 
 @planted("race", **FOUR)
+@px.kernel(warps=2, cluster=4)
+def released_to_ctas_that_fetch_nothing_for_it(X, Y, *, BUG):
+    """All that CTA 0 reads it fetches itself: it may be done with a stage twice before CTA 3 is once, and tells CTA 1 both
+    times. CTA 1, which fetches for CTA 3, takes the second for that of CTA 3."""
+    rank = px.cluster.rank()
+    row, column = 3 << (rank // 2 * 2), 5 << (rank % 2)
+    s = px.shared((2, 16, 16), X.dtype)
+    full, empty = px.barrier(2), px.barrier(2, count=3 if BUG else 2)
+    ring = px.ring(2)
+    with px.warps(0, 1):
+        for t in range(4):
+            empty[ring.stage].wait(ring.parity ^ 1)
+            with full[ring.stage].transaction():
+                px.cluster.copy(X[t * 16 : t * 16 + 16, 0:16], s[ring.stage], full[ring.stage], mask=column)  # bug, other
+            ring.advance()
+    with px.warps(1, 1):
+        for t in range(4):
+            full[ring.stage].wait(ring.parity)
+            px.store(Y[rank * 64 + t * 16 : rank * 64 + t * 16 + 16, 0:16], px.load(s[ring.stage]))
+            empty[ring.stage].arrive(ctas=row | column if BUG else column)
+            ring.advance()
+
+
+@planted("race", **FOUR)
 @px.kernel(warps=1, cluster=4)
 def one_of_four_receivers_does_not_wait(X, Y, *, BUG):
     rank = px.cluster.rank()
