@@ -104,8 +104,8 @@ def launch_lines() -> Iterator[Line]:
 
 
 def gemm_lines() -> Iterator[Line]:
-    """The last rungs of the ladder, the library and the peers, by the later run of each."""
-    runs = [data for data in (result("gemm_again"), result("gemm")) if data]
+    """The last rungs of the ladder, the library and the peers, by the latest run of each."""
+    runs = [data for data in (result("gemm_bursts"), result("gemm_again"), result("gemm")) if data]
     for mode, regime in REGIMES.items():
         for name, title in GEMMS.items():
             for data in runs:
