@@ -66,12 +66,17 @@ class Line(NamedTuple):
         return f"| {self.what} | {self.against} | {self.found} | `{self.script}` | {commit} |"
 
 
-def summary() -> list[str]:
-    """The table of the project's README, and where each of its commits was measured."""
-    found = [
+def lines() -> list[Line]:
+    """The lines of the project's README's table."""
+    return [
         *copy_lines(), *launch_lines(), *gemm_lines(), *steady_lines(), *row_lines(), *gather_lines(), *moe_lines(),
         *simple_lines(), *product_lines(), *attention_lines(), *drawn_lines(),
     ]
+
+
+def summary() -> list[str]:
+    """The table of the project's README, and where each of its commits was measured."""
+    found = lines()
     places = dict.fromkeys(where(line.source) for line in found)
     titles = ["| what | against | result | measured by | at |", "| --- | --- | --- | --- | --- |"]
     return [*titles, *map(str, found), "", *(f"{place}." for place in places)]

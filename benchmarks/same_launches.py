@@ -33,8 +33,8 @@ KINDS = {
     "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f8e4m3": "float8_e4m3fn", "f8e8m0": "float8_e8m0fnu",
     "i32": "int32", "i64": "int64", "bool": "bool",
 }  # fmt: skip
-ANY_GRID = 528
-"""CTAs of a launch whose grid is the compiler's, for its text, which does not depend on them: clusters of all sizes fit."""
+ANY_GRID = (16, 16, 16)
+"""CTAs of a launch whose grid is the compiler's, for its text, which does not depend on them: all clusters fit."""
 COMMENT = re.compile(r"[ \t]*//.*")
 
 Launch = list[Any]
@@ -219,17 +219,17 @@ def allocate_nothing(torch: Any) -> None:
     torch.empty_like = lambda x: empty(x.shape, x.dtype, x.device)
 
 
-def collect(cases: dict[str, Case]) -> dict[str, Any]:
-    """The launches of all cases, or what error a call is."""
+def collect(cases: dict[str, Any], called: Callable[[Any, Any, Any], None] | None = None) -> dict[str, Any]:
+    """The launches of all cases, or what error a call is. `called` takes a case, the library and torch; else `call` does."""
     import phalanx as px
     from fake_torch import fake_torch_gpu
 
-    launches, found = Launches(), dict[str, Any]()
+    launches, found, called = Launches(), dict[str, Any](), called or call
     with fake_torch_gpu() as torch:
         allocate_nothing(torch)
         for name, case in cases.items():
             try:
-                found[name] = launches.of(lambda case=case: call(case, px.kernels, torch))
+                found[name] = launches.of(lambda case=case: called(case, px.kernels, torch))
             except Exception as problem:  # such a case is as good as any other, if it fails in the same way
                 found[name] = f"{type(problem).__name__}: {problem}"
     return found
@@ -243,9 +243,9 @@ def cases_of(ops: list[str], seeds: list[str], count: int) -> dict[str, Case]:
     }  # fmt: skip
 
 
-def by_tree(tree: Path, options: list[str], result: Path) -> Callable[[], dict[str, Any]]:
-    """Has the sources of a tree collect the launches, in a process of its own; gives what waits for them."""
-    command = [sys.executable, str(HERE / "same_launches.py"), "--tree", str(tree), "--write", str(result), *options]
+def by_tree(tree: Path, script: str, options: list[str], result: Path) -> Callable[[], dict[str, Any]]:
+    """Has a script collect the launches of a tree's sources, in a process of its own; gives what waits for them."""
+    command = [sys.executable, script, "--tree", str(tree), "--write", str(result), *options]
     process = subprocess.Popen(command)
 
     def wait() -> dict[str, Any]:
@@ -255,6 +255,23 @@ def by_tree(tree: Path, options: list[str], result: Path) -> Callable[[], dict[s
         return found
 
     return wait
+
+
+def before_and_after(commit: str, script: str, options: list[str], *folders: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a script collects of the folders of a commit, and of those here."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        tree.mkdir()
+        archive = subprocess.run(
+            ["git", "-C", str(HERE.parent), "archive", commit, *folders], stdout=subprocess.PIPE, check=True
+        )  # fmt: skip
+        subprocess.run(["tar", "x", "-C", str(tree)], input=archive.stdout, check=True)
+        waiting = [
+            by_tree(of, script, options, Path(folder) / f"{name}.json")
+            for name, of in (("before", tree), ("after", HERE.parent))
+        ]  # fmt: skip
+        before, after = (wait() for wait in waiting)
+        return before, after
 
 
 def differing(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
@@ -289,19 +306,8 @@ def main() -> int:
         return 0
     if given.commit is None:
         parser.error("name the commit to compare with")
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        tree.mkdir()
-        archive = subprocess.run(
-            ["git", "-C", str(HERE.parent), "archive", given.commit, "src"], stdout=subprocess.PIPE, check=True
-        )  # fmt: skip
-        subprocess.run(["tar", "x", "-C", str(tree)], input=archive.stdout, check=True)
-        options = ["--op", *given.op, "--seed", *given.seed, "--count", str(given.count)]
-        waiting = [
-            by_tree(of, options, Path(folder) / f"{name}.json")
-            for name, of in (("before", tree), ("after", HERE.parent))
-        ]  # fmt: skip
-        before, after = (wait() for wait in waiting)
+    options = ["--op", *given.op, "--seed", *given.seed, "--count", str(given.count)]
+    before, after = before_and_after(given.commit, __file__, options, "src")
     found = differing(before, after)
     for op in given.op:
         others = [each for each in found if each[0].startswith(f"{op}, ")]
