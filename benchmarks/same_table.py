@@ -21,25 +21,24 @@ from pathlib import Path
 from typing import Any
 
 from same_launches import HERE, KINDS, before_and_after, collect, differing
+from simple import TILES
 
 NOT_COMPARED = {
     "benchmarks/launch.py": "host time of a launch", "benchmarks/anywhere.py": "drawn shapes: same_launches.py",
 }  # fmt: skip
 SMS = 132
 """Of an H200: the ring-buffered copy is launched with so many CTAs, or a multiple."""
-TILES = {128: ((192, 80), (128, 128)), 64: ((192, 128), (192, 80))}
-"""Queries and keys of the short attention's tiles, as `simple.py` tries them by the size of heads."""
 ATTENTION = re.compile(r"(\d+),(\d+),(\d+) d(\d+) (full|causal)")
 
 Given = list[Any]
-"""A call: its name in `_CALLS`, and what it is given."""
+"""A call: which method of `Calls` it is, with spaces for its underscores, and what that is given."""
 
 
 # What is launched for a line ------------------------------------------------------------------------------------
 
 
 def calls_of(line: Any) -> dict[str, Given]:
-    """What our side of a line calls, by what a person reads of it; nothing for a line of two peers."""
+    """What our side of a line calls, by its words; nothing for a line of two peers."""
     return {" ".join(map(str, each)): each for each in _LINES[line.script](line)}
 
 

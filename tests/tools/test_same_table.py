@@ -15,7 +15,7 @@ from benchmark_scripts import script
 ROOT = Path(__file__).resolve().parents[2]
 same = script("anywhere_draws", "same_launches")
 readme = script("readme")
-table = script("same_table")
+table = script("simple", "same_table")
 LINES = [line for line in readme.lines() if line.script not in table.NOT_COMPARED]
 CALLS = {name: call for line in LINES for name, call in table.calls_of(line).items()}
 
