@@ -11,9 +11,12 @@ import functools
 import re
 import site
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phalanx.frozen import frozen
+
+if TYPE_CHECKING:
+    from phalanx.cuda.assembly.in_flight import Violation
 
 # ptxas says "Potential Performance Loss" with messages of this family, then compiles something slower than what was
 # written: setmaxnreg below what the code needs (7507) or ignored (7508); wgmma serialised by a call (7510), for lack of
@@ -63,13 +66,30 @@ class CompileFailure(Exception):
     """NVRTC or ptxas refused the text, or compiled it with a performance loss that must not pass unseen.
 
     `log` is the whole log, with the PTX line added under each ptxas error. `warnings` holds the texts of the
-    performance losses ("C7514 ..."); it is empty when the text did not compile at all.
+    performance losses ("C7514 ..."); it is empty when the text did not compile at all. `ptx` is what it was compiled
+    to, as far as that went.
     """
 
-    def __init__(self, log: str, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(self, log: str, warnings: tuple[str, ...] = (), ptx: str = "") -> None:
         super().__init__("\n".join(warnings) if warnings else log)
         self.log = log
         self.warnings = warnings
+        self.ptx = ptx
+
+
+class TouchedInFlight(Exception):
+    """The text compiles to PTX that touches registers of work in flight: what comes out would be left to chance."""
+
+    def __init__(self, violations: list[Violation], ptx: str) -> None:
+        super().__init__("\n".join(map(str, violations)))
+        self.violations = violations
+        self.ptx = ptx
+
+    def told(self, most: int) -> list[Violation]:
+        """So many of them, of each problem the first before all others."""
+        first = {violation.problem: violation for violation in reversed(self.violations)}
+        kept = list(reversed(first.values()))
+        return [*kept, *(violation for violation in self.violations if violation not in kept)][:most]
 
 
 class CompilerMissing(Exception):
@@ -154,7 +174,7 @@ def _is_another_loaded(library: Path) -> bool:
 
 
 def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tuple[str, ...] = ()) -> Image:
-    """Compile CUDA C++ text for one architecture; raises `CompileFailure` or `CompilerMissing`.
+    """Compile CUDA C++ text for one architecture; raises `CompileFailure`, `TouchedInFlight` or `CompilerMissing`.
 
     Runs anywhere, thread-safe. `arch` is a real architecture ("sm_90a", "sm_100a"); `name` appears in
     diagnostics; `options` are added to `BASE_OPTIONS`. No include path is set: the text stands on its own.
@@ -162,6 +182,8 @@ def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tu
         image = compile_cuda('extern "C" __global__ void k(int* p) { *p = 1; }', "sm_90a")
         image.resources_of("k").registers
     """
+    from phalanx.cuda.assembly.in_flight import violations  # not where kernels come from the cache
+
     nvrtc = _nvrtc()
     flags = [text.encode() for text in (f"--gpu-architecture={arch}", *BASE_OPTIONS, *options)]
     status, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, None, None)
@@ -172,13 +194,16 @@ def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tu
         log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
         ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileFailure(_with_ptx_lines(log, ptx) or status.name)
+            raise CompileFailure(_with_ptx_lines(log, ptx) or status.name, ptx=ptx)
         cubin = _blob(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
+    touched = violations(ptx)
+    if touched:
+        raise TouchedInFlight(touched, ptx)
     losses = performance_losses(log)
     if losses:
-        raise CompileFailure(log, losses)
+        raise CompileFailure(log, losses, ptx)
     return Image(cubin, ptx, log, parse_resources(log))
 
 
