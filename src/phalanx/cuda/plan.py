@@ -133,6 +133,10 @@ class Plan:
     pushes: Mapping[Op, PushPlan] = field(default_factory=dict)
     partial: frozenset[Op] = frozenset()
     """Reductions of tiles that leave each warp its own part, and those over the cluster that put them together."""
+    own_registers: Mapping[Op, Op | None] = field(default_factory=dict)
+    """Products that have registers of their own for a left operand, each with the loop that these are declared before."""
+    careful: bool = False
+    """Whether products have their fences in their own statements and are marked (`text.cautions`)."""
     tensor_maps: tuple[TensorMapSlot, ...] = ()
     credited: frozenset[BarrierArray] = frozenset()
     """Barriers on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire them."""

@@ -104,3 +104,10 @@ HANDOVER_FENCES: dict[FenceKind, Callable[..., Any]] = {}
 
 REGISTER_FENCES: dict[Engine, Callable[..., Any]] = {}
 """The instruction, made with `loc=`, that orders an agent's register accesses before the engine's that follow."""
+
+REGISTER_COMMITS: dict[Engine, Callable[..., Any]] = {}
+"""The instruction, made with `loc=`, that closes a group of an engine's work on registers."""
+
+REGISTER_WAITS: dict[Engine, Callable[..., Any]] = {}
+"""The instruction after which at most so many groups of work on registers are unfinished: made with that number,
+accumulators, what they are called from then on, and `loc=`."""

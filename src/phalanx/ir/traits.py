@@ -56,12 +56,14 @@ class Traits:
 
     `method`: what users write after a barrier's name, for what they call as a method of it. `nonnegative`: the scalar that
     it defines is never negative. `takes_every_warp`: all warps of its agent run it, although nothing in its effects needs
-    them. `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
+    them. `moves`: what it defines has the registers of its operand, or some of them, under another type or shape.
+    `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
     """
 
     method: ClassVar[str] = ""
     nonnegative: ClassVar[bool] = False
     takes_every_warp: ClassVar[bool] = False
+    moves: ClassVar[bool] = False
     asks_for_work: ClassVar[bool] = False
 
     @property

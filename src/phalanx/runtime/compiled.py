@@ -18,8 +18,16 @@ from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
 
 if TYPE_CHECKING:
+    from phalanx.cuda.module import Module
+    from phalanx.cuda.nvrtc import CompileFailure, Image, TouchedInFlight
     from phalanx.cuda.plan import Plan
     from phalanx.runtime.launch.launcher import Launcher
+
+
+REGISTERS_IN_FLIGHT = ("C7513", "C7514", "C7515", "C7517")
+"""What ptxas says where registers of a product are read or written while it is at work: then it waits for each one."""
+MOST_TOLD = 6
+"""Instructions that an error lists."""
 
 
 @frozen(eq=False)
@@ -159,40 +167,75 @@ def planned(function: Function, arch: Arch) -> Plan:
 
 
 def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
-    """Lowers, writes the CUDA text and compiles it."""
+    """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight."""
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
-    from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, compile_cuda
+    from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, TouchedInFlight, compile_cuda
+    from phalanx.cuda.text.cautions import CAREFREE, products_of
 
-    plan = lower(function, arch, watchdog=watchdog)
-    module = generate(plan)
-    try:
-        require_known(arch)
-        image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
-    except CompilerMissing as problem:
-        raise nvrtc_is_missing(problem).at(function.loc) from None
-    except CompileFailure as failure:
-        if failure.warnings:
-            raise LossOfPerformance(
-                f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
-                location=function.loc,
-                details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),
-                remedy=remedy_for(failure.warnings[0]),
-            ) from None
-        written = _blamed(function, failure.log)
-        if written is not None:
-            raise Error(
-                f"the assembler does not take the PTX of px.ptx: '{written.assembly}'",
-                location=written.loc,
-                details=failure.log,
-                remedy=f"check it against the PTX manual; it has to be there on {arch.name}",
-            ) from None
-        raise Error(
-            f"internal: the CUDA text of kernel '{function.name}' does not compile",
+    cautions = CAREFREE
+    while True:
+        plan = lower(function, arch, watchdog=watchdog, cautions=cautions)
+        module = generate(plan)
+        try:
+            require_known(arch)
+            image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
+        except CompilerMissing as problem:
+            raise nvrtc_is_missing(problem).at(function.loc) from None
+        except TouchedInFlight as touched:
+            instructions = [text for found in touched.violations for text in (found.flight, found.instruction)]
+            more = cautions.after(instructions, touched.ptx, products_of(plan.function))
+            if more is None:
+                raise _touched(function, touched) from None
+            cautions = more
+        except CompileFailure as failure:
+            more = None
+            if failure.warnings and (plan.own_registers or failure.warnings[0].startswith(REGISTERS_IN_FLIGHT)):
+                more = cautions.after_loss(plan.own_registers, products_of(plan.function))
+            if more is None:
+                raise _refused(function, plan, failure) from None
+            cautions = more
+        else:
+            return _compiled(function, arch, plan, module, image)
+
+
+def _touched(function: Function, touched: TouchedInFlight) -> Error:
+    count = len(touched.violations)
+    return Error(
+        f"internal: {count} instruction{'s' * (count > 1)} of kernel '{function.name}' would touch registers in flight",
+        location=function.loc,
+        details="\n".join(map(str, touched.told(MOST_TOLD))),
+        remedy="look at it with px.check: if that finds nothing, this is a bug of the compiler; please report it with "
+        "the kernel",
+    )
+
+
+def _refused(function: Function, plan: Plan, failure: CompileFailure) -> Error:
+    """The error for a text that does not compile, or with a loss of performance."""
+    if failure.warnings:
+        return LossOfPerformance(
+            f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
             location=function.loc,
+            details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),
+            remedy=remedy_for(failure.warnings[0]),
+        )
+    written = _blamed(function, failure.log)
+    if written is not None:
+        return Error(
+            f"the assembler does not take the PTX of px.ptx: '{written.assembly}'",
+            location=written.loc,
             details=failure.log,
-            remedy="this is a bug of the compiler: please report it with the kernel",
-        ) from None
+            remedy=f"check it against the PTX manual; it has to be there on {plan.arch.name}",
+        )
+    return Error(
+        f"internal: the CUDA text of kernel '{function.name}' does not compile",
+        location=function.loc,
+        details=failure.log,
+        remedy="this is a bug of the compiler: please report it with the kernel",
+    )
+
+
+def _compiled(function: Function, arch: Arch, plan: Plan, module: Module, image: Image) -> Compiled:
     resources = image.resources_of(module.entry)
     spilled = resources.spill_store_bytes + resources.spill_load_bytes
     return Compiled(

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.cuda.lower.copies import plan_copies
+from phalanx.cuda.lower.own_operands import find_own_registers, moved_in_flight, wait_for_operands
 from phalanx.cuda.lower.partial_reductions import find_partial_reductions
 from phalanx.cuda.lower.pushes import Pushes, plan_pushes
 from phalanx.cuda.lower.shared_memory import MemoryPlan, plan_memory
 from phalanx.cuda.plan import Plan
+from phalanx.cuda.text.cautions import CAREFREE, Cautions, products_of
+from phalanx.cuda.text.cells import find_cells
 from phalanx.cuda.text.registry import check_emitters
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -28,7 +31,7 @@ ROLE_BARRIERS = 15
 """Hardware barriers of a CTA's threads, without the one of all of them."""
 
 
-def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
+def lower(function: Function, arch: Arch, *, watchdog: bool = False, cautions: Cautions = CAREFREE) -> Plan:
     """Makes all choices for one target that the text of the kernel depends on.
 
     For the compiler's driver, after `prepare`. What the target lacks, too much shared memory, or a copy that the
@@ -41,7 +44,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
     check_emitters(function)
     function = replace_missing_products(function, arch)
     check_target(function, arch)
-    arranged = arrange(without_protocols(function))
+    arranged = _arrange_waiting(without_protocols(function), cautions.alone)
     function, pushes = arranged.pushes.function, arranged.pushes
     copies = plan_copies(function, arranged.shared, arch)
     memory = place(arranged, arch)
@@ -55,6 +58,8 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False) -> Plan:
         copies=copies.plans,
         pushes=pushes.plans,
         partial=arranged.partial,
+        own_registers=find_own_registers(function, cautions.careful),
+        careful=cautions.careful,
         tensor_maps=copies.tensor_maps,
         credited=pushes.credited,
         signs=find_signs(function),
@@ -79,6 +84,19 @@ class Arrangement:
     partial: frozenset[Op]
     scratch: Mapping[Op, int]
     notes: tuple[Note, ...]
+
+
+def _arrange_waiting(function: Function, alone: frozenset[Location]) -> Arrangement:
+    """The layouts of a kernel in which products are waited for where registers that they use would be written."""
+    while True:
+        arranged = arrange(wait_for_operands(function, alone))
+        laid_out = arranged.pushes.function
+        if not products_of(laid_out):
+            return arranged
+        moved = moved_in_flight(laid_out, find_cells(laid_out.body, arranged.layouts))
+        if moved <= alone:
+            return arranged
+        alone |= moved
 
 
 _ARRANGED = Beside[Arrangement]("arranged")

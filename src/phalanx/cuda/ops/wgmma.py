@@ -13,6 +13,8 @@ from functools import cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from phalanx.analysis.flights import find_flights
+from phalanx.cuda.text.cautions import mark, products_of
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
 from phalanx.cuda.text.prelude import device_function, instruction
@@ -29,6 +31,7 @@ from phalanx.ir.core import Op
 from phalanx.ir.engines import TENSOR_CORES
 from phalanx.ir.ops.control import Assign, For, ReadVar, While
 from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFence, WgmmaWait
+from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
 from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
@@ -61,6 +64,34 @@ MOST_HELD = 8
 """Descriptors that are held over a loop, two uniform registers each; of these there are 63."""
 
 
+TAKE = Helper(
+    "take_registers",
+    "// Registers of a product's own are filled where it stands. `closed` is 0, as no compiler knows: so what they held\n"
+    "// before is kept until then, and shares no register with what is computed meanwhile.\n"
+    "template <int N>\n"
+    "__device__ __forceinline__ void take_registers(unsigned* own, const unsigned* x, unsigned closed) {\n"
+    "  #pragma unroll\n"
+    "  for (int i = 0; i < N; ++i)\n"
+    '    asm volatile("{ .reg .pred p; setp.eq.u32 p, %2, 0; @p mov.b32 %0, %1; }"\n'
+    '      : "+r"(own[i]) : "r"(x[i]), "r"(closed));\n'
+    "}",
+)
+
+
+@cache
+def closed_after(ctype: str, constraint: str) -> Helper:
+    """The number `never`, known no earlier than what is in an accumulator: so not before the wait for its products."""
+    return Helper(
+        f"closed_after_{ctype}",
+        f"__device__ __forceinline__ unsigned closed_after_{ctype}({ctype} x, unsigned never) {{\n"
+        "  unsigned closed;\n"
+        '  asm volatile("{ .reg .b32 bits; mov.b32 bits, %1; and.b32 %0, bits, %2; }"\n'
+        f'    : "=r"(closed) : "{constraint}"(x), "r"(never));\n'
+        "  return closed;\n"
+        "}",
+    )
+
+
 def wait_group(n: int) -> Helper:
     """Builds `wgmma.wait_group`: at most `n` groups are unfinished then."""
     return instruction(f"wgmma.wait_group.sync.aligned {n}", name=f"wgmma_wait_group_{n}")
@@ -82,7 +113,7 @@ def keep(ctype: str, constraint: str) -> Helper:
 @cache
 def product(
     n: int, a: str, b: str, d: str, registers: bool, negate: bool, trans_a: bool, trans_b: bool,
-    steps: int = 1, listed_a: bool = False, listed_b: bool = False,
+    steps: int = 1, listed_a: bool = False, listed_b: bool = False, fenced: bool = False,
 ) -> Helper:
     """One instruction: 64 rows, `n` columns, 32 bytes of K. `a`, `b` and `d` are element types by name; two f16
     accumulators share a register.
@@ -91,7 +122,8 @@ def product(
     20 ms for a statement with 50 to 100 registers, however many instructions are in it. Such a statement adds up its
     descriptors itself, from the first and the distances to the others, which are arguments of the template; or it reads them
     from a list (`listed_a`, `listed_b`). Each has a register of its own: so ptxas makes of them what it makes of statements
-    of one instruction each.
+    of one instruction each. `fenced`: it begins with a `wgmma.fence`, so that what the compiler copies for the statement
+    comes before that.
     """
     item = {"bf16": 2, "f16": 2, "f32": 4}.get(a, 1)
     integer, packed = d == "i32", d == "f16"
@@ -133,6 +165,8 @@ def product(
     begin = f"{{ {' '.join(declared)} setp.ne.b32 p, {operand('r', '(int)accumulate')}, 0;"
     if steps > 1:
         begin += " setp.eq.b32 more, 0, 0;"
+    if fenced:
+        begin += " wgmma.fence.sync.aligned;"
     instructions = [
         f"{added[step]}{mnemonic} {{{operands}}}, {left[step]}, {right[step]}, "
         f"{', '.join(['more' if step else 'p', *flags])};"
@@ -142,7 +176,7 @@ def product(
     outputs = ", ".join(f'"+{constraint}"({"w" if packed else "d"}[{i}])' for i in range(count))
     words = "  unsigned* const w = reinterpret_cast<unsigned*>(d);\n" if packed else ""
     suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
-    suffix += (f"_x{steps}" if steps > 1 else "") + "_listed_a" * listed_a + "_listed_b" * listed_b
+    suffix += (f"_x{steps}" if steps > 1 else "") + "_listed_a" * listed_a + "_listed_b" * listed_b + "_fenced" * fenced
     name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
     statement = "\\n\"\n    \"".join([begin, *instructions])
     given = [
@@ -252,14 +286,16 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
     acc = w.name(op.result)
     right, left = _right(w, op), _left(w, op)
     with w.block():
-        a_at = None if left is None else _places(w, left, "px_a")
+        a_at, px_a = None if left is None else _places(w, left, "px_a"), ""
         if a_at is None:
-            _pack_registers(w, op.a)  # type: ignore[arg-type]
+            px_a = _pack_registers(w, op)
         b_at = _places(w, right, "px_b")
         if copied or _is_made_here(w, op):
             keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
         if _has_own_fence(w, op):
             w.line(f"{w.use(FENCE)}();")
+        if w.plan.careful:
+            w.line(mark(products_of(w.plan.function).index(op)))
         tiles, steps = _tiles(op), _steps(op)
         at_once = steps if tiles == 1 else 1  # blocks of rows take turns with each step
         lists = at_once > 1
@@ -267,19 +303,19 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
                 left is not None and left.operand.transposed, right.operand.transposed, at_once,
-                lists and a_at is not None and a_at.listed, lists and b_at.listed,
+                lists and a_at is not None and a_at.listed, lists and b_at.listed, w.plan.careful,
             )
         )
         if lists:
             distances = [*(a_at.distances if a_at is not None else ()), *b_at.distances]
             given = f"<{', '.join(map(str, distances))}>" if distances else ""
-            w.line(f"{helper}{given}({acc}, {a_at.all if a_at else 'px_a'}, {b_at.all}, {_accumulate(w, op)});")
+            w.line(f"{helper}{given}({acc}, {a_at.all if a_at else px_a}, {b_at.all}, {_accumulate(w, op)});")
             return
         for step in range(steps):
             for tile in range(tiles):
                 d = f"{acc} + {tile * width // 2}" if tile else acc
                 at = 4 * (tile * steps + step)
-                a = a_at.at(step * tiles + tile) if a_at is not None else f"px_a + {at}" if at else "px_a"
+                a = a_at.at(step * tiles + tile) if a_at is not None else f"{px_a} + {at}" if at else px_a
                 w.line(f"{helper}({d}, {a}, {b_at.at(step)}, {_accumulate(w, op) if step == 0 else 'true'});")
 
 
@@ -443,11 +479,53 @@ def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
     return shared_operand(layout, is_transposed(view, k_axis))
 
 
-def _pack_registers(w: Writer, tile: Value) -> None:
-    item = tile.type.dtype.itemsize
-    count = w.registers(tile) * item // 4
+def _words(w: Writer, op: Wgmma) -> int:
+    """The registers of the left operand, where that is a tile."""
+    assert isinstance(op.a, Value) and isinstance(op.a.type, TileType)
+    return w.registers(op.a) * op.a.type.dtype.itemsize // 4
+
+
+def _pack_registers(w: Writer, op: Wgmma) -> str:
+    """Writes the left operand as words; returns the array that the product reads."""
+    tile, count = op.a, _words(w, op)
+    assert isinstance(tile, Value)
     w.line(f"unsigned px_a[{count}];")
     w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
+    own = _own_registers(w, op)
+    if own is None:
+        return "px_a"
+    w.line(f"{w.use(TAKE)}<{count}>({own}, px_a, {_closed(w, op)});")
+    return own
+
+
+def _closed(w: Writer, op: Wgmma) -> str:
+    """A zero that no compiler knows, nor where it can be helped before the products that came before are over."""
+    if find_flights(w.plan.function).get(op):
+        return w.never
+    dtype, name = op.result.type.dtype, w.name(op.result)
+    if dtype.bits == 16:
+        return f"{w.use(closed_after('unsigned', 'r'))}(*reinterpret_cast<unsigned*>({name}), {w.never})"
+    ctype, constraint = ("int", "r") if dtype.is_integer else ("float", "f")
+    return f"{w.use(closed_after(ctype, constraint))}({name}[0], {w.never})"
+
+
+_OWN: WeakKeyDictionary[Writer, dict[Op, str]] = WeakKeyDictionary()
+"""The arrays of products that have registers of their own."""
+
+
+def _own_registers(w: Writer, op: Wgmma) -> str | None:
+    return _OWN.get(w, {}).get(op)
+
+
+@precedes
+def declare_own_registers(w: Writer, op: Op) -> None:
+    """Before a loop: registers for the left operands of products that are still at work when a turn of it begins."""
+    for product, loop in w.plan.own_registers.items():
+        if loop is op and isinstance(product, Wgmma):
+            count = _words(w, product)
+            name = _OWN.setdefault(w, {})[product] = w.unique("own")
+            w.line(f"unsigned {name}[{count}];")
+            slot_line(w, count, f"{name}[px_r] = 0;", "px_r")
 
 
 def _descriptor(w: Writer, shared: Shared) -> str:

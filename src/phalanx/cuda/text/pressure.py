@@ -14,7 +14,6 @@ from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Roles, Scope, While
-from phalanx.ir.ops.tile import Bitcast, Keep, Reshape, Transpose
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value, constant_of
 from phalanx.location import NOWHERE
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 Live = frozenset[Value]
 MOST_NAMED = 6
 """Tiles that a note names."""
-_SAME_REGISTERS = (Bitcast, Keep, Reshape, Transpose)
 
 
 class Pressure:
@@ -38,10 +36,17 @@ class Pressure:
         self._shared: dict[Value, Value] = {}
         self._until: dict[Op, set[Value]] = {}
         for op in body.walk():
-            if isinstance(op, _SAME_REGISTERS) and isinstance(op.x.type, TileType) and op.defines is not None:
-                self._shared[op.defines] = op.x
+            self._share(op)
         self._exits: dict[tuple[str, Label], Live] = {}
         self._block(body, frozenset())
+
+    def _share(self, op: Op) -> None:
+        """Notes a tile that is all of another one under another type or shape."""
+        if not op.moves or op.defines is None:
+            return
+        (source,) = op.operands()
+        if isinstance(source.type, TileType) and self.words(source) == self.words(op.defines):
+            self._shared[op.defines] = source
 
     def words(self, tile: Value) -> int:
         """The registers of a thread that hold a tile; truths are in predicates, or computed again."""

@@ -112,6 +112,7 @@ class Bitcast(Op):
     """The bits of each element as an element of the result's type, which has as many."""
 
     mnemonic: ClassVar[str] = "bitcast"
+    moves: ClassVar[bool] = True
     x: Value = operand()
     result: Value = defined()
 
@@ -251,6 +252,7 @@ class Reshape(Op):
     """The same elements in row-major order under another shape."""
 
     mnemonic: ClassVar[str] = "reshape"
+    moves: ClassVar[bool] = True
     x: Value = operand()
     result: Value = defined()
 
@@ -265,6 +267,7 @@ class Transpose(Op):
     """Axes permuted."""
 
     mnemonic: ClassVar[str] = "transpose"
+    moves: ClassVar[bool] = True
     x: Value = operand()
     perm: tuple[int, ...] = attribute()
     result: Value = defined()
@@ -280,6 +283,7 @@ class Part(Op):
     """The part of a tile that begins at `starts` and has the result's shape."""
 
     mnemonic: ClassVar[str] = "part"
+    moves: ClassVar[bool] = True
     x: Value = operand()
     starts: tuple[int, ...] = attribute()
     result: Value = defined()
@@ -312,6 +316,7 @@ class Keep(Op):
     """The same tile or scalar, held as it is: what was computed from it before is not kept for after."""
 
     mnemonic: ClassVar[str] = "keep"
+    moves: ClassVar[bool] = True
     x: Value = operand()
     result: Value = defined()
 

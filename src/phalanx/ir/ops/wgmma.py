@@ -20,7 +20,7 @@ from phalanx.ir.effects import (
     Use,
     When,
 )
-from phalanx.ir.engines import REGISTER_FENCES, TENSOR_CORES
+from phalanx.ir.engines import REGISTER_COMMITS, REGISTER_FENCES, REGISTER_WAITS, TENSOR_CORES
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -164,3 +164,7 @@ class WgmmaWait(Op):
         pairs = [(acc, result) for acc, result in self.updates() if acc is not old]
         accs, results = zip(*pairs, strict=True) if pairs else ((), ())
         return dataclasses.replace(self, accs=tuple(accs), results=tuple(results))
+
+
+REGISTER_COMMITS[TENSOR_CORES] = WgmmaCommit
+REGISTER_WAITS[TENSOR_CORES] = lambda n, accs, results, loc: WgmmaWait(n, accs, results, loc=loc)
