@@ -20,7 +20,7 @@ help:
 	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
 	@echo "make test       the test suite (JOBS=$(JOBS) processes); PHALANX_TEST_CXX= the C++ compiler that runs CUDA text on the CPU"
 	@echo "make test-long  all of it: also the long exploring, mutating and random tests, and the parameters outside a test's share"
-	@echo "make fuzz       random cases: KIND=tiles, choreography, tensor, pipelines, signals or sources; COUNT=, SEED=, FUZZ=--sanitize"
+	@echo "make fuzz       random cases: KIND=tiles, choreography, tensor, pipelines, flights, signals or sources; COUNT=, SEED=, FUZZ=--sanitize"
 	@echo "make lint       ruff and mypy"
 	@echo "make golden     write the golden files anew"
 	@echo "make docs       the documentation site in build/docs, without warnings, its links checked"

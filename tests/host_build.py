@@ -22,9 +22,13 @@ import time
 from pathlib import Path
 
 MACHINE = Path(__file__).parent / "host"
+OWN_PLACES = "-fstack-reuse=none"
+"""Each variable of a text has a place in memory of its own, as it has registers of its own in PTX: a product in flight reads
+an operand when it is waited for, behind the block that declares it. clang knows no such flag, and does so at -O0."""
 PLAIN = ("-fwrapv",)
 SANITIZED = (
     "-g1", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
+    "-fno-sanitize-address-use-after-scope",  # by products in flight, as on the device
 )
 UNSET = "-ftrivial-auto-var-init=pattern"
 """Variables begin as bytes that are neither 0 nor 1: the sanitizers then report a bool that is read and was never set,
@@ -166,25 +170,26 @@ def counted(instruction: str) -> int:
 def library(source: str) -> ctypes.CDLL:
     """The text as a loaded library."""
     machine()
-    return ctypes.CDLL(str(made(source, ".so", ("-O0", "-shared", "-fPIC", *PLAIN), None)))
+    return ctypes.CDLL(str(made(source, ".so", ("-O0", "-shared", "-fPIC", *PLAIN, *known(OWN_PLACES)), None)))
 
 
 @functools.cache
-def unset(compiler: str | None = None) -> tuple[str, ...]:
-    """The flag for variables that are not set, where the compiler knows it."""
+def known(flag: str, compiler: str | None = None) -> tuple[str, ...]:
+    """The flag, where the compiler knows it."""
     try:
-        made("int main() {}", ".o", ("-c", UNSET), compiler)
+        made("int main() {}", ".o", ("-c", "-Werror", flag), compiler)
     except HostFailure:
         return ()
-    return (UNSET,)
+    return (flag,)
 
 
 def program(source: str, sanitize: bool, compiler: str | None = None) -> Path:
     """The text with the machine as a program."""
-    flags = (*SANITIZED, *unset(compiler)) if sanitize else PLAIN
+    flags = (*SANITIZED, *known(UNSET, compiler)) if sanitize else PLAIN
     flags_of_machine = ("-DPX_PROGRAM", *flags)
     running = made(MACHINE / "machine.cpp", ".o", ("-O1", "-c", *flags_of_machine), compiler)
-    return made(source, ".program", ("-O0", *flags), compiler, running, *_machine_parts(flags_of_machine, compiler))
+    own = known(OWN_PLACES, compiler)
+    return made(source, ".program", ("-O0", *flags, *own), compiler, running, *_machine_parts(flags_of_machine, compiler))
 
 
 @functools.cache

@@ -173,7 +173,7 @@ HOST_FUNCTIONS.update(host_stmatrix(transposed) for transposed in (False, True))
 def _wgmma(name: str) -> str | None:
     """Hopper's products and the groups around them."""
     match = re.fullmatch(r"wgmma_m64n(\d+)k\d+_(\w+?)_(\w+?)_(\w+?)(_registers)?(_negated)?(_ta)?(_tb)?(_x\d+)?"
-                         r"(_listed_a)?(_listed_b)?", name)
+                         r"(_listed_a)?(_listed_b)?(?:_fenced)?", name)
     if match is None:
         if re.fullmatch(r"wgmma_fence.*", name):
             return f"static void {name}() {{}}"
@@ -183,6 +183,14 @@ def _wgmma(name: str) -> str | None:
             return f"static void {name}() {{ px_wgmma_wait({wait[1]}); }}"
         if keep := re.fullmatch(r"keep_(float|int|unsigned)", name):
             return f"template <int N> static void {name}({keep[1]}*) {{}}"
+        if name == "take_registers":
+            return (
+                f"template <int N> static void {name}(unsigned* own, const unsigned* x, unsigned closed) {{\n"
+                "  for (int i = 0; i < N; ++i)\n"
+                "    if (!closed) own[i] = x[i];\n}"
+            )
+        if closed := re.fullmatch(r"closed_after_(float|int|unsigned)", name):
+            return f"static unsigned {name}({closed[1]}, unsigned never) {{ return never; }}"
         if name == "hold_descriptors":
             return f"template <int N> static void {name}(unsigned long long*) {{}}"
         return None

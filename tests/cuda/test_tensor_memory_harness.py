@@ -157,8 +157,7 @@ def moving(shape: str, times: int, packed: bool, split: int) -> str:
   asm volatile("tcgen05.st.{mode}{".unpack::16b" * packed}.b32 [%{count}]{after}, {{{names}}};"
                :: {inputs}, "r"(at + 256) : "memory");
   was_written();
-  for (int c = 0; c < 512; ++c) read1(own + c, mine + c);
-  was_read();
+  for (int c = 0; c < 512; ++c) fetch1(own + c, mine + c);
   __syncthreads();
   if (warp == 0) give_back<1>(t, 512);"""
     return body(statements, "unsigned* cells, unsigned* registers, int upper")
@@ -295,8 +294,7 @@ def copying(form: str) -> str:
   }}
   __syncthreads();
   after_others();
-  for (int c = 0; c < 64; ++c) read1(cells + threadIdx.x * 64 + c, mine + c);
-  was_read();
+  for (int c = 0; c < 64; ++c) fetch1(cells + threadIdx.x * 64 + c, mine + c);
   before_others();
   __syncthreads();
   after_others();

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -106,6 +109,64 @@ def test_a_buffer_that_is_reused_too_early_shows() -> None:
         rights[wait] = [result.failure is None and bool((result.args[2] == 32).all()) for result in run_batch(cases)]
     assert all(rights[True])
     assert not all(rights[False])
+
+
+@px.kernel(warps=4)
+def turns(A, B, C, *, STEPS=3):
+    """An operand that each turn computes while the product of the turn before runs."""
+    b, ready = px.shared((STEPS, 16, 32), px.bf16), px.barrier()
+    with ready.transaction():
+        for i in px.static_range(STEPS):
+            px.tma.load(B[i, 0:16, 0:32], b[i], ready)
+    ready.wait(0)
+    acc = px.zeros((64, 16), px.f32)
+    for i in range(STEPS):
+        a = (px.load(A[0:64, i * 32 : i * 32 + 32]).to(px.f32) * 2.0).to(px.bf16)
+        px.wgmma_wait(0)
+        px.wgmma(a, b[i].T, acc)
+        px.wgmma_commit()
+    px.wgmma_wait(0)
+    px.store(C[0:64, 0:16], acc)
+
+
+WAIT = "    ptx::wgmma_wait_group_0();\n"
+"""In the loop."""
+
+
+def rights_of_turns(planted: Callable[[str], str], *, sanitize: bool = False) -> list[bool]:
+    """Whether a changed text is right, by seeds: with the second one it multiplies when it waits."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(-3, 4, (64, 96)).astype(BF16), rng.integers(-3, 4, (3, 16, 32)).astype(BF16)
+    want = 2 * a.astype(F32) @ b.astype(F32).transpose(0, 2, 1).reshape(96, 16)
+    cases = []
+    for seed in (1, 2):
+        args = [a, b, np.zeros((64, 16), F32)]
+        module = module_for(turns, tuple(args))
+        cases.append(HostCase(dataclasses.replace(module, source=planted(module.source)), 1, args, seed))
+    return [
+        result.failure is None and np.array_equal(result.args[2], want) for result in run_batch(cases, sanitize=sanitize)
+    ]
+
+
+def test_registers_are_read_when_the_product_is_waited_for() -> None:
+    def without_wait(source: str) -> str:
+        assert WAIT in source
+        return source.replace(WAIT, "\n", 1)
+
+    def changed(source: str) -> str:
+        """The text with a register of the operand changed right behind the product."""
+        made, count = re.subn(r"(px_a, px_b[^;]*\);)", r"\1 px_a[1] ^= 0x8000;", source)
+        assert count == 1
+        return made
+
+    assert rights_of_turns(lambda source: source) == [True, True]
+    assert rights_of_turns(without_wait) == [True, False], "the next turn writes what the product reads"
+    assert rights_of_turns(changed) == [True, False]
+
+
+@pytest.mark.long
+def test_registers_are_read_late_under_the_sanitizers(sanitizers: None) -> None:
+    assert rights_of_turns(lambda source: source, sanitize=True) == [True, True]
 
 
 @px.kernel(warps=4)

@@ -26,6 +26,7 @@ KINDS = {
     "role_copies": "the choreographies with alike roles, as copies and one by one: counts, checks, results, mistakes",
     "tensor": "random products on Blackwell's tensor cores: simulator, checks, text on the host, mistakes",
     "pipelines": "random loops that pipeline themselves: as written, pipelined, by NumPy, checks, GPU",
+    "flights": "random products of operands made in registers under others in flight: simulator, checks, code, host, GPU",
     "signals": "random programs of barriers: checks against exploration of every order",
     "sources": "mutated sources of valid kernels: clean errors, findings or success",
 }

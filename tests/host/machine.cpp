@@ -270,7 +270,7 @@ px_map map_of(const void* map, const int* at, const int* rows, unsigned address)
 int run_cluster(uint3 origin) {
   barriers.clear(), flying.clear();
   met = met_times = 0;
-  products_late = next() >> 8 & 1;  // the lowest bit is the same for all small seeds
+  products_late = next() >> 8 & 3;  // three times of four; the lowest bits are the same for all small seeds
   const int total = threads * ctas;
   fibers.resize(total), coroutines.resize(total);
   tensor_begins();
@@ -581,11 +581,14 @@ static void multiply(const px_product& p) {
   const Type a_type = type_of(p.a_type), b_type = type_of(p.b_type);
   const int item = a_type == TF32 ? 4 : a_type == BF16 || a_type == F16 ? 2 : 1, count = 32 / item;
   const int lane = px_self->index % 32, first = px_self->thread.x / 32 % 4 * 16 + lane / 4;
+  unsigned rows[2][8];  // of A: a lane has four bytes of each, and four 16 bytes on
+  for (int quarter = 0; !p.a && quarter < 4; ++quarter)
+    for (int r = 0; r < 4; ++r) rows[r % 2][quarter + r / 2 * 4] = p.registers[quarter][r];
   std::vector<double> left(2 * count);
   for (int half = 0; half < 2; ++half)
     for (int k = 0; k < count; ++k)
       left[half * count + k] = number(
-          p.a ? operand(p.a, p.ta, first + 8 * half, k, item) : (const unsigned char*)p.left[half] + k * item, a_type);
+          p.a ? operand(p.a, p.ta, first + 8 * half, k, item) : (const unsigned char*)rows[half] + k * item, a_type);
   for (int j = 0; j < p.n / 2; ++j) {
     const int column = j / 4 * 8 + lane % 4 * 2 + j % 2, half = j / 2 % 2;
     double sum = 0;
@@ -607,12 +610,11 @@ static void multiply(const px_product& p) {
 void px_wgmma(px_product product, const unsigned* registers) {
   px_self->given = (unsigned long long)(size_t)registers;
   px_block(PX_WARP, 32);
-  for (int quarter = 0; registers && quarter < 4; ++quarter)  // four lanes hold a row: four bytes, and four 16 bytes on
-    for (int r = 0; r < 4; ++r)
-      product.left[r % 2][quarter + r / 2 * 4] = ((const unsigned*)(size_t)px_lane(px_self->index % 32 / 4 * 4 + quarter)->given)[r];
-  px_block(PX_WARP, 32);
+  for (int quarter = 0; quarter < 4; ++quarter)
+    product.registers[quarter] = (const unsigned*)(size_t)px_lane(px_self->index % 32 / 4 * 4 + quarter)->given;
   if (products_late) self().products.back().push_back(product);
   else multiply(product);
+  px_block(PX_WARP, 32);
 }
 void px_wgmma_commit() { self().products.emplace_back(); }
 void px_wgmma_wait(int groups) {

@@ -131,14 +131,16 @@ void px_copies_arrive(unsigned bar);
 // ---------------------------------------------------------------------- tensor cores
 
 // One wgmma of 64 rows, n columns and 32 bytes of K; A by four registers, or null and by a descriptor. It happens at once or
-// when its group is waited for, as the seed says. `d` holds floats, ints or f16s, as `kind` says (f32, s32, f16).
+// when its group is waited for, as the seed says: all that it reads, registers too, is read then. So registers are variables
+// with a place of their own, also behind the block that declares them (`host_build.OWN_PLACES`). `d` holds floats, ints or
+// f16s, as `kind` says (f32, s32, f16).
 struct px_product {
   void* d;
   const char *kind, *a_type, *b_type;
   int n;
   unsigned long long a, b;
   bool accumulate, negate, ta, tb;
-  unsigned left[2][8];  // two rows of A, 32 bytes each, if it comes from registers
+  const unsigned* registers[4];  // of the four lanes that hold two rows of A, if it comes from registers
 };
 void px_wgmma(px_product product, const unsigned* registers);
 void px_wgmma_commit();

@@ -40,8 +40,12 @@ one(const unsigned char* images, const u64* words, unsigned* cells, int which, i
   }
   everyone_in_cluster();
   after_others();
-  for (int c = 0; c < COLUMNS; c += 4) read4(own + c, t + mine + c);
-  was_read();
+  for (int c = 0; c < COLUMNS; c += 4) {
+    unsigned part[4];
+    read4(part, t + mine + c);
+    was_read();
+    for (int i = 0; i < 4; ++i) own[c + i] = part[i];
+  }
   before_others();
   everyone_in_cluster();
   after_others();

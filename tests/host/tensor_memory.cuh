@@ -6,6 +6,12 @@ template <int group> static __device__ __forceinline__ void allocate(unsigned to
 static __device__ __forceinline__ void read1(unsigned* word, unsigned address) {
   asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(*word) : "r"(address));
 }
+static __device__ __forceinline__ void fetch1(unsigned* to, unsigned address) {
+  unsigned word;
+  read1(&word, address);
+  was_read();
+  *to = word;
+}
 static __device__ __forceinline__ void write1(unsigned address, unsigned word) {
   asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(address), "r"(word) : "memory");
 }
