@@ -6,6 +6,7 @@ import struct
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 import phalanx as px
@@ -14,6 +15,7 @@ from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
 from phalanx.kernels.products.matmul_cuts import MOST_COUNTED
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.counters import PAGE, PER_THREAD, RING, SLOT_BYTES, counters_of
+from phalanx.runtime.launch.specialise import read_arguments, specialise
 
 
 def test_a_launch_has_room_for_all_counters_of_a_kernel() -> None:
@@ -153,3 +155,26 @@ def test_kernels_without_counters_ask_nothing() -> None:
         plain[1](OnGpu(4))
         plain[1](OnGpu(4))
         assert "cuStreamIsCapturing" not in library.names()
+
+
+@px.kernel(warps=4)
+def counts_beside_a_pipelined_loop(X, Y):
+    visits = px.counters(1)
+    px.atomic_add(visits[0], 1)
+    total = px.zeros((64,), px.f32)
+    for k in px.pipelined(range(4)):
+        total = total + px.load(X[k, 0:64])
+    px.store(Y[0, 0:64], total)
+    px.atomic_exch(visits[0], 0)
+
+
+def test_counters_share_memory_with_no_argument() -> None:
+    x, y = np.ones((4, 64), np.float32), np.zeros((4, 64), np.float32)
+    counts_beside_a_pipelined_loop[1](x, y)
+    assert (y[0] == 4).all() and (y[1:] == 0).all()
+    both = np.ones((4, 64), np.float32)
+    counts_beside_a_pipelined_loop[1](both, both)
+    assert (both[0] == 4).all()
+    spec = px.spec((4, 64), px.f32)
+    reading = specialise(counts_beside_a_pipelined_loop, read_arguments(counts_beside_a_pipelined_loop, (spec, spec)), {})
+    assert reading.watched == ((0, 1),)

@@ -143,6 +143,7 @@ class Checker(Monitor):
         self.engines = tuple(dict.fromkeys([
             *(access.engine for e in effects for access in e.accesses if access.engine is not None),
             *(group.engine for e in effects for group in e.groups),
+            *(arrival.after for e in effects for arrival in e.arrivals if arrival.after is not None),
         ]))
         spaces = dict.fromkeys(access.region.space for e in effects for access in e.accesses)
         self.handovers = tuple(space.handover[0] for space in spaces if space.handover is not None)

@@ -16,7 +16,7 @@ def watched_pairs(function: Function) -> Pairs:
     """The arguments that a launch looks at: where two of them share memory, loops stay as they are written.
 
     For `runtime.launch`, of a kernel before all passes. An array that is itself read and written is the passes' business:
-    they see it in the text.
+    they see it in the text. The runtime's own counters share memory with no argument.
     """
     loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
     if not loops:
@@ -29,4 +29,5 @@ def watched_pairs(function: Function) -> Pairs:
             assert isinstance(memory, Param)
             read[memory.index] = None
     written = dict.fromkeys(array.index for op in function.walk() for array in written_arrays(op))
-    return tuple((a, b) for a in read for b in written if a != b)
+    given = {param.index for param in function.given}
+    return tuple((a, b) for a in read for b in written if a != b and given >= {a, b})
