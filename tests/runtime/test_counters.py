@@ -64,6 +64,10 @@ def test_a_graph_owns_its_counters(driver: cuda.Driver, library: FakeLibrary) ->
     captured = [counters.take(7) for _ in range(PAGE + 3)]
     library.capturing.clear()
     assert len(set(captured)) == len(captured) and not plain & set(captured)
+    library.capturing.add(9)
+    counters.take(9)
+    assert [ring.start != 0 for ring in counters._rings.values()] == [True, False], "no ring for what is only captured"
+    library.capturing.clear()
     assert not set(captured) & {counters.take(7) for _ in range(2 * RING)}, "nobody gets them again"
 
 
