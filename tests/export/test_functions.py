@@ -50,6 +50,20 @@ def test_matmul_for_any_rows_and_columns(product: tuple[Path, FunctionExport]) -
         assert np.array_equal(out, px.kernels.matmul(x, y, config=SMALL))
 
 
+@pytest.mark.parametrize("example", [(4096, 4096), pytest.param((300, 1000), marks=pytest.mark.long)])
+def test_tiles_and_hints_of_the_example_are_those_of_all_sizes(example: tuple[int, int], tmp_path: Path) -> None:
+    """What is trimmed, and which operand L2 need not keep, changes no result: no size needs a kernel of its own."""
+    a, b = px.spec(("m", 4096), px.bf16), px.spec((4096, "n"), px.bf16)
+    made = exported(tmp_path, px.kernels.matmul, a, b, sizes=dict(zip("mn", example)))
+    assert len(made.programs) == 1
+    pointers = [0x10000000 * place for place in (1, 2, 3)]
+    sizes = [(m, n) for m in (1, 3, 17, 100, 129, 1000, 4096, 8191) for n in (8, 24, 512, 1024, 2048, 65536)]
+    calls = [call_text(made, {"m": m, "n": n}, pointers) for m, n in sizes]
+    before = "  const int64_t wide_a[] = {8192, 1}, wide_b[] = {1032, 1};\n"
+    calls.append(call_text(made, {"m": 100, "n": 1024}, pointers, {"a": "wide_a", "b": "wide_b"}))
+    assert statuses(ran(tmp_path, made, calls, before)) == [0] * len(calls)
+
+
 def test_what_an_exported_matmul_refuses(product: tuple[Path, FunctionExport]) -> None:
     folder, made = product
     before = "  const int64_t wide[] = {128, 1}, odd[] = {65, 1}, across[] = {1, 64};\n"

@@ -65,6 +65,7 @@ def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
     return suited(chosen_tiles(problem, on), problem, on)
 
 
+@chosen_at_example
 def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConfig:
     """The configuration with what the sizes of a product decide: which operand L2 need not keep, what is trimmed, the order.
 
