@@ -93,6 +93,15 @@ for _source, _name in ((source, target) for source in ("f8e4m3", "f8e5m2") for t
         f"  y[0] = {_name}_from_float({_source}_to_float(a)), y[1] = {_name}_from_float({_source}_to_float(b));\n}}"
     )
 
+for _name, _source, _ctype in (
+    ("f16", "f64", "double"), ("bf16", "f64", "double"), ("bf16", "i32", "int"), ("bf16", "u32", "unsigned"),
+    ("bf16", "i64", "long long"), ("bf16", "u64", "unsigned long long"),
+):
+    HOST_FUNCTIONS[f"{_name}_from_{_source}"] = (
+        f"static inline px_{_name} {_name}_from_{_source}({_ctype} x) {{\n"
+        f"  return px_{'half' if _name == 'f16' else 'bfloat'}_of(px_odd_float(x));\n}}"
+    )
+
 for _name, _value, _rounded in (
     ("f16", "px_half_value", "px_half_of"), ("bf16", "px_bfloat_value", "px_bfloat_of")
 ):  # the exact sum, cut to a float whose last bit tells of what was lost, then rounded once

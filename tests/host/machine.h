@@ -250,6 +250,14 @@ static inline unsigned short px_bfloat_of(float x) {
   const unsigned b = px_cast<unsigned>(x);
   return x != x ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16;
 }
+// A number as float; between two floats the one whose last bit is 1, so that rounding it to fewer bits rounds only once.
+template <class T> static inline float px_odd_float(T x) {
+  const float near = (float)x;
+  const long double lost = (long double)x - (long double)near;
+  if (x != x || lost == 0) return near;
+  const unsigned bits = px_cast<unsigned>(near);
+  return px_cast<float>(((lost > 0) == (bits >> 31 != 0) ? bits - 1 : bits) | 1u);
+}
 // The larger one of each half of two registers; 0x7fff, PTX's canonical NaN, beside a NaN.
 template <float (*value)(unsigned short)> static inline unsigned px_larger_pair(unsigned a, unsigned b) {
   unsigned pair = 0;

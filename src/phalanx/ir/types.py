@@ -76,9 +76,7 @@ class DType:
                 f"px.{self.name} is a type, which no function is decorated with", location=caller_location(),
                 remedy=f"write @px.kernel or @px.func above {value.__name__}",
             )
-        if self.is_storage:
-            return rounded(np.asarray(value), self).astype(_HOST[self.kind]).item()
-        return np.asarray(value).astype(self.numpy).astype(_HOST[self.kind]).item()
+        return as_elements(value, self).astype(_HOST[self.kind]).item()
 
     def __repr__(self) -> str:
         return self.name
@@ -139,15 +137,32 @@ LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "f6e2m3": 7.5, "f6e3m2": 28.0, "f
 """The largest number of each small float that has a sign: conversions end there instead of at infinity."""
 
 
-def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Floats as elements of a small type (`DType.is_storage`), by the rules of the hardware's `cvt`: what all floors mean.
+def as_elements(x: object, dtype: DType) -> np.ndarray:
+    """Numbers as elements of a type: floats of 16 bits and fewer as `rounded` says, others as NumPy converts them.
 
-    To the nearest, ties to even, and saturating (`cvt.rn.satfinite`). NaN stays NaN; types of 4 and 6 bits have none:
-    there it becomes their largest number. f8e8m0 drops the sign and rounds up (`cvt.rp.satfinite.ue8m0x2`), so that a
-    number divided by the result is not larger than divided by `x`; 0 becomes 2**-127, the smallest.
+    Example: ``as_elements(1 + 2**-8 + 2**-33, bf16)`` is 1.0078125.
+    """
+    if dtype.is_float and dtype.bits <= 16:
+        return rounded(np.asarray(x), dtype)
+    return np.asarray(x).astype(dtype.numpy)
+
+
+def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
+    """Numbers as elements of a float of 16 bits or fewer, by the rules of the hardware's `cvt`: what all floors mean.
+
+    Rounded once, to the nearest, ties to even (`cvt.rn`). Floats of 8 bits and fewer saturate (`cvt.rn.satfinite`), those of
+    16 bits become infinite. NaN stays NaN; types of 4 and 6 bits have none: there it becomes their largest number. f8e8m0
+    drops the sign and rounds up (`cvt.rp.satfinite.ue8m0x2`), so that a number divided by the result is not larger than
+    divided by `x`; 0 becomes 2**-127, the smallest.
     Example: ``rounded(np.float32([1.3]), f8e8m0)`` is 2.
     """
     wide = np.asarray(x)
+    if dtype.name == "bf16":  # NumPy goes by way of f32, and would round twice
+        held = wide.dtype.itemsize < 4 or wide.dtype == np.float32
+        return (wide.astype(np.float32) if held else _to_odd(wide)).astype(dtype.numpy)
+    if dtype.name == "f16":
+        with np.errstate(over="ignore"):
+            return wide.astype(dtype.numpy)
     wide = wide.astype(np.float64 if wide.dtype.kind in "iu" or wide.dtype.itemsize > 4 else np.float32)
     if dtype.name == "f8e8m0":
         return _powers_of_two(wide).view(dtype.numpy)
@@ -155,6 +170,31 @@ def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype.bits < 8:
         wide = np.where(np.isnan(wide), wide.dtype.type(limit), wide)
     return np.clip(wide, -limit, limit).astype(dtype.numpy)
+
+
+def _to_odd(x: np.ndarray) -> np.ndarray:
+    """Numbers as f32: those that lie between two of them become the one whose last bit is 1.
+
+    That bit tells a later rounding to 8 bits that something was dropped, and on which side of the middle a number lies.
+    """
+    wide = _odd_doubles(x) if x.dtype.kind in "iu" else x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        near = wide.astype(np.float32)
+    bits = np.atleast_1d(near).view(np.uint32)
+    size, exact = np.abs(wide), np.abs(near.astype(np.float64))
+    odd = np.where(exact > size, bits - np.uint32(1), bits) | np.uint32(1)
+    return np.where((exact == size) | np.isnan(wide), bits, odd).view(np.float32).reshape(near.shape)
+
+
+def _odd_doubles(x: np.ndarray) -> np.ndarray:
+    """Integers as f64: of those that f64 does not hold, the last bit that it has is 1."""
+    negative = x < 0
+    with np.errstate(over="ignore"):
+        size = np.where(negative, np.uint64(0) - x.astype(np.uint64), x.astype(np.uint64))
+    below = size & np.uint64(2047)
+    odd = (size - below) | np.where(below, np.uint64(2048), np.uint64(0))
+    held = np.where(size >> np.uint64(53), odd, size).astype(np.float64)
+    return np.where(negative, -held, held)
 
 
 def _powers_of_two(x: np.ndarray) -> np.ndarray:

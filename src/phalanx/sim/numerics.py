@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.types import DType, f32, rounded
+from phalanx.ir.types import DType, as_elements, f32, rounded
 
 Function = Callable[..., Any]
 
@@ -116,7 +116,7 @@ def cast(source: DType, target: DType) -> Function:
         widen = cast(source, f32) if is_narrow(source) else np.asarray
         return lambda x: widen(x) != 0
     if is_narrow(target):
-        return lambda x: np.asarray(x).astype(np.float32).astype(to)
+        return lambda x: rounded(np.asarray(x), target)
     return lambda x: np.asarray(x).astype(to)
 
 
@@ -132,7 +132,7 @@ def truncate(x: Any, target: DType) -> np.ndarray:
 def scalar_of(x: Any, dtype: DType) -> Any:
     """The form in which scalars of `dtype` travel: Python ints and bools, NumPy floats."""
     if dtype.is_float:
-        return x if type(x) is dtype.numpy.type else np.asarray(x).astype(dtype.numpy)[()]
+        return x if type(x) is dtype.numpy.type else as_elements(x, dtype)[()]
     value = x.item() if isinstance(x, np.generic | np.ndarray) else x
     return bool(value) if dtype.kind == "bool" else wrap(int(value), dtype)
 

@@ -7,8 +7,7 @@ import re
 
 import numpy as np
 
-from phalanx.ir.types import DType
-from phalanx.ir.types import rounded as rounded_small
+from phalanx.ir.types import DType, as_elements
 
 
 def literal(value: int | float | bool, dtype: DType) -> str:
@@ -24,17 +23,8 @@ def literal(value: int | float | bool, dtype: DType) -> str:
         return _f64(float(value))
     if dtype.bits == 32:
         return _f32(float(value))
-    bits = rounded(value, dtype).view(f"u{dtype.itemsize}")
+    bits = as_elements(value, dtype).view(f"u{dtype.itemsize}")
     return f"(px_{dtype.name})0x{int(bits):0{2 * dtype.itemsize}x}"
-
-
-def rounded(value: int | float | bool, dtype: DType) -> np.ndarray:
-    """A constant of a narrow float, rounded once: by way of f32 a number close to the middle of two would be rounded
-    twice."""
-    if dtype.is_storage:
-        return rounded_small(np.asarray(value), dtype)
-    with np.errstate(over="ignore"):
-        return np.asarray(value).astype(dtype.numpy)
 
 
 def _integer(value: int, dtype: DType) -> str:

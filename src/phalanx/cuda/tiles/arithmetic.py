@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.literals import literal, rounded
+from phalanx.cuda.text.literals import literal
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.tiles.small_floats import conversions
 from phalanx.errors import Error
-from phalanx.ir.types import DType, f32, f64
+from phalanx.ir.types import DType, as_elements, f32, f64
 from phalanx.ir.values import Const, Value
 
 _SYMBOLS = {
@@ -50,7 +50,7 @@ def pair_from_float(w: Writer, dtype: DType) -> Helper | None:
 def widened_constant(value: Const, dtype: DType) -> str:
     """A constant in its computing type, rounded to its own type first."""
     if compute_dtype(dtype) != dtype:
-        return literal(float(rounded(value.value, dtype)), f32)
+        return literal(float(as_elements(value.value, dtype)), f32)
     return literal(value.value, dtype)
 
 
@@ -180,6 +180,9 @@ def cast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
     if target.is_float:
         if target.bits == 64:
             return x if kind.bits == 64 and kind.is_float else f"(double){atom(x)}"
+        once = h.ROUNDED_ONCE.get((target.name, kind.name))
+        if once is not None:
+            return f"{w.use(once)}({x})"
         text = x if kind == f32 else f"(float){atom(x)}"
         return narrow(w, text, target)
     if kind.is_float:

@@ -70,6 +70,26 @@ FROM_FLOAT = {
 }
 
 
+def _rounded_once(target: str, source: str) -> Helper:
+    ctype, constraint, kind = {
+        "f64": ("double", "d", "f64"), "i32": ("int", "r", "s32"), "u32": ("unsigned", "r", "u32"),
+        "i64": ("long long", "l", "s64"), "u64": ("unsigned long long", "l", "u64"),
+    }[source]
+    return device_function(
+        f"{target}_from_{source}",
+        f"px_{target}",
+        ((ctype, "x"),),
+        f'unsigned short y;\nasm("cvt.rn.{target}.{kind} %0, %1;" : "=h"(y) : "{constraint}"(x));\nreturn y;',
+    )
+
+
+ROUNDED_ONCE = {
+    **{(target, "f64"): _rounded_once(target, "f64") for target in ("f16", "bf16")},
+    **{("bf16", source): _rounded_once("bf16", source) for source in ("i32", "u32", "i64", "u64")},
+}
+"""From types that f32 does not hold, by way of which they would be rounded twice. It holds all integers that f16 does."""
+
+
 def _half_pair(name: str) -> Helper:
     return device_function(
         f"{name}_pair_from_float",

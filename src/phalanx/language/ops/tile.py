@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from phalanx.ir.ops.tile import POSITIONS, Arange, Bitcast, CumSum, Full, Reduce, Reshape, Transpose
-from phalanx.ir.types import DType, ScalarType, TileType, bool_, f32, i32
+from phalanx.ir.types import DType, ScalarType, TileType, as_elements, bool_, f32, i32
 from phalanx.ir.values import Const, Value
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import Builtin, builtin
@@ -242,7 +240,7 @@ def bitcast(ctx: Builder, x: object, dtype: object) -> Numeric:
 
 
 def _same_bits(value: int | float | bool, source: DType, target: DType) -> int | float | bool:
-    bits = np.asarray(value).astype(source.numpy).view(target.numpy)
+    bits = as_elements(value, source).view(target.numpy)
     return float(bits) if target.is_float else int(bits)
 
 
