@@ -82,7 +82,7 @@ def _scaled(name: str) -> str | None:
     depth, count, a, b, scale = int(match[1]), int(match[3]), match[4], match[5], match[6]
     if depth * BITS[a] != 256 or (match[2] == "mxf8f6f4") != (BITS[a] == 8) or BITS[a] != BITS[b]:
         return None
-    factor = {"ue8m0": "ldexpf(1.0f, (int)x - 127)", "ue4m3": "px_e4m3[x & 127]"}[scale]
+    factor = {"ue8m0": "(x == 255 ? NAN : ldexp(1.0, (int)x - 127))", "ue4m3": "px_e4m3[x & 127]"}[scale]
     value = {
         "e2m1": "px_e2m1_value(p[k % 8 / 2] >> 4 * (k % 2) & 15)", "e4m3": "px_e4m3[p[k % 4]]", "e5m2": "px_e5m2[p[k % 4]]",
     }
@@ -97,20 +97,20 @@ static void {name}(float* d, const unsigned* a, const unsigned* b, unsigned sa, 
   {name}_words mine = {{a, b, sa, sb}};
   px_publish(&mine);
   auto of = [](int lane) {{ return (const {name}_words*)px_of(lane); }};
-  auto factor = [](unsigned words, int byte) {{ unsigned x = words >> 8 * byte & 255; return (float){factor}; }};
+  auto factor = [](unsigned words, int byte) {{ unsigned x = words >> 8 * byte & 255; return (double){factor}; }};
   int lane = px_lane_id();
   float sums[4];
   for (int i = 0; i < 4; ++i) {{
     int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
-    float s = 0;
+    double s = 0;  // one scale alone may leave the range of float
     for (int k = 0; k < {depth}; ++k) {{
       int word = k / {word}, part = word / 4, block = k / {depth // count};
       const unsigned char* p = (const unsigned char*)(of(row % 8 * 4 + word % 4)->a + row / 8 + 2 * part);
-      float left = {value[a]} * factor(of(4 * (row % 8) + row / 8)->sa, block);
+      double left = {value[a]} * factor(of(4 * (row % 8) + row / 8)->sa, block);
       p = (const unsigned char*)(of(column * 4 + word % 4)->b + part);
       s += left * {value[b]} * factor(of(4 * column)->sb, block);
     }}
-    sums[i] = s + d[i];
+    sums[i] = (float)(s + d[i]);
   }}
   px_block(PX_WARP, 32);
   for (int i = 0; i < 4; ++i) d[i] = sums[i];

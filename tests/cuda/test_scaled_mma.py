@@ -98,6 +98,19 @@ def test_the_text_gives_the_same(name: str, constants: dict[str, Any]) -> None:
     close(args[-1], want)
 
 
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("right", [2.0, 0.0])
+@pytest.mark.parametrize("exponents", [(127, -127), (-127, 127)])
+def test_scales_that_cancel(exponents: tuple[int, int], right: float) -> None:
+    """A block counts with the product of its two scales: neither alone leaves the range of f32 beside an element."""
+    factors = [np.full((rows, 8), 2.0**exponent).astype(E8M0) for rows, exponent in zip((64, 48), exponents)]
+    args = [np.full((64, 256), 2.0).astype(E4M3), np.full((48, 256), right).astype(E4M3), *factors]
+    for run in (lambda *given: scaled[1](*given), lambda *given: run_on_host(scaled, 1, *given, arch="sm_120a")):
+        found = np.full((64, 48), -1, np.float32)
+        run(*args, found)
+        assert (found == 512 * right).all()
+
+
 @pytest.mark.share(7)
 @pytest.mark.parametrize("arch", ["sm_120a", "sm_121a"])
 @pytest.mark.parametrize(

@@ -319,6 +319,18 @@ def test_scales(left: Any, right: Any, scale: Any, block: int, n: int, k: int) -
     assert px.check(scaled[1], *args, **constants).ok
 
 
+@pytest.mark.parametrize("right", [2.0, 0.0])
+@pytest.mark.parametrize("exponents", [(127, -127), (-127, 127), (127, 127)])
+def test_scales_that_cancel(exponents: tuple[int, int], right: float) -> None:
+    """A block counts with the product of its two scales: neither alone leaves the range of f32 beside an element."""
+    a, b = np.full((128, 128), 2.0).astype(E4M3), np.full((32, 128), right).astype(E4M3)
+    factors = [np.full((rows, 4), 2.0**exponent).astype(E8M0) for rows, exponent in zip((128, 32), exponents)]
+    args = [a, b, *map(in_blocks, factors), np.zeros((128, 32), F32)]
+    found = run_all(scaled, 1, args, N=32, K=128, BLOCK=32)
+    wanted = 0.0 if not right else 512.0 if sum(exponents) == 0 else np.inf
+    assert (found == wanted).all()
+
+
 @px.kernel(warps=6, cluster=2)
 def scaled_pairs(A, B, SA, SB, C, *, N, K, STEPS):
     """A block-scaled product of a pair: scales of A are each CTA's own, of B whole in both; the even CTA copies for both."""

@@ -12,7 +12,7 @@ from phalanx.ir.ops.wgmma import STEP_BYTES
 from phalanx.ir.types import f16
 from phalanx.sim.agents import Agent
 from phalanx.sim.ops.tile import Unwritten
-from phalanx.sim.ops.wgmma import rounded_sum, widen
+from phalanx.sim.ops.wgmma import rounded_sum, scaled_product, widen
 from phalanx.sim.places import BufferPlace
 from phalanx.sim.registry import meaning
 
@@ -41,20 +41,14 @@ def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
 
 @meaning(MmaScaled)
 def mma_scaled(op: MmaScaled, agent: Agent) -> Callable[..., np.ndarray]:
-    """Multiplies blocks of both operands along K by their scales, and adds up in f32."""
+    """Multiplies the sums of blocks of both operands along K by the scales of both, and adds up in f32."""
     widen_a, widen_b = map(widen, op.elements)
-    block = op.block
-
-    def factors(scales: Any) -> np.ndarray:
-        found = scales.array if isinstance(scales, BufferPlace) else scales
-        return np.repeat(found.astype(np.float32), block, axis=1)
 
     def run(a: Any, b: Any, scale_a: Any, scale_b: Any, acc: Any) -> np.ndarray:
-        left = widen_a(a.array if isinstance(a, BufferPlace) else a) * factors(scale_a)
-        right = widen_b(b.array if isinstance(b, BufferPlace) else b) * factors(scale_b).T
+        left, right, by_a, by_b = (x.array if isinstance(x, BufferPlace) else x for x in (a, b, scale_a, scale_b))
         if isinstance(acc, Unwritten):
             acc.refuse()
-        product = left @ right
+        product = scaled_product(widen_a(left), widen_b(right), by_a, by_b)
         if acc is not None:
             np.add(product, acc, out=product)
         return product

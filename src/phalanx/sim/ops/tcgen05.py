@@ -38,7 +38,7 @@ from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import give, signal_when_done
 from phalanx.sim.machine import POISON, Cta
-from phalanx.sim.ops.wgmma import rounded_sum, widen
+from phalanx.sim.ops.wgmma import rounded_sum, scaled_product, widen
 from phalanx.sim.places import BufferPlace, ranks_of
 from phalanx.sim.registry import meaning
 
@@ -103,25 +103,16 @@ class Multiply:
         """`acc += a @ right`, with the blocks of both along K multiplied by their scales."""
         left = self.widen_a(a)
         scale_a, scale_b = scales
-        if scale_a is not None:
-            left = left * spread(scale_a, left.shape[1])
-        if scale_b is not None:
-            right = right * spread(scale_b, right.shape[0]).T
         if self.rounds:
             acc[...] = rounded_sum(left, right, acc if accumulate else None, self.step, self.op.negate)
             return
-        product = left @ right
+        product = left @ right if scale_a is None else scaled_product(left, right, scale_a, scale_b)
         if self.op.negate:
             np.negative(product, out=product)
         if accumulate:
             acc += product
         else:
             acc[...] = product
-
-
-def spread(scales: np.ndarray, depth: int) -> np.ndarray:
-    """One factor per element along K from one per block."""
-    return np.repeat(scales.astype(np.float32), depth // scales.shape[1], axis=1)
 
 
 def _require_places(op: Tcgen05Mma) -> None:

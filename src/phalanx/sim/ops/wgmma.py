@@ -203,6 +203,20 @@ def rounded_sum(a: np.ndarray, b: np.ndarray, acc: np.ndarray | None, step: int,
     return acc
 
 
+def scaled_product(a: np.ndarray, b: np.ndarray, scale_a: np.ndarray, scale_b: np.ndarray) -> np.ndarray:
+    """`a @ b` in f32, where the products of a block along K count with the block's scales of both operands.
+
+    `scale_a` and `scale_b` have a row for each row of `a` and column of `b`. A sum counts as often as the product of its two
+    scales says, of which each alone may be more than f32 holds beside an element: 2**127 times 2 beside 2**-127.
+    """
+    depth = a.shape[1]
+    left, right = (np.repeat(scale.astype(np.float64), depth // scale.shape[1], axis=1) for scale in (scale_a, scale_b))
+    left *= a
+    right *= b.T
+    with np.errstate(over="ignore"):
+        return (left @ right.T).astype(np.float32)
+
+
 # --- operands in f32 --------------------------------------------------------------------------------------------------
 
 
