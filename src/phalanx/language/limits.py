@@ -5,10 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from phalanx.errors import Error
+from phalanx.ir.ops.control import For, Scope, While
 from phalanx.ir.types import TileType
+from phalanx.location import Location
 
 if TYPE_CHECKING:
-    from phalanx.ir.core import Op
+    from phalanx.ir.core import Block, Op
     from phalanx.language.builder import Builder
 
 REGISTER_BYTES = 4 * 65536
@@ -23,6 +26,11 @@ MAX_WORK = 20_000
 """How many statements and instructions a kernel has at most, with functions inlined and loops over constants unrolled."""
 MAX_DEPTH = 100
 """How many expressions and statements stand inside each other at most, in one function."""
+MAX_BRANCHES = 90
+"""How many branches and loops whose conditions are known at run time stand inside each other, those of functions that are
+called there included."""
+MAX_LOOPS = 16
+"""How many of them are loops, or functions that return early. The simulator writes them as Python, which has 20."""
 MAX_BITS = 128
 """How many bits a constant integer has at most: kernels compute with 64, and products of them."""
 MAX_LENGTH = 65536
@@ -53,6 +61,30 @@ def check_tile(ctx: Builder, tile: TileType) -> None:
 def plural_bytes(count: int) -> str:
     """`1 byte`, `2 bytes`."""
     return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def check_nesting(body: Block) -> None:
+    """Refuses loops and branches that stand inside more of each other than the simulator can write down."""
+    waiting: list[tuple[Op, int, int]] = [(op, 0, 0) for op in body.ops]
+    while waiting:
+        op, branches, loops = waiting.pop()
+        blocks = list(op.blocks())
+        if blocks:
+            branches, loops = branches + 1, loops + isinstance(op, For | While | Scope)
+        if loops > MAX_LOOPS:
+            raise too_deep("loops and functions that return early", MAX_LOOPS, op.loc)
+        if branches > MAX_BRANCHES:
+            raise too_deep("branches and loops", MAX_BRANCHES, op.loc)
+        waiting += [(inner, branches, loops) for block in blocks for inner in block.ops]
+
+
+def too_deep(what: str, limit: int, location: Location) -> Error:
+    """The error for what stands inside more of its kind than there may be."""
+    return Error(
+        f"{what} are nested more than {limit} deep",
+        location=location,
+        remedy="functions are inlined, and each elif stands in the one before: end some before others begin",
+    )
 
 
 def check_constant_size(ctx: Builder, value: object) -> object:

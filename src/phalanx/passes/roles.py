@@ -33,9 +33,10 @@ class _Merger:
         `tail`: after the block nothing but the kernel's exit runs. `ends`: the scopes of which that is true as well.
         """
         grouped = _group_neighbours(block.ops)
+        working = [position for position, op in enumerate(grouped) if not _is_idle(op, ends)] if tail else []
         out: list[Op] = []
         for position, op in enumerate(grouped):
-            last = tail and all(_is_idle(later, ends) for later in grouped[position + 1 :])
+            last = tail and (not working or position >= working[-1])
             out.append(self._roles(op, last, ends) if isinstance(op, Roles) else self._nested(op, last, ends))
         return Block(tuple(out))
 

@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable
 from types import ModuleType
+from typing import NoReturn
 
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
@@ -75,6 +76,8 @@ class Expressions:
         self.frames: list[Frame] = []
         self.depth = 0
         """Expressions and statements around this place."""
+        self.block_depth = 0
+        """How many of them are statements."""
         self.unused: set[ast.expr] = set()
         """Expressions whose value nobody takes."""
 
@@ -109,13 +112,22 @@ class Expressions:
             self.ctx.fail(f"{shown} is not supported in kernels", remedy)
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self.ctx.fail(
-                f"expressions are nested more than {MAX_DEPTH} deep", "give parts of it names, in statements of their own"
-            )
+            self.refuse_depth()
         value = check_constant_size(self.ctx, handler(node))
         self.depth -= 1
         self.ctx.loc = outer
         return value
+
+    def refuse_depth(self) -> NoReturn:
+        """The error for what stands inside too many others."""
+        if 2 * self.block_depth > MAX_DEPTH:
+            self.ctx.fail(
+                f"statements are nested more than {MAX_DEPTH} deep",
+                "use fewer branches inside branches; each elif stands in the one before",
+            )
+        self.ctx.fail(
+            f"expressions are nested more than {MAX_DEPTH} deep", "give parts of it names, in statements of their own"
+        )
 
     def value(self, node: ast.expr) -> object:
         """An expression where a number, scalar or tile is needed."""
@@ -260,18 +272,35 @@ class Expressions:
         return self.bool_operator(isinstance(node.op, ast.And), node.values)
 
     def bool_operator(self, is_and: bool, parts: list[ast.expr]) -> object:
-        """The value of `parts` joined by `and`, or by `or`."""
-        first = self.truth_operand(is_and, parts[0])
-        if len(parts) == 1:
-            return first
-        if not isinstance(first, Value):
-            return self.bool_operator(is_and, parts[1:]) if bool(first) == is_and else first
-        rest, known = (lambda: self.truth_of(self.bool_operator(is_and, parts[1:]))), (lambda: not is_and)
-        then, orelse = (rest, known) if is_and else (known, rest)
+        """The value of `parts` joined by `and`, or by `or`: one after the other, so that a long chain is not deep."""
+        value = self.truth_operand(is_and, parts[0])
+        for part in parts[1:]:
+            if isinstance(value, Value):
+                value = self.joined(is_and, value, part)
+            elif bool(value) == is_and:
+                value = self.truth_operand(is_and, part)
+            else:
+                return value
+        return value
+
+    def joined(self, is_and: bool, first: Value, part: ast.expr) -> object:
+        """A truth that is known at run time, joined with the next operand; a bool where that one settles it."""
+        settled: list[object] = []
+
+        def rest() -> object:
+            item = self.truth_of(self.truth_operand(is_and, part))
+            settled[:] = [] if isinstance(item, Value) else [item]
+            return item
+
+        def known() -> object:
+            return not is_and
 
         def combine(a: object, b: object) -> object:
+            if settled:
+                return first if settled[0] == is_and else not is_and
             return binary(self.ctx, "and" if is_and else "or", first, a if is_and else b)
 
+        then, orelse = (rest, known) if is_and else (known, rest)
         return self.choose(first, then, orelse, combine, f"this '{'and' if is_and else 'or'}'")
 
     def truth_operand(self, is_and: bool, node: ast.expr) -> object:

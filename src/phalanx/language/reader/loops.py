@@ -13,6 +13,7 @@ from phalanx.ir.ops.tile import Compare
 from phalanx.ir.types import BOOL, I32, I64, ScalarType, Type, i32, i64, u32, u64
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
+from phalanx.language.limits import MAX_BRANCHES, too_deep
 from phalanx.language.objects import DrawnTiles, Number, RunTimeRange, Unavailable, as_object, describe
 from phalanx.language.operators import cast, dtype_of, promote
 from phalanx.language.reader.expressions import Expressions
@@ -108,6 +109,8 @@ class Loops(Expressions):
     def runtime_control(self) -> Iterator[None]:
         """What is read inside runs under a condition that is known at run time only."""
         self.control_depth += 1
+        if self.control_depth > MAX_BRANCHES:
+            raise too_deep("branches and loops", MAX_BRANCHES, self.ctx.loc)
         try:
             yield
         finally:
@@ -299,7 +302,8 @@ class Loops(Expressions):
         guess_key = (node.lineno, node.col_offset, type(node), tuple((f.source, f.caller) for f in self.frames))
         reading = Reading(self, form, dict(self.state), set(self.carried_guess.get(guess_key, ())))
         position, loc = len(self.ctx.ops), self.ctx.loc
-        depths = (self.control_depth, self.ctx.loop_depth, len(self.loops), len(self.frames), self.transactions, self.depth)
+        depths = self.control_depth, self.ctx.loop_depth, self.transactions, self.depth, self.block_depth
+        loops, frames = len(self.loops), len(self.frames)
         returns = [len(frame.returns) for frame in self.frames]
         try:
             for _ in range(MAX_READINGS):
@@ -312,7 +316,7 @@ class Loops(Expressions):
                     self.carried_guess[guess_key] = set(reading.carried)
                     return
         except StatefulTest:
-            self.control_depth, self.ctx.loop_depth, loops, frames, self.transactions, self.depth = depths
+            self.control_depth, self.ctx.loop_depth, self.transactions, self.depth, self.block_depth = depths
             del self.loops[loops:], self.frames[frames:], self.ctx.ops[position:]
             raise
         self.ctx.fail("the variables of this loop do not settle", "give each variable one type", loc=loc)

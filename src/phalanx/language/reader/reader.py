@@ -95,13 +95,15 @@ class Reader(Loops):
         for name, value in arguments.items():
             self.state[(ident, name)] = value
         self.frames.append(frame)
-        before, depth, self.depth = self.ctx.loc, self.depth, 0
+        before, depths = self.ctx.loc, (self.depth, self.block_depth)
+        self.depth = self.block_depth = 0
         with self.ctx.block() as ops:
             self.statements(source.node.body)
             end = Path.at_end(ops, dict(self.state))
             fell_through = not self.terminated
         self.frames.pop()
-        self.ctx.loc, self.depth = before, depth
+        self.ctx.loc = before
+        self.depth, self.block_depth = depths
         self.terminated = False
         result = frame.result
         if not frame.returns:
@@ -137,10 +139,9 @@ class Reader(Loops):
     def statements(self, body: list[ast.stmt]) -> None:
         """Reads statements one after the other, up to one that leaves the block."""
         self.depth += 1
+        self.block_depth += 1
         if self.depth > MAX_DEPTH:
-            self.ctx.fail(
-                f"statements are nested more than {MAX_DEPTH} deep", "use fewer branches inside branches (elif is one)"
-            )
+            self.refuse_depth()
         for statement in body:
             if self.terminated:
                 break
@@ -154,6 +155,7 @@ class Reader(Loops):
                 )
             handler(statement)
         self.depth -= 1
+        self.block_depth -= 1
 
     def locate(self, node: ast.AST) -> Location:
         """Where a part of the syntax tree stands in the user's file, with the calls that led there."""

@@ -12,6 +12,7 @@ from phalanx.ir.types import ArrayType, ScalarType, i32
 from phalanx.ir.values import Param
 from phalanx.language.builder import Builder, seal
 from phalanx.language.kernel import Kernel, resolve_cluster, resolve_ctas_per_sm, resolve_warps
+from phalanx.language.limits import check_nesting
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.cleanup import remove_dead
 from phalanx.language.reader.reader import Reader
@@ -50,11 +51,18 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         reader.run_function(source, arguments, None)
     except Error:
         raise
+    except RecursionError:
+        raise Error(
+            "expressions, statements and calls are nested too deep here for Python's stack", location=ctx.loc,
+            remedy="functions are inlined: call fewer helpers from helpers, and give parts of expressions names",
+        ) from None
     except Exception as problem:
         if wants_traceback():
             raise
         raise internal_error(problem, ctx.loc) from problem
-    body = remove_dead(seal(Block(tuple(ctx.entry + ctx.ops))))
+    whole = seal(Block(tuple(ctx.entry + ctx.ops)))
+    check_nesting(whole)
+    body = remove_dead(whole)
     function = Function(
         name=kernel.name,
         params=(*params, ctx.owned) if ctx.counters else tuple(params),
