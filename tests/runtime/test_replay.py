@@ -276,6 +276,23 @@ def test_errors_name_the_caller(gpu: Any) -> None:
     assert caught.value.location.file == __file__
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: px.kernels.softmax(np.ones((4, 64), np.complex64)),
+        lambda: px.kernels.matmul(np.ones((8, 64), np.float16), np.ones((8, 65), np.float16)),
+        lambda: px.kernels.attention(*[np.ones((1, 1, 8, 64), np.float16)] * 3, window=3),
+        lambda: px.kernels.rms_norm(np.ones((4, 64), np.float32), eps="small"),
+        lambda: px.kernels.gather_rows(np.ones((4, 64), np.float32), "abc"),
+    ],
+)  # fmt: skip
+def test_errors_for_numpy_arrays_come_alone(call: Any) -> None:
+    """Looking for tensors fails for what are none; that is no part of the user's mistake."""
+    with pytest.raises(px.Error) as caught:
+        call()
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+
+
 def test_a_failed_launch_is_tried_in_the_right_context(gpu: Any, calls: list[Any]) -> None:
     scaled(vector(gpu))
     gpu.library.failures["cuLaunchKernelEx"] = [cuda.INVALID_CONTEXT]

@@ -216,6 +216,19 @@ UNABLE = {
         "import sys\n\nimport phalanx as px\n\n\n@px.example\ndef small():\n    sys.exit(1)\n",
         "the example 'small' exits (code 1): nothing was checked",
     ),
+    **{
+        f"an example that returns {value}": (
+            "import phalanx as px\n\n\n@px.kernel(warps=1)\ndef k(X):\n    px.store(X[0], 1)\n\n\n"
+            f"@px.example\ndef small():\n    return {value}\n",
+            f"the example 'small' returns {problem}\n  --> case.py:10:1\n   |\n10 | def small():\n   | ^^^^^^^^^^^^\n"
+            "  = help: return kernel[grid], (x, y) or, with constants, kernel[grid], (x, y), dict(BM=64)",
+        )
+        for value, problem in {
+            "None": "NoneType, not a bound launch and its arguments", "3": "int, not a bound launch and its arguments",
+            "k[1], 3": "its arguments as int, not as a tuple",
+            "k[1], (), 5": "its constants as int, not as a dict by their names",
+        }.items()
+    },
     "no example": ("x = 1\n", "case.py declares no example"),
     "no text": ("\0", "case.py does not compile"),
 }

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from phalanx.errors import Error, caller_location
 from phalanx.language.kernel import Kernel
+from phalanx.language.reader.source import read_source
+from phalanx.location import NOWHERE
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "__phalanx_example__"
@@ -54,13 +56,25 @@ def is_example(item: Any) -> bool:
 def launch_of(function: Callable[..., Any]) -> Launch:
     """What an example returns, checked."""
     value = function()
-    name = getattr(function, "__name__", "?")
     parts = value if isinstance(value, tuple) else (value,)
     if not 1 <= len(parts) <= 3 or not isinstance(getattr(parts[0], "kernel", None), Kernel):
-        raise Error(
-            f"the example '{name}' returns {type(value).__name__}, not a bound launch and its arguments",
-            remedy="return kernel[grid], arguments or kernel[grid], arguments, constants",
-        )
-    args = tuple(parts[1]) if len(parts) > 1 else ()
-    constants = dict(parts[2]) if len(parts) > 2 else {}
-    return Launch(parts[0], args, constants)
+        raise _broken(function, f"returns {type(value).__name__}, not a bound launch and its arguments")
+    args, constants = parts[1] if len(parts) > 1 else (), parts[2] if len(parts) > 2 else {}
+    if not isinstance(args, (tuple, list)):
+        raise _broken(function, f"returns its arguments as {type(args).__name__}, not as a tuple")
+    if not isinstance(constants, dict) or not all(isinstance(name, str) for name in constants):
+        raise _broken(function, f"returns its constants as {type(constants).__name__}, not as a dict by their names")
+    return Launch(parts[0], tuple(args), dict(constants))
+
+
+def _broken(function: Callable[..., Any], problem: str) -> Error:
+    """The error for an example that returns something else, at its `def` where its text is known."""
+    try:
+        source = read_source(function)
+        place = source.locate(source.node)
+    except (Error, AttributeError, TypeError):  # an object that is called, or a function that was made by exec()
+        place = NOWHERE
+    return Error(
+        f"the example '{getattr(function, '__name__', '?')}' {problem}", location=place,
+        remedy="return kernel[grid], (x, y) or, with constants, kernel[grid], (x, y), dict(BM=64)",
+    )

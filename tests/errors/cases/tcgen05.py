@@ -762,6 +762,24 @@ def a_scaled_pair_of_64_rows():
 
 
 @case
+def scales_in_rows():
+    @px.kernel(warps=4)
+    def scales():
+        px.tcgen05.copy(px.shared((128, 32), px.f8e8m0), px.tmem((128, 32), px.f8e8m0))
+
+    scales[1]()
+
+
+@case
+def scales_of_nvfp4_in_rows():
+    @px.kernel(warps=4)
+    def scales():
+        px.tcgen05.copy(px.shared((128, 8), px.f8e4m3), px.tmem((128, 8), px.f8e4m3))
+
+    scales[1]()
+
+
+@case
 def a_copy_of_narrow_rows():
     @px.kernel(warps=4)
     def kernel(X):

@@ -13,7 +13,7 @@ from phalanx.ir.ops.tcgen05 import (
     Tcgen05WaitStores,
 )
 from phalanx.ir.tensor_kinds import Kind, Objection, accumulator_objection, kind_of, product_shape
-from phalanx.ir.types import BOOL, DType, TileType
+from phalanx.ir.types import BOOL, DType, TileType, f8e4m3, f8e8m0
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, TensorView, in_shared, in_tensor
 from phalanx.language.builder import Builder
@@ -129,7 +129,8 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
     _check_copied_room(ctx, source, target)
     rows, columns = target.shape
     blocks = (-(-rows // 128), -(-columns // 4), 32, 4, 4)
-    if source.shape not in (blocks, (*blocks[:3], 16), target.shape):
+    matrices = () if source.dtype == f8e8m0 else (target.shape,)  # of operands: that type is for scales alone
+    if source.shape not in (blocks, (*blocks[:3], 16), *matrices):
         ctx.fail(
             f"px.tcgen05.copy: the source has shape {source.shape}, the destination {target.shape}",
             f"scales come in blocks of 128 rows by 4, here {blocks}: px.kernels.pack_scales makes that order",
@@ -293,7 +294,8 @@ def _check_copied_rows(ctx: Builder, source: SharedView) -> None:
         size = buffer.shape[-1] if buffer.shape[-1] % step else source.extents[-1]
         ctx.fail(
             f"px.tcgen05.copy from {what} {size} elements of {buffer.dtype}",
-            f"tensor cores read rows by 32 bytes: make it a multiple of {step} elements",
+            f"tensor cores read rows by 32 bytes: make it a multiple of {step} elements"
+            + "; scales come in blocks, as px.kernels.pack_scales makes them" * (buffer.dtype == f8e4m3),
         )
 
 
