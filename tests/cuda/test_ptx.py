@@ -95,3 +95,20 @@ def test_what_the_host_does_not_know_is_refused_by_name() -> None:
     x = np.zeros(64, np.float32)
     with pytest.raises(HostFailure, match=r"no host version of .*lg2\.approx\.f32"):
         run_on_host(moved, 1, x, x.copy(), TEXT="lg2.approx.f32 $0, $1;")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ex2.approx.ftz.f32 $0, $1; // base 2", "/* base 2 */ ex2.approx.ftz.f32 $0, $1;\n",
+        "{ .reg .b16 low, high; .reg .pred p; mov.b32 {low, high}, $1; setp.gt.f32 p, $1, 0f00000000;\n"
+        "  mov.b32 $0, {low, high};\n"
+        "  @p ex2.approx.ftz.f32 $0, $1; { .reg .f32 t; mov.f32 t, $0; @!p mov.f32 $0, t; } }",
+    ],
+)
+def test_comments_scopes_and_vectors(text: str) -> None:
+    @px.kernel(warps=1)
+    def said(X, *, TEXT):
+        px.store(X[0:64], px.ptx(TEXT, (px.load(X[0:64]),), px.f32, sim=np.exp2))
+
+    assert "ex2.approx.ftz.f32" in px.compile(said[1], px.spec((64,), px.f32), TEXT=text, arch="sm_90a").ptx

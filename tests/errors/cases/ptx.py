@@ -155,3 +155,53 @@ def three_in_a_register():
 @case
 def pairs_of_different_widths():
     said[1](X, TEXT="cvt.rn.bf16x2.f32 $0, $1, $1;", OUT=px.bf16, PACK=2)
+
+
+@case
+def a_comment_that_does_not_end():
+    said[1](X, TEXT="ex2.approx.ftz.f32 $0, $1; /* the fast one")
+
+
+@case
+def a_comment_before_the_end_of_an_instruction():
+    said[1](X, TEXT="ex2.approx.ftz.f32 $0, $1 // the fast one;")
+
+
+@case
+def a_brace_that_is_not_closed():
+    said[1](X, TEXT="{ .reg .f32 t; mov.f32 t, $1; ex2.approx.ftz.f32 $0, t;")
+
+
+@case
+def the_stack():
+    said[1](X, TEXT="{ .reg .u64 p; stacksave.u64 p; ex2.approx.ftz.f32 $0, $1; }")
+
+
+@case
+def memory_of_the_stack():
+    said[1](X, TEXT="{ .reg .u64 p; alloca.u64 p, 16; ex2.approx.ftz.f32 $0, $1; }")
+
+
+@case
+def an_input_that_is_written():
+    said[1](X, TEXT="mul.f32 $1, $1, 0f3FB8AA3B; ex2.approx.ftz.f32 $0, $1;")
+
+
+@case
+def an_input_that_is_written_as_part_of_a_vector():
+    said[1](X, TEXT="{ .reg .b16 h; mov.b32 {h, $1}, $1; mov.f32 $0, 0f00000000; }")
+
+
+@case
+def an_output_that_is_not_written():
+    said[1](X, TEXT="{ .reg .f32 t; add.f32 t, $0, $1; }")
+
+
+@case
+def a_register_outside_of_braces():
+    said[1](X, TEXT=".reg .f32 t; mov.f32 t, $1; ex2.approx.ftz.f32 $0, t;")
+
+
+@case
+def a_variable_in_memory():
+    said[1](X, TEXT="{ .shared .b32 x; ex2.approx.ftz.f32 $0, $1; }")

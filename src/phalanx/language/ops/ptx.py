@@ -25,7 +25,9 @@ _THREADS = (
     "bar barrier mbarrier shfl vote match redux elect activemask fence membar nanosleep griddepcontrol setmaxnreg mma wmma "
     "wgmma movmatrix tcgen05 clusterlaunchcontrol mapa getctarank isspacep cvta createpolicy tensormap pmevent"
 )
+_STACK = "alloca stacksave stackrestore"
 _REFUSED = {
+    **dict.fromkeys(_STACK.split(), ("moves the stack of a thread", "a result is an output, and lives in registers")),
     **dict.fromkeys(_MEMORY.split(), ("touches memory", "px.load and px.store do")),
     **dict.fromkeys(_JUMPS.split(), ("goes elsewhere", "if, for and while do; @p before an instruction is fine")),
     **dict.fromkeys(_THREADS.split(), ("is a matter of several threads, or of more than registers", "the language has it")),
@@ -105,6 +107,8 @@ def _text(ctx: Builder, text: object, outputs: int, inputs: int) -> str:
     if not isinstance(text, str) or not text.strip():
         ctx.fail(f"the text of px.ptx is {describe(text)}", 'give PTX: "ex2.approx.ftz.f32 $0, $1;"')
     code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    if "/*" in code:
+        ctx.fail("px.ptx with a comment that does not end", "end it with */: it would go on behind the text")
     _check_characters(ctx, code)
     named = {int(number) for number in re.findall(r"\$(\d+)", code)}
     count = outputs + inputs
@@ -118,9 +122,53 @@ def _text(ctx: Builder, text: object, outputs: int, inputs: int) -> str:
     if unused is not None:
         what = f"output {unused}" if unused < outputs else f"input {unused - outputs}"
         ctx.fail(f"${unused}, {what} of px.ptx, is nowhere in its text", "operands are numbered, the outputs first")
-    for statement in re.split(r"[;{}]", code):
-        _check_statement(ctx, statement.strip())
+    written: set[int] = set()
+    for statement, inside in _statements(ctx, code):
+        _check_statement(ctx, statement, inside)
+        written |= _written(statement)
+    if any(number >= outputs for number in written):
+        number = min(number for number in written if number >= outputs)
+        ctx.fail(
+            f"px.ptx writes ${number}, which is input {number - outputs}",
+            "the outputs are $0 and those behind it; what is in between is a register: { .reg .f32 t; ... }",
+        )
+    left = next((number for number in range(outputs) if number not in written), None)
+    if left is not None:
+        ctx.fail(f"px.ptx writes nothing to ${left}, output {left}", "an instruction's first operand is what it writes")
     return " ".join(code.split())
+
+
+def _statements(ctx: Builder, code: str) -> list[tuple[str, bool]]:
+    """The statements of a text, and whether each stands inside { }; the braces of vector operands belong to theirs."""
+    found: list[tuple[str, bool]] = []
+    start = depth = vectors = 0
+    for end, character in enumerate(code):
+        begins = not code[start:end].strip()
+        if character == "{":
+            depth, vectors = (depth + 1, vectors) if begins else (depth, vectors + 1)
+        elif character == "}" and vectors:
+            vectors -= 1
+            continue
+        elif character == "}" and begins:
+            depth -= 1
+        elif character == ";" and not vectors:
+            found.append((code[start:end].strip(), depth > 0))
+        else:
+            continue
+        start = start if vectors else end + 1
+        if depth < 0:
+            break
+    if depth or vectors or code[start:].strip():
+        ctx.fail("px.ptx ends in the middle of a statement, or of { }", "end each instruction with ;, and each { with }")
+    return found
+
+
+def _written(statement: str) -> set[int]:
+    """The operands by number that an instruction writes: those in its first operand, which may be a vector or a pair."""
+    operands = re.sub(r"^(@!?\w+\s+)?[\w.:]+", "", statement).strip()
+    first = re.match(r"\{[^}]*\}|[^,]*", operands)
+    assert first is not None
+    return set() if statement.startswith(".") else {int(number) for number in re.findall(r"\$(\d+)", first[0])}
 
 
 def _check_characters(ctx: Builder, code: str) -> None:
@@ -139,7 +187,12 @@ def _check_characters(ctx: Builder, code: str) -> None:
         ctx.fail(f"px.ptx with {odd!r} in its text", "PTX is instructions, their operands and numbers")
 
 
-def _check_statement(ctx: Builder, statement: str) -> None:
+def _check_statement(ctx: Builder, statement: str, inside: bool) -> None:
+    if statement.startswith(".") and not (inside and re.match(r"\.reg\s", statement)):
+        ctx.fail(
+            f"px.ptx with '{statement.split()[0]}'" + " outside of { }" * statement.startswith(".reg"),
+            "it is instructions on registers; those of its own are declared inside: { .reg .f32 t; ... }",
+        )
     words = re.sub(r"^@!?\w+\s+", "", statement).split()
     opcode = words[0].split(".")[0] if words else ""
     if opcode in _REFUSED:
