@@ -512,6 +512,25 @@ def some_rows(X, Y, n, *, CLUSTER, BM=24, BN=32):
 
 
 @px.kernel(warps=2, cluster=cluster_of)
+def some_of_each(X, Y, n, m, *, CLUSTER, BM=6, BN=48, PARTS=2, STEP=1, W=32):
+    """Extents of several axes as the launch says: planes, rows and columns, and what `W` leaves of each row."""
+    size = px.cluster.size()
+    me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+    mine, inbox = px.shared((PARTS, BM, BN), X.dtype), px.shared((PARTS + 1, BM, BN), Y.dtype)
+    full = px.barrier(3)
+    px.store(mine, px.load(X[me, 0:PARTS, 0:BM, 0:BN]))
+    px.store(inbox, 0)
+    px.fence.async_proxy()
+    px.cluster.sync()
+    px.cluster.copy(mine[0:m, 0:n, 0:W], inbox[0:m, 0:n, 0:W], full[0], cta=to, arm=True)
+    px.cluster.copy(mine[0, 0:BM, W : W + n * STEP], inbox[PARTS, 0:BM, 0 : n * STEP], full[1], cta=to, arm=True)
+    px.cluster.copy(mine[1, n:BM, W : W + m * STEP], inbox[1, n:BM, W : W + m * STEP], full[2], cta=to, arm=True)
+    for i in px.static_range(3):
+        full[i].wait(0)
+    px.store(Y[me, 0 : PARTS + 1, 0:BM, 0:BN], px.load(inbox))
+
+
+@px.kernel(warps=2, cluster=cluster_of)
 def some_elements(X, Y, n, *, CLUSTER, N=96, STEP=1):
     """A run of elements from the start of a buffer: STEP makes its bytes a multiple, or not."""
     size = px.cluster.size()
@@ -530,6 +549,20 @@ def _some_rows(n: int, dtype: Any = np.float32) -> Callable[[np.random.Generator
     def make(rng: np.random.Generator, shape: Shape) -> Case:
         x = rng.integers(-9, 9, (CLUSTERS * prod(shape), 24, 32)).astype(dtype)
         return Case(some_rows, grid_of(shape), [x, np.zeros_like(x), n], from_the_left(x, shape), {"CLUSTER": shape})
+
+    return make
+
+
+def _some_of_each(n: int, m: int, step: int, dtype: Any = np.float32) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        x = rng.integers(-9, 9, (CLUSTERS * prod(shape), 2, 6, 48)).astype(dtype)
+        sent = from_the_left(x, shape).astype(np.float32)
+        want = np.zeros((len(x), 3, 6, 48), np.float32)
+        want[:, :m, :n, :32] = sent[:, :m, :n, :32]
+        want[:, 2, :, : n * step] = sent[:, 0, :, 32 : 32 + n * step]
+        want[:, 1, n:, 32 : 32 + m * step] = sent[:, 1, n:, 32 : 32 + m * step]
+        constants = {"CLUSTER": shape, "STEP": step}
+        return Case(some_of_each, grid_of(shape), [x, np.zeros_like(want), n, m], want, constants)
 
     return make
 
@@ -562,6 +595,10 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "some_rows": _some_rows(7),
     "some_rows_narrow": _some_rows(5, np.float16),
     "no_rows": _some_rows(0),
+    "some_of_each": _some_of_each(3, 2, 1),
+    "some_of_each_in_pieces": _some_of_each(3, 1, 4),
+    "some_of_each_converted": _some_of_each(2, 2, 4, np.float16),
+    "none_of_each": _some_of_each(0, 0, 4),
     "some_elements": _some_elements(37, 1),
     "some_elements_in_pieces": _some_elements(5, 8),
     "some_elements_converted": _some_elements(37, 1, np.float16),

@@ -208,3 +208,39 @@ def test_a_run_time_stage_of_odd_size_is_stored() -> None:
         "its start along axis 0 of ring is not known to be a multiple of 16 bytes; 2 bytes at a time, "
         "too few for st.async: a fence and a credit of 18 bytes follow"
     )
+
+
+@px.kernel(warps=2, cluster=2)
+def boxes(X, n, m, *, WAY=0, STEP=4):
+    mine, inbox, full = px.shared((4, 16, 64), X.dtype), px.shared((6, 16, 64), X.dtype), px.barrier()
+    px.store(mine, px.load(X[0:4, 0:16, 0:64]))
+    px.fence.async_proxy()
+    px.cluster.sync()
+    to = px.cluster.rank() ^ 1
+    if WAY == 0:
+        px.cluster.copy(mine[0:m, 0:n, 0:64], inbox[0:m, 0:n, 0:64], full, cta=to, arm=True)
+    elif WAY == 1:
+        px.cluster.copy(mine[1:2, 0:n, 0:64], inbox[2, 0:n], full, cta=to, arm=True)
+    elif WAY == 2:
+        px.cluster.copy(mine[0:2, 0:8, 0 : n * STEP], inbox[4:6, 8:16, 0 : n * STEP], full, cta=to, arm=True)
+    elif WAY == 3:
+        px.cluster.copy(mine[m : m + n, 0:16, 0:32], inbox[0:n, 0:16, 32:64], full, cta=to, arm=True)
+    else:
+        px.cluster.copy(mine[0:m, 0:8, 0 : n * STEP], inbox[0:m, 0:8, 0 : n * STEP], full, cta=to, arm=True)
+    full.wait(0)
+
+
+@pytest.mark.parametrize(("way", "step", "expected"), [
+    (0, 4, "bulk rows: contiguous runs, whose number and length the launch decides"),
+    (1, 4, "bulk: one contiguous run, whose length the launch decides"),
+    (2, 4, "bulk rows: 16 contiguous runs, whose length the launch decides"),
+    (2, 1, "st.async: its runs of bytes, known only at run time, are not known to be multiples of 16; 4 bytes at a time"),
+    (3, 4, "bulk rows: contiguous runs of 128 bytes, as many as the launch says"),
+    (4, 4, "bulk rows: contiguous runs, whose number and length the launch decides"),
+])
+def test_paths_of_run_time_extents(way: int, step: int, expected: str) -> None:
+    x = np.zeros((4, 16, 64), np.float32)
+    compiled = px.compile(boxes[2], x, 3, 2, arch="sm_90a", WAY=way, STEP=step)
+    note, = [note for note in map(str, compiled.notes) if "cluster.copy" in note]
+    assert note.split("inbox: ")[1] == expected
+    assert ("cp.async.bulk.shared::cluster.shared::cta" in compiled.ptx) == (step == 4)

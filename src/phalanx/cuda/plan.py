@@ -71,9 +71,9 @@ class CopyPlan:
 
 @frozen
 class Step:
-    """One level of regular places: how many, and the bytes from one to the next on both sides."""
+    """One level of regular places: how many, which only a run may know, and the bytes from one to the next on both sides."""
 
-    count: int
+    count: int | Value
     src: int
     dst: int
 
@@ -95,14 +95,15 @@ class PushPath(StrEnum):
 class PushPlan:
     """How a push is carried out.
 
-    Bulk copies move `nbytes` each, from `src` to `dst` (bytes from where the run-time offsets lead), repeated over
-    `steps`, or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`: engines read them
-    later.
+    Bulk copies move `nbytes` each, or `length` times as many, from `src` to `dst` (bytes from where the run-time offsets
+    lead), repeated over `steps`, or at `places` that follow no rule. Stores move `vector` elements at a time; `fenced`:
+    engines read them later.
     """
 
     path: PushPath
     reason: str
     nbytes: int = 0
+    length: Value | None = None
     src: int = 0
     dst: int = 0
     steps: tuple[Step, ...] = ()

@@ -190,9 +190,9 @@ class View(Holder):
         return next((axis for axis, offset in enumerate(self.offsets) if offset.type.shape), None)  # type: ignore[union-attr]
 
     @property
-    def run_time_length(self) -> Value | None:
-        """How much of the first axis is meant, where only a run knows it."""
-        return None
+    def run_time_extents(self) -> tuple[Value, ...]:
+        """How much of each axis is meant, where only a run knows it of some; empty where the extents say it."""
+        return ()
 
     @property
     def limits(self) -> tuple[Value, ...]:
@@ -218,8 +218,8 @@ class View(Holder):
 
     def _axis_text(self, axis: int, show: Show) -> str:
         offset, extent = self.offsets[axis], self.extents[axis]
-        if self.run_time_length is not None and axis == self.kept[0]:
-            return f"{show(offset)}:+{show(self.run_time_length)}"
+        if self.run_time_extents and constant_of(length := self.run_time_extents[axis]) is None:
+            return f"{show(offset)}:+{show(length)}"
         start = constant_of(offset)
         if axis not in self.kept:
             return show(offset)
@@ -297,8 +297,8 @@ class BufferView(View):
     """A box of a buffer in the memory of a CTA. A permutation of the axes in `kept` is a transpose.
 
     `cta` is the rank whose memory is meant, None for the own CTA. Rows that a tile of indices names are of all that the
-    buffer has along that axis. With `length`, known at run time, only so many of the view's first axis are meant; its
-    extent is how many there may be.
+    buffer has along that axis. `lengths`: one for each axis, where only a run knows how much of some is meant; of those the
+    extent is how much there may be.
     """
 
     buffer: Buffer = storage()
@@ -306,7 +306,7 @@ class BufferView(View):
     extents: tuple[int, ...] = attribute()
     kept: tuple[int, ...] = attribute()
     cta: Value | None = operand(default=None)
-    length: Value | None = operand(default=None)
+    lengths: tuple[Value, ...] = operand(default=())
     packed: DType | None = attribute(default=None)
     """What the bytes are, where a target sees a buffer of a packed type as bytes."""
 
@@ -336,9 +336,9 @@ class BufferView(View):
         return self.cta
 
     @property
-    def run_time_length(self) -> Value | None:
-        """How much of the first axis is meant, where only a run knows it."""
-        return self.length
+    def run_time_extents(self) -> tuple[Value, ...]:
+        """How much of each axis is meant, where only a run knows it of some."""
+        return self.lengths
 
     @property
     def dtype(self) -> DType:

@@ -165,12 +165,12 @@ class ViewValue(KernelObject):
             ctx.fail(counts, f"its shape is {view.shape}")
         offsets, extents = list(view.offsets), list(view.extents)
         kept: list[int] = []
-        length = None
+        lengths: dict[int, Value] = {}
         for position, axis in enumerate(view.kept):
             item = index[position] if position < len(index) else Slice(None, None, None)
-            if not kept and in_shared(view) and (found := run_time_extent(ctx, item)) is not None:
+            if in_shared(view) and (found := run_time_extent(ctx, item)) is not None:
                 assert isinstance(item, Slice)
-                first, length = (0 if item.start is None else item.start), found
+                first, lengths[axis] = (0 if item.start is None else item.start), operand(found)
                 item = Slice(first, view.extents[axis], None)
                 if isinstance(first, Value):
                     offsets[axis] = operand(add_offsets(ctx, view.offsets[axis], first))
@@ -202,9 +202,10 @@ class ViewValue(KernelObject):
         if sum(is_tile(offset) for offset in offsets) > 1:
             ctx.fail("more than one index tile in a subscript", "only one axis can be indexed by a tile")
         part = view.replaced(offsets=tuple(offsets), extents=tuple(extents), kept=tuple(kept))
-        if length is not None:
+        if lengths:
             assert in_shared(part)
-            return RunTimeRegion(part.replaced(length=operand(length)))
+            every = tuple(lengths.get(axis, operand(extent)) for axis, extent in enumerate(extents))
+            return RunTimeRegion(part.replaced(lengths=every))
         return ViewValue(part)
 
     def check_whole(self, ctx: Builder, axis: int) -> None:
@@ -224,7 +225,7 @@ class ViewValue(KernelObject):
 
 @frozen
 class RunTimeRegion(KernelObject):
-    """A part of a shared buffer whose first extent only a run knows: pushes alone take it."""
+    """A part of a shared buffer of which only a run knows some extents: pushes alone take it."""
 
     view: SharedView
     kind_name = "a region whose extent is known only at run time"

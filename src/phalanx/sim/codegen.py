@@ -220,10 +220,10 @@ class Emitter:
         )
         boxes = view.index_axis is None
         call = self.bind("f", lambda agent: guarded(buffer_place(view, agent.cta, location), agent, keep=boxes))
-        if fixed and not moving and view.peer is None and view.run_time_length is None:
+        if fixed and not moving and view.peer is None and not view.run_time_extents:
             key = buffer_key(view, shape, tuple(starts), location)  # type: ignore[arg-type]
             return self.bind("s", lambda agent: BufferPlace(agent.cta, buffer, key, axes))
-        if fixed and len(moving) == 1 and view.peer is None and view.run_time_length is None and boxes:
+        if fixed and len(moving) == 1 and view.peer is None and not view.run_time_extents and boxes:
             axis = moving[0]
             if axis not in view.kept and shape[axis] <= _TABLE_LIMIT:
                 keys = [
@@ -235,7 +235,7 @@ class Emitter:
                 after = "".join(f", {s}" for s in starts[axis + 1 :])
                 index = self.expr(view.offsets[axis])
                 return f"({table}[{index}] if 0 <= {index} < {shape[axis]} else {call}({before}{index}{after}))"
-        operands = [*view.offsets, *(value for value in (view.peer, view.run_time_length) if value is not None)]
+        operands = [*view.offsets, *(() if view.peer is None else (view.peer,)), *view.run_time_extents]
         return f"{call}({', '.join(map(self.expr, operands))})"
 
     def global_(self, view: View) -> str:

@@ -355,20 +355,19 @@ def _global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | 
 
 
 def buffer_key(
-    view: View, shape: tuple[int, ...], starts: tuple[int, ...], location: Location, length: int | None = None
+    view: View, shape: tuple[int, ...], starts: tuple[int, ...], location: Location, lengths: tuple[int, ...] = ()
 ) -> Key:
     """The index of the view's box in its buffer of that shape; an error if it leaves the buffer."""
     key: list[Any] = []
     if view.dtype.per_byte > 1:
         check_whole_bytes(view, starts[-1], location)
-    for axis, (start, extent, size) in enumerate(zip(starts, view.extents, shape)):
-        if length is not None and axis == view.kept[0]:
-            if length < 0:
-                raise Error(
-                    f"a region of {length} elements of {view.memory.name}", location=location, kind="out-of-bounds",
-                    remedy="stop must not be less than start",
-                )
-            extent = length
+    for axis, (start, extent, size) in enumerate(zip(starts, lengths or view.extents, shape)):
+        if extent < 0:
+            what = "elements" if len(shape) == 1 else f"places along axis {axis}"
+            raise Error(
+                f"a region of {extent} {what} of {view.memory.name}", location=location, kind="out-of-bounds",
+                remedy="stop must not be less than start",
+            )
         if isinstance(start, np.ndarray):  # rows by index, of all that there are
             key.append(slice(0, size))
             continue
@@ -389,23 +388,24 @@ def buffer_place(view: View, cta: Cta, location: Location) -> Callable[..., Buff
     shape = buffer.shape
     index_axis = view.index_axis
 
-    def place(where: Cta, starts: tuple[Any, ...], length: int | None = None) -> BufferPlace:
-        key = buffer_key(view, shape, starts, location, length)
+    def place(where: Cta, starts: tuple[Any, ...], lengths: tuple[int, ...] = ()) -> BufferPlace:
+        key = buffer_key(view, shape, starts, location, lengths)
         if index_axis is None:
             return BufferPlace(where, buffer, key, axes)
         return BufferRows(where, buffer, key, axes, view, starts[index_axis])
 
-    if view.peer is None and view.run_time_length is None:
+    if view.peer is None and not view.run_time_extents:
         if index_axis is None:
             return lambda *starts: BufferPlace(cta, buffer, buffer_key(view, shape, starts, location), axes)
         return lambda *starts: place(cta, starts)
     axes_of = len(view.offsets)
 
     def elsewhere(*operands: Any) -> BufferPlace:
-        """The starts, then the rank and the length, where the view has them."""
-        rest = list(operands[axes_of:])
-        where = cta if view.peer is None else cta.cluster.cta_of(rest.pop(0), location)
-        return place(where, operands[:axes_of], rest.pop(0) if view.run_time_length is not None else None)
+        """The starts, then the rank and the lengths, where the view has them."""
+        starts, rest = operands[:axes_of], operands[axes_of:]
+        if view.peer is None:
+            return place(cta, starts, rest)
+        return place(cta.cluster.cta_of(rest[0], location), starts, rest[1:])
 
     return elsewhere
 

@@ -272,6 +272,26 @@ def transaction_around_a_push_of_run_time_bytes():
 
 
 @case
+def push_between_regions_of_which_one_has_more_axes():
+    @px.kernel(cluster=2)
+    def part(X, n):
+        s, d, bar = px.shared((4, 16), px.f32), px.shared((64,), px.f32), px.barrier()
+        px.cluster.copy(s[0:4, 0:n], d[0:n], bar, cta=0, arm=True)
+
+    part[2](X, 8)
+
+
+@case
+def push_of_run_time_columns_between_regions_of_other_rows():
+    @px.kernel(cluster=2)
+    def part(X, n):
+        s, d, bar = px.shared((4, 16), px.f32), px.shared((4, 16), px.f32), px.barrier()
+        px.cluster.copy(s[0:4, 0:n], d[0:3, 0:n], bar, cta=0, arm=True)
+
+    part[2](X, 8)
+
+
+@case
 def push_between_regions_of_other_extents():
     @px.kernel(cluster=2)
     def part(X, n):

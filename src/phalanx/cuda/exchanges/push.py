@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from math import prod
 
 from phalanx.cuda.plan import PushPath, PushPlan
 from phalanx.cuda.text.helper import Helper
@@ -18,7 +20,7 @@ from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error
 from phalanx.ir.ops.cluster import ClusterCopy, ClusterStore
 from phalanx.ir.types import TileType
-from phalanx.ir.values import Const
+from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import SharedView
 
 UNROLLED = 8
@@ -153,36 +155,55 @@ def _bulk(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
     src = plus(w.address(op.src.buffer), _moving(w, op.src))
     dst = plus(w.address(op.dst.buffer), _moving(w, op.dst))
     copy = w.use(push_bulk())
-    count = len(plan.places) or 1
-    for step in plan.steps:
-        count *= step.count
-    if count <= UNROLLED or plan.places:
+    counts = [step.count for step in plan.steps]
+    constant = [count for count in counts if not isinstance(count, Value)]
+    if plan.places or (len(constant) == len(counts) and prod(constant) <= UNROLLED):
         with w.elected():
             here, there, bar = local(w, "here"), local(w, "there"), local(w, "there_bar")
             with w.block():
                 w.line(f"const unsigned {bar} = {_remote(w, op.dst, w.barrier_address(op.bar))};")
                 _arm(w, op, bar, arm)
-                if count == 1:
+                size, guard = _run_bytes(w, plan)
+                if prod(constant) == 1 and not plan.places:
                     start, end = plus(src, str(plan.src)), _remote(w, op.dst, plus(dst, str(plan.dst)))
-                    call = f"{copy}({end}, {start}, {plan.nbytes or _bytes(w, op)}, {bar});"
-                    w.line(call if op.nbytes is None else f"if ({_bytes(w, op)} != 0) {call}")
+                    w.line(f"{guard}{copy}({end}, {start}, {size}, {bar});")
                     return
                 w.line(f"const unsigned {here} = {src}, {there} = {_remote(w, op.dst, dst)};")
                 for a, b in plan.places or _places(plan):
-                    w.line(f"{copy}({plus(there, str(b))}, {plus(here, str(a))}, {plan.nbytes}, {bar});")
+                    w.line(f"{guard}{copy}({plus(there, str(b))}, {plus(here, str(a))}, {size}, {bar});")
         return
-    _by_lanes(w, op, plan, count, src, dst, arm)
+    _by_lanes(w, op, plan, src, dst, arm)
+
+
+def _run_bytes(w: Writer, plan: PushPlan) -> tuple[str, str]:
+    """The bytes of one run, and what goes before its copy where there may be none."""
+    if plan.length is None:
+        return str(plan.nbytes), ""
+    size = times(w.name(plan.length), str(plan.nbytes))
+    return size, f"if ({bare(w.name(plan.length))} != 0) "
 
 
 def _places(plan: PushPlan) -> list[tuple[int, int]]:
     """The start of every copy, outer steps first."""
     places = [(plan.src, plan.dst)]
     for step in plan.steps:
+        assert isinstance(step.count, int), "as many copies as a run says are made by a loop"
         places = [(a + n * step.src, b + n * step.dst) for a, b in places for n in range(step.count)]
     return places
 
 
-def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, dst: str, arm: Helper) -> None:
+def _product(w: Writer, counts: Iterable[int | Value]) -> str:
+    """The product of numbers, some of which only a run knows, as text that stands beside any operator."""
+    known, text = 1, ""
+    for count in counts:
+        if isinstance(count, Value):
+            text = f"{text} * {atom(w.name(count))}" if text else atom(w.name(count))
+        else:
+            known *= count
+    return str(known) if not text else atom(text if known == 1 else f"{text} * {known}")
+
+
+def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, src: str, dst: str, arm: Helper) -> None:
     """The lanes of the agent's first warp share the copies out; a barrier tells them what the elected thread knows."""
     assert op.bar is not None
     with w.block("" if w.agent.warps == 1 else f"if ({w.warp} == 0)"):
@@ -194,17 +215,18 @@ def _by_lanes(w: Writer, op: ClusterCopy, plan: PushPlan, count: int, src: str, 
                 _arm(w, op, bar, arm)
         w.line(f"const unsigned {here} = {plus(src, str(plan.src))};")
         w.line(f"const unsigned {there} = {_remote(w, op.dst, plus(dst, str(plan.dst)))};")
-        with w.block(f"for (int {i} = {w.lane}; {i} < {count}; {i} += 32)"):
+        counts = [step.count for step in plan.steps]
+        with w.block(f"for (int {i} = {w.lane}; {i} < {bare(_product(w, counts))}; {i} += 32)"):
             terms_here, terms_there = [here], [there]
-            inner = count
-            for step in plan.steps:
-                inner //= step.count
-                number = i if inner == 1 else f"{i} / {inner}"
-                if step is not plan.steps[0]:
-                    number = f"{number} % {step.count}"
+            for position, step in enumerate(plan.steps):
+                inner = _product(w, counts[position + 1 :])
+                number = i if inner == "1" else f"{i} / {inner}"
+                if position:
+                    number = f"{number} % {_product(w, [step.count])}"
                 terms_here.append(times(f"({number})", str(step.src)) if number != i else times(i, str(step.src)))
                 terms_there.append(times(f"({number})", str(step.dst)) if number != i else times(i, str(step.dst)))
-            w.line(f"{w.use(push_bulk())}({plus(*terms_there)}, {plus(*terms_here)}, {plan.nbytes}, {bar});")
+            size, guard = _run_bytes(w, plan)
+            w.line(f"{guard}{w.use(push_bulk())}({plus(*terms_there)}, {plus(*terms_here)}, {size}, {bar});")
         w.line("__syncwarp();")
 
 
@@ -275,16 +297,26 @@ def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str
             w.line(f"{w.use(h.STORE_REMOTE)}<{vector}>({end}, {piece});")
 
 
+def _extents(view: SharedView) -> tuple[int | Value, ...]:
+    """How long a region is along each axis of its buffer, as far as constants say it."""
+    if not view.run_time_extents:
+        return view.extents
+    known = map(constant_of, view.run_time_extents)
+    return tuple(value if number is None else int(number) for value, number in zip(view.run_time_extents, known))
+
+
 def _byte(w: Writer, view: SharedView, number: str) -> str:
     """The byte offset, before the swizzle, of the element of that row-major number in a view."""
     index = [w.name(offset) for offset in view.offsets]
-    inner = 1
+    extents = _extents(view)
+    inside: list[int | Value] = []
     for position, axis in reversed(list(enumerate(view.kept))):
-        extent = view.extents[axis]
-        if extent > 1:
-            step = number if inner == 1 else f"{number} / {inner}"
-            if position and any(view.extents[other] > 1 for other in view.kept[:position]):
-                step = f"{step} % {extent}"
+        extent = extents[axis]
+        if extent != 1:
+            inner = _product(w, inside)
+            step = number if inner == "1" else f"{number} / {inner}"
+            if any(extents[other] != 1 for other in view.kept[:position]):
+                step = f"{step} % {_product(w, [extent])}"
             index[axis] = plus(index[axis], f"({step})" if step != number else step)
-        inner *= extent
+        inside.append(extent)
     return w.plan.buffers[view.buffer].layout.linear_offset_expression(index)

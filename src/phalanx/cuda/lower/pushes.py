@@ -25,7 +25,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.ir.core import Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
-from phalanx.ir.values import Const
+from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView, in_shared
 from phalanx.layouts import SharedLayout
 
@@ -107,6 +107,8 @@ def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
         raise Unfit("bulk copies complete on a barrier, and none is given")
     if op.src.dtype != op.dst.dtype:
         raise Unfit(f"{op.src.dtype} is converted to {op.dst.dtype}")
+    if op.nbytes is not None:
+        return _bulk_of_run_time_extents(op, layouts, facts)
     if _squeezed(op.src) != _squeezed(op.dst):
         raise Unfit(f"a region of {_shape(op.src.shape)} is reshaped to {_shape(op.dst.shape)}")
     for view in (op.src, op.dst):
@@ -114,8 +116,6 @@ def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
     item = op.src.dtype.itemsize
     src, dst = (_offsets(view, layouts[view.buffer]) for view in (op.src, op.dst))
     starts, size = _runs(src, dst, item)
-    if op.nbytes is not None:
-        return _bulk_prefix(op, src, dst, starts, item, facts)
     row = op.src.shape[-1] * item if op.src.shape else item
     if size < min(row, WIDE_RUN) and len(starts) > 1:
         raise Unfit(f"a row is not contiguous in both: {_difference(op, layouts)}")
@@ -125,7 +125,7 @@ def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
         raise Unfit(f"a run does not start at a multiple of {COPY_CHUNK} bytes")
     if len(starts) == 1:
         reason = f"one contiguous run of {size} bytes"
-        return PushPlan(PushPath.BULK, reason, size, int(starts[0, 0]), int(starts[0, 1]))
+        return PushPlan(PushPath.BULK, reason, size, src=int(starts[0, 0]), dst=int(starts[0, 1]))
     steps = _steps(starts)
     if steps is None:
         if len(starts) > FEW:
@@ -134,23 +134,77 @@ def _bulk(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
         return PushPlan(PushPath.BULK_ROWS, f"{len(starts)} contiguous runs of {size} bytes", size, places=places)
     return PushPlan(
         PushPath.BULK_ROWS, f"{len(starts)} contiguous runs of {size} bytes", size,
-        int(starts[0, 0]), int(starts[0, 1]), steps,
+        src=int(starts[0, 0]), dst=int(starts[0, 1]), steps=steps,
     )
 
 
-def _bulk_prefix(
-    op: Push, src: np.ndarray, dst: np.ndarray, starts: np.ndarray, item: int, facts: Divisibility
-) -> PushPlan:
-    """The first rows of a region, as many as a run says: one run of bytes from its start, in whole pieces."""
-    if any((np.diff(offsets) != item).any() for offsets in (src, dst)):
-        raise Unfit("the rows, whose number is known only at run time, are not one run of bytes in both")
+def _bulk_of_run_time_extents(op: Push, layouts: Layouts, facts: Divisibility) -> PushPlan:
+    """Runs of bytes whatever the extents are: as many inner axes as follow one another in memory, repeated over the rest.
+
+    The outermost axis of a run may have an extent that only a run of the kernel knows, those inside it are constants.
+    """
+    for view in (op.src, op.dst):
+        _check_start(view, layouts[view.buffer], facts)
+    lengths, largest, places = _long_axes(op, layouts)
+    item = op.dst.dtype.itemsize
+    moving = max(position for position, length in enumerate(lengths) if constant_of(length) is None)
+    cut = next((cut for cut in range(moving, len(lengths)) if _is_run(places, largest, cut, cut == moving, item)), None)
+    if cut is None:
+        raise Unfit(f"a row is not contiguous in both: {_difference(op, layouts)}")
+    length = lengths[cut] if cut == moving else None
+    unit = prod(largest[cut + 1 if length is not None else cut :]) * item
+    if length is not None and not facts.proves(length, unit, COPY_CHUNK):
+        raise Unfit(f"its runs of bytes, known only at run time, are not known to be multiples of {COPY_CHUNK}")
+    if length is None and unit % COPY_CHUNK:
+        raise Unfit(f"runs of {unit} bytes are no multiple of {COPY_CHUNK}")
+    starts = places.reshape(2, *largest[:cut], -1).min(axis=-1)
     if (starts % COPY_CHUNK).any():
         raise Unfit(f"a run does not start at a multiple of {COPY_CHUNK} bytes")
-    assert op.nbytes is not None
-    if not facts.proves(op.nbytes, 1, COPY_CHUNK):
-        raise Unfit(f"its bytes, known only at run time, are not known to be a multiple of {COPY_CHUNK}")
-    reason = "one contiguous run, whose length the launch decides"
-    return PushPlan(PushPath.BULK, reason, 0, int(starts[0, 0]), int(starts[0, 1]))
+    steps = []
+    for axis in range(cut):
+        apart = np.diff(starts, axis=axis + 1).reshape(2, -1)
+        if (apart != apart[:, :1]).any():
+            raise Unfit("contiguous runs lie at irregular places")
+        src, dst = (int(step[0]) if step.size else 0 for step in apart)
+        count = constant_of(lengths[axis])
+        steps.append(Step(lengths[axis] if count is None else int(count), src, dst))
+    src, dst = (int(start.reshape(-1)[0]) for start in starts)
+    if not steps:
+        reason = "one contiguous run, whose length the launch decides"
+        return PushPlan(PushPath.BULK, reason, unit, length, src, dst)
+    known = [step.count for step in steps if not isinstance(step.count, Value)]
+    if length is None:
+        reason = f"contiguous runs of {unit} bytes, as many as the launch says"
+    elif len(known) == len(steps):
+        reason = f"{prod(known)} contiguous runs, whose length the launch decides"
+    else:
+        reason = "contiguous runs, whose number and length the launch decides"
+    return PushPlan(PushPath.BULK_ROWS, reason, unit, length, src, dst, tuple(steps))
+
+
+def _long_axes(op: Push, layouts: Layouts) -> tuple[list[Value], tuple[int, ...], np.ndarray]:
+    """The extents of both regions along the axes that may be longer than 1, how long each can be, and with those, where
+    every element lies in both."""
+    axes = [
+        [axis for axis in view.kept if constant_of(view.run_time_extents[axis]) != 1] for view in (op.src, op.dst)
+    ]
+    lengths = [op.dst.run_time_extents[axis] for axis in axes[1]]
+    largest = tuple(min(op.src.extents[a], op.dst.extents[b]) for a, b in zip(*axes, strict=True))
+    places = []
+    for view, kept in zip((op.src, op.dst), axes):
+        extents = dict(zip(kept, largest))
+        cut = view.replaced(extents=tuple(extents.get(axis, 1) for axis in range(len(view.extents))))
+        places.append(_offsets(cut, layouts[view.buffer]).reshape(largest))
+    return lengths, largest, np.stack(places)
+
+
+def _is_run(places: np.ndarray, largest: tuple[int, ...], cut: int, any_length: bool, item: int) -> bool:
+    """Whether the axes from `cut` on are the same run of bytes in both, whatever the first of them measures."""
+    units = largest[cut] if any_length else 1
+    parts = places.reshape(2, -1, units, prod(largest[cut:]) // units)
+    order = np.argsort(parts[0], axis=-1, kind="stable")  # a swizzle turns pieces around that stay together
+    src, dst = (np.take_along_axis(side, order, axis=-1).reshape(parts.shape[1], -1) for side in parts)
+    return bool((np.diff(src) == item).all() and (np.diff(dst) == item).all())
 
 
 def _squeezed(view: SharedView) -> tuple[int, ...]:
@@ -233,8 +287,6 @@ def _stores(op: Push, layouts: Layouts, facts: Divisibility, why: str, read_by_e
     widths = [_vector(view, layouts[view.buffer], facts) for view in (op.src, op.dst)]
     largest = COPY_CHUNK // max(op.src.dtype.itemsize, op.dst.dtype.itemsize)
     vector = min(*widths, largest)
-    while op.nbytes is not None and not facts.proves(op.nbytes, 1, vector * op.dst.dtype.itemsize):
-        vector //= 2
     credit = op.dst.nbytes if op.nbytes is None else "its"
     width = vector * op.dst.dtype.itemsize
     said = f"{why}; {width} bytes at a time"
@@ -259,6 +311,8 @@ def _vector(view: SharedView, layout: SharedLayout, facts: Divisibility) -> int:
     item, last = layout.itemsize, layout.rank - 1
     width = COPY_CHUNK
     parts = [view.extents[last] * item]
+    while view.run_time_extents and not facts.proves(view.run_time_extents[last], item, width):
+        width //= 2
     if prod(view.extents[:last]) > 1 or layout.rank > 1:
         parts += [layout.row_pitch, layout.panel_bytes if layout.panels > 1 else 0, layout.matrix_bytes]
     if layout.panels > 1:

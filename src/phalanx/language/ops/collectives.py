@@ -14,11 +14,11 @@ from phalanx.ir.ops.cluster import (
     ClusterStore,
 )
 from phalanx.ir.types import TileType, bool_
-from phalanx.ir.values import Value
+from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import BarrierRef, SharedView, View, in_global, in_shared
 from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
-from phalanx.language.objects import Numeric, describe, is_memory, load_scalar
+from phalanx.language.objects import Numeric, describe, is_memory, load_scalar, plural
 from phalanx.language.operators import binary, dtype_of, is_scalar, is_tile
 from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
 from phalanx.language.ops.memory import require_view, stored_value
@@ -68,9 +68,9 @@ def copy(
       expected. Without a barrier the next ``px.cluster.sync()`` orders it. PTX
       ``cp.async.bulk.shared::cluster.shared::cta`` where both regions are runs of bytes at and in multiples of 16, else
       ``st.async``, else ``st.shared::cluster``, a fence and ``mbarrier.complete_tx``; the IR and ``Compiled.notes`` say
-      which. The first extent of both regions may be known only at run time,
-      ``px.cluster.copy(s[0:n], d[0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't count: arm
-      the barrier with ``arm=True`` or a number.
+      which. Extents of both regions may be known only at run time,
+      ``px.cluster.copy(s[0:m, 0:n], d[0:m, 0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't
+      count: arm the barrier with ``arm=True`` or a number.
     - ``mask=m``: the lowest rank of the mask fetches the global region `src` for all of them, a CTA outside it fetches its
       own; all ranks of a mask name the same one, and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``.
 
@@ -78,7 +78,7 @@ def copy(
     """
     if not isinstance(arm, bool):
         ctx.fail(f"arm= must be True or False, not {describe(arm)}", "it is decided at compile time")
-    source, length = _region(ctx, "the source of px.cluster.copy", src)
+    source = _region(ctx, "the source of px.cluster.copy", src)
     if mask is not None:
         if cta is not None:
             ctx.fail(
@@ -97,7 +97,7 @@ def copy(
     if not in_shared(source):
         remedy = "it pushes shared memory: px.cluster.copy(s, d, bar, cta=r)"
         ctx.fail(f"px.cluster.copy of {source.space.name} memory", remedy)
-    _push(ctx, source, length, dst, bar, cta, arm)
+    _push(ctx, source, dst, bar, cta, arm)
 
 
 @builtin("cluster.store")
@@ -117,11 +117,9 @@ def store(ctx: Builder, dst: object, tile: object, bar: object, *, cta: object =
     ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
 
 
-def _region(ctx: Builder, what: str, view: object) -> tuple[View, Value | None]:
-    """One end of a push, and its first extent where only a run knows it."""
-    if isinstance(view, RunTimeRegion):
-        return view.view, view.view.length
-    return check_ordinary(ctx, require_view(ctx, what, view)), None
+def _region(ctx: Builder, what: str, view: object) -> View:
+    """One end of a push, of which only a run may know some extents."""
+    return view.view if isinstance(view, RunTimeRegion) else check_ordinary(ctx, require_view(ctx, what, view))
 
 
 def _receiver(ctx: Builder, what: str, dst: object, cta: object) -> tuple[SharedView, int | Value]:
@@ -144,9 +142,7 @@ def _in_the_peer(ctx: Builder, what: str, target: object, cta: object) -> tuple[
     return dataclasses.replace(target, cta=operand(rank)), rank
 
 
-def _push(
-    ctx: Builder, source: SharedView, length: Value | None, dst: object, bar: object, cta: object, arm: bool
-) -> None:
+def _push(ctx: Builder, source: SharedView, dst: object, bar: object, cta: object, arm: bool) -> None:
     refuse_rows_by_index(ctx, "the source of px.cluster.copy", source)
     refuse_padded(ctx, "px.cluster.copy", source)
     if source.cta is not None:
@@ -154,19 +150,19 @@ def _push(
             "the source of px.cluster.copy is in another CTA",
             "a push starts in this CTA's memory: let the other CTA push, or px.load(view.at(r))",
         )
-    there, expected = _region(ctx, "the destination of px.cluster.copy", dst)
+    there = _region(ctx, "the destination of px.cluster.copy", dst)
     target, rank = _in_the_peer(ctx, "px.cluster.copy", there, cta)
     refuse_padded(ctx, "px.cluster.copy", target)
     nbytes = None
-    if source.dtype.per_byte != target.dtype.per_byte or (length is not None and target.dtype.per_byte > 1):
+    run_time = bool(source.run_time_extents or target.run_time_extents)
+    if source.dtype.per_byte != target.dtype.per_byte or (run_time and target.dtype.per_byte > 1):
         ctx.fail(
             f"px.cluster.copy of {source.dtype} to {target.dtype} memory"
-            + (", where elements share bytes" if length is None else ", of an extent that is not a constant"),
+            + (", of an extent that is not a constant" if run_time else ", where elements share bytes"),
             "copy a region of constant extents between buffers of one such type, or the tile: px.store(d.at(r), px.load(s))",
         )
-    if length is not None or expected is not None:
-        _check_equal_lengths(ctx, source, target)
-        nbytes = operand(binary(ctx, "mul", length, target.dtype.nbytes(prod(target.shape[1:]))))
+    if run_time:
+        nbytes = operand(_run_time_bytes(ctx, source, target))
     elif prod(source.shape) != prod(target.shape):
         ctx.fail(
             f"px.cluster.copy: the source has shape {source.shape}, the destination {target.shape}",
@@ -181,19 +177,37 @@ def _push(
     ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
 
 
-def _check_equal_lengths(ctx: Builder, source: SharedView, target: SharedView) -> None:
-    """Both ends of a push have as many rows, and rows alike, where only a run knows how many."""
-    a, b = source.length, target.length
-    if a is None or b is None or ctx.affine_of(a).combine(ctx.affine_of(b), -1).number != 0:
+def _run_time_bytes(ctx: Builder, source: SharedView, target: SharedView) -> Numeric:
+    """What arrives where only a run knows some extents: both ends of the push have the same ones, axis by axis."""
+    here, there = _long_axes(source), _long_axes(target)
+    if len(here) != len(there):
+        axes = plural(len(here), "axis", "axes")
         ctx.fail(
-            "px.cluster.copy: the two regions are not known to have the same extent",
-            "write both slices with the same length: px.cluster.copy(s[0:n], d[m:m+n], bar, cta=r)",
+            f"px.cluster.copy: the source has {axes} longer than 1, the destination {len(there)}",
+            "where an extent is known only at run time, both regions have the same axes",
         )
-    if source.shape[1:] != target.shape[1:]:
-        ctx.fail(
-            f"px.cluster.copy: the rows of the source have shape {source.shape[1:]}, of the destination {target.shape[1:]}",
-            "where the number of rows is known only at run time, they must be alike",
-        )
+    for position, (a, b) in enumerate(zip(here, there, strict=True)):
+        if ctx.affine_of(a).combine(ctx.affine_of(b), -1).number != 0:
+            known = [constant_of(extent) for extent in (a, b)]
+            if None in known:
+                ctx.fail(
+                    "px.cluster.copy: the two regions are not known to have the same extent",
+                    "write both slices with the same length: px.cluster.copy(s[0:n], d[m:m+n], bar, cta=r)",
+                )
+            ctx.fail(
+                f"px.cluster.copy: along axis {position} the source has extent {known[0]}, the destination {known[1]}",
+                "where another extent is known only at run time, they must be equal",
+            )
+    count: Numeric = target.dtype.nbytes(1)
+    for extent in there:
+        count = binary(ctx, "mul", extent, count)
+    return count
+
+
+def _long_axes(view: SharedView) -> list[Value]:
+    """The extents of the axes of a region along which it may have more than one element."""
+    extents = view.run_time_extents or tuple(map(operand, view.extents))
+    return [extents[axis] for axis in view.kept if constant_of(extents[axis]) != 1]
 
 
 @builtin("cluster.load")
