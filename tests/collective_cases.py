@@ -108,6 +108,43 @@ def lagging(X, Y, *, CLUSTER, BM=32, BN=64, STAGES=4):
         pipe.release()
 
 
+@px.kernel(warps=2, cluster=cluster_of)
+def by_run_time_masks(X, Y, M, *, CLUSTER, SHARES=0, BM=32, BN=32):
+    """Which CTAs share a tile, and which tile it is, a launch says; twice, by other masks."""
+    number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+    tile, full = px.shared((2, BM, BN), X.dtype), px.barrier(2)
+    for turn in px.static_range(2):
+        mask, m = M[turn, px.cluster.rank(), 0], M[turn, px.cluster.rank(), 1]
+        with full[turn].transaction():
+            if SHARES == 0:
+                px.cluster.copy(X[m : m + BM, 0:BN], tile[turn], full[turn], mask=mask)
+            else:
+                px.cluster.load(X[m : m + BM, 0:BN], tile[turn], full[turn], ctas=mask, count=SHARES)
+        full[turn].wait(0)
+    px.store(Y[number, 0:2, 0:BM, 0:BN], px.load(tile))
+
+
+@px.kernel(warps=3, cluster=cluster_of)
+def piped_by_run_time_masks(X, Y, M, *, CLUSTER, SHARES, BM=32, BN=32, STAGES=3):
+    """A pipe whose stages go back to the CTAs of a mask that a launch says: those that fill them together."""
+    number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+    tiles = px.cdiv(X.shape[0], BM)
+    mask, first = M[0, px.cluster.rank(), 0], M[0, px.cluster.rank(), 1]
+    stages = px.shared((STAGES, BM, BN), X.dtype)
+    pipe = px.pipe(STAGES, ctas=mask, count=SHARES)
+    with px.warps(0, 1):
+        for t in range(tiles):
+            s = pipe.acquire()
+            m = first + t * BM
+            px.cluster.load(X[m : m + BM, 0:BN], stages[s], pipe.full[s], ctas=mask, count=SHARES)
+            pipe.commit(stages[0].nbytes)
+    with px.warps(1, 2):
+        for t in range(tiles):
+            with pipe.consume() as s:
+                tile = px.load(stages[s])
+            px.store(Y[number, t * BM : t * BM + BM, 0:BN], tile)
+
+
 CLUSTERS = 2
 
 
@@ -151,12 +188,48 @@ def _piped_2d(rng: np.random.Generator, shape: Shape) -> Case:
     return Case(piped_2d, _grid(shape), [x, np.zeros_like(want), z], want, {"CLUSTER": shape})
 
 
+def _masks(size: int, share: int, turn: int) -> np.ndarray:
+    """For each rank the mask of those with which it shares, `share` neighbours or every other one, and a row."""
+    groups = [r // share for r in range(size)] if turn == 0 else [r % (size // share) for r in range(size)]
+    return np.array([[sum(1 << r for r in range(size) if groups[r] == g), 16 * g] for g in groups], np.int32)
+
+
+def _by_run_time_masks(copies: bool) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        size = prod(shape)
+        share = max(1, size // 2)
+        x = rng.standard_normal((32 + 16 * size, 32)).astype(np.float32)
+        masks = np.stack([_masks(size, share, turn) for turn in range(2)])
+        if copies:
+            masks[1, 0] = [0 if size == 1 else 1 << size - 1, 16]  # outside its own mask: it fetches for itself
+            masks[1, 1:, 0] &= ~1
+        want = np.stack([[x[masks[turn, r, 1] :][:32] for turn in range(2)] for r in range(size)] * CLUSTERS)
+        constants = {"CLUSTER": shape, "SHARES": 0 if copies else share}
+        return Case(by_run_time_masks, _grid(shape), [x, np.zeros_like(want), masks], want, constants)
+
+    return make
+
+
+def _piped_by_run_time_masks(rng: np.random.Generator, shape: Shape) -> Case:
+    size = prod(shape)
+    share = max(1, size // 2)
+    x = rng.standard_normal((6 * 32, 32)).astype(np.float32)
+    masks = _masks(size, share, 1)
+    shifted = [np.concatenate([x[first:], np.zeros((first, 32), np.float32)]) for first in masks[:, 1]]
+    want = np.stack(shifted * CLUSTERS)
+    constants = {"CLUSTER": shape, "SHARES": share}
+    return Case(piped_by_run_time_masks, _grid(shape), [x, np.zeros_like(want), masks[None]], want, constants)
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "balanced": _balanced,
     "lowest_fetches": _lowest,
     "piped": _piped,
     "piped_2d": _piped_2d,
     "lagging": _lagging,
+    "copied_by_run_time_masks": _by_run_time_masks(True),
+    "shared_by_run_time_masks": _by_run_time_masks(False),
+    "piped_by_run_time_masks": _piped_by_run_time_masks,
 }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import collective_cases
 import host_cuda
+import host_tma  # noqa: F401  # host versions of copies by descriptor
 from cluster_cases import MAKERS, Shape, case, label
 from host_cluster import run_cluster
 
@@ -31,3 +33,12 @@ def test_text_does_what_the_simulator_does(name: str) -> None:
 def test_text_does_what_the_simulator_does_in_every_shape(name: str, shape: Shape) -> None:
     for seed in range(2, 4):
         check(name, shape, seed)
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("shape", [(2, 1, 1), (2, 2, 1)], ids=label)
+@pytest.mark.parametrize("name", collective_cases.MAKERS)
+def test_collective_copies_land_where_the_simulator_says(name: str, shape: Shape) -> None:
+    made = collective_cases.case(name, shape)
+    run_cluster(made.kernel, made.grid, *made.args, seed=1, **made.constants)
+    made.check(made.args[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import phalanx as px
@@ -88,6 +89,32 @@ def receives_another_tile_than_it_names(X, Y, *, BUG):
         px.cluster.sync()
 
 
+@planted("region-mismatch", **TWO)
+@px.kernel(warps=1, cluster=2)
+def shares_with_one_who_does_not_come(X, Y, *, BUG):
+    """Only a run knows the mask, and who comes: CTA 1 has what it waits for, but takes no part."""
+    rank = px.cluster.rank()
+    s = px.shared((8, 32), X.dtype)
+    bar = px.barrier(count=1)
+    above = X[0, 0] < X[0, 1]
+    bar.arrive_and_expect_tx(s.nbytes)
+    px.cluster.sync()
+    if (rank == 0) & above | (BUG == 0):
+        px.cluster.copy(X[0:8, 0:32], s, bar, mask=px.where(above, 3, 1 << rank))  # bug, other
+    bar.wait(0)
+
+
+@planted("count-mismatch", **TWO)
+@px.kernel(warps=1, cluster=2)
+def says_that_three_share(X, Y, *, BUG):
+    s = px.shared((12, 32), X.dtype)
+    bar = px.barrier()
+    both = px.where(X[0, 0] < X[0, 1], 3, 1)
+    with bar.transaction():
+        px.cluster.load(X[0:12, 0:32], s, bar, ctas=both, count=3 if BUG else 2)  # bug, other
+    bar.wait(0)
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()
@@ -98,3 +125,37 @@ def test_both_ctas_are_named():
     (finding,) = case.check(True).findings
     assert "CTA 0 and CTA 1 share a copy of X, but name different regions" in finding.message
     assert "[0, 0]" in finding.message and "[8, 0]" in finding.message
+
+
+@px.kernel(warps=1, cluster=4)
+def masks_of_a_launch(X, M, *, WAIT=True):
+    s, bar = px.shared((8, 32), X.dtype), px.barrier(count=1)
+    bar.arrive_and_expect_tx(s.nbytes)
+    px.cluster.sync()
+    px.cluster.copy(X[0:8, 0:32], s, bar, mask=M[px.cluster.rank()])
+    if WAIT:
+        bar.wait(0)
+
+
+@pytest.mark.parametrize(("masks", "message"), [
+    ((3, 3, 12, 12), ""),
+    ((3, 3, 12, 1), "CTA 2 shares a copy of X by the mask 0b1100, CTA 3 of that mask names 0b1"),
+    ((3, 1, 12, 12), "CTA 0 shares a copy of X by the mask 0b11, CTA 1 of that mask names 0b1"),
+    ((2, 1, 7, 7), "CTA 2 shares a copy of X by the mask 0b111, CTA 0 of that mask names 0b10"),
+])
+def test_masks_that_only_a_launch_knows(masks: tuple[int, ...], message: str) -> None:
+    launch = masks_of_a_launch[4]
+    if not message:
+        launch(X, np.array(masks, np.int32))
+        assert px.check(launch, X, np.array(masks, np.int32)).ok
+        return
+    with pytest.raises(px.Error) as error:
+        launch(X, np.array(masks, np.int32))
+    assert error.value.kind == "region-mismatch" and error.value.message == message
+
+
+def test_a_copy_that_is_shared_with_one_who_waits_for_ever() -> None:
+    """CTA 0 is not the lowest of the mask that it names alone: nobody fetches for it, which its mask explains."""
+    with pytest.raises(px.Error) as error:
+        masks_of_a_launch[4](X, np.array([1, 3, 12, 12], np.int32))
+    assert error.value.message == "CTA 1 shares a copy of X by the mask 0b11, CTA 0 of that mask names 0b1"

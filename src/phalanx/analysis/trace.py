@@ -59,7 +59,7 @@ class Signal:
     """An arrival, an expectation or a completion on a barrier.
 
     `index` is a number where the rank decides it; `amount` and `ranks` are None where only a run knows them,
-    and `unknown` then holds the symbols they depend on.
+    and `unknown` then holds the symbols they depend on. `shared`: each CTA that runs the instruction gets the bytes once.
     """
 
     barrier: BarrierArray
@@ -67,6 +67,7 @@ class Signal:
     amount: int | None
     ranks: tuple[int, ...] | None
     unknown: tuple[Term, ...] = ()
+    shared: bool = False
 
 
 @frozen
@@ -329,6 +330,7 @@ class _Tracer:
             amount if isinstance(amount, int) else None,
             reached,
             tuple(unknown),
+            isinstance(effect, Complete) and effect.shared,
         )
 
     def members(self, mask: int, op: Op) -> tuple[int, ...]:

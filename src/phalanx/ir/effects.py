@@ -123,7 +123,8 @@ class Complete:
     """`nbytes`, a number or a value at run time, will be credited to a barrier when the copy lands, in each CTA of `mask`.
 
     `awaited`: those CTAs wait for it in the same instruction, so that none is over while it is on its way. `leaders`: what
-    lands in a CTA is credited to the barrier of the even CTA of its pair (ranks that differ in bit 0).
+    lands in a CTA is credited to the barrier of the even CTA of its pair (ranks that differ in bit 0). `shared`: the CTAs
+    of the mask run the instruction together, and each that runs it gets these bytes once, whatever the mask is.
     """
 
     barrier: BarrierRef
@@ -131,6 +132,7 @@ class Complete:
     mask: Value | None = None
     awaited: bool = False
     leaders: bool = False
+    shared: bool = False
 
 
 def leader_of(rank: int) -> int:

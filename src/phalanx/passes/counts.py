@@ -138,7 +138,8 @@ class Census:
                 f"can't work out how many arrivals complete a phase of barrier {barrier.title}: {verdict.undecided}",
                 location=barrier.loc,
                 details=self.table(barrier),
-                remedy="write the number of arrivals of one phase: px.barrier(..., count=...)",
+                remedy="write the number of arrivals of one phase: "
+                + ("px.pipe(..., count=(commits, releases))" if barrier.written else "px.barrier(..., count=...)"),
             )
         self._check_waited(barrier, verdict)
         self._check_each(barrier, verdict)
@@ -175,8 +176,9 @@ class Census:
             location=barrier.loc,
             kind="count-mismatch",
             details=self.table(barrier),
-            remedy="leave count= out to have the arrivals counted, or correct it; where arrivers take turns (one phase does "
-            "not need all of them), write checked=False beside it",
+            remedy="leave count= out to have the arrivals counted, or correct it"
+            + ("" if barrier.written else "; where arrivers take turns (one phase does not need all of them), write "
+               "checked=False beside it"),
         )
 
     def _check_range(self, barrier: BarrierArray, count: int) -> None:

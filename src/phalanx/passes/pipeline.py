@@ -7,7 +7,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.verifier import verify
 from phalanx.passes.active_warps import choose_active_warps
 from phalanx.passes.barrier_init import insert_barrier_init
-from phalanx.passes.collectives import lower_collectives
+from phalanx.passes.collectives import lower_collectives, lower_run_time_collectives
 from phalanx.passes.counts import infer_counts
 from phalanx.passes.entry_sync import insert_entry_sync
 from phalanx.passes.exchange_protocols import write_protocols
@@ -38,7 +38,7 @@ def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
     function = allocate_reductions(function)
     function = lower_collectives(function)
     function = lower_releases(function)
-    function = lower_transactions(function)
+    function = lower_run_time_collectives(lower_transactions(function))
     function = insert_barrier_init(function, infer_counts(function))
     function = insert_exit_sync(insert_entry_sync(function))
     function = allocate_tensor_memory(function)

@@ -73,7 +73,8 @@ def _masks(function: Function, wanted: dict[BarrierArray, set[BarrierArray]]) ->
                         f"can't work out who fills the stages of {signal.barrier.title}: the mask of this copy is known "
                         "only at run time",
                         location=step.op.loc,
-                        remedy="say it: px.pipe(stages, ctas=mask), with the CTAs whose copies land in this CTA's stages",
+                        remedy="say it: px.pipe(stages, ctas=mask, count=n), with the CTAs whose copies land in this CTA's "
+                        "stages, and how many releases give one back",
                     )
                 for receiver in signal.ranks:
                     found[signal.barrier][receiver] |= 1 << rank

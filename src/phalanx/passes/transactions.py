@@ -5,6 +5,7 @@ transaction is enumerated, and what its copies complete on the barriers of each 
 arithmetic, case by case:
 
 - a plain copy: its bytes, on the own barrier;
+- a copy that the CTAs of a mask make together, where only a run knows the mask: each receives its bytes once;
 - a multicast: its full bytes on the barrier of every CTA of the mask, the issuer's included if the mask names it;
 - `if px.cluster.rank() == 0:` inside: rank 0 issues, every receiver expects;
 - a run-time `if`: both arms must bring the same (a missing `else` brings 0);
@@ -146,7 +147,7 @@ def _expected(op: Transaction, runs: dict[int, list[TransactionNode]], ranks: in
     indices: dict[int, Term] = {}
     for rank, nodes in runs.items():
         for node in nodes:
-            received = _received(node)
+            received = _received(node, rank)
             if sent.setdefault(rank, received) != received:
                 raise _undecided(op, "its copies bring different bytes from one iteration to the next")
             indices[rank] = node.index
@@ -170,9 +171,9 @@ def _differ(a: Term, b: Term) -> bool:
     return not isinstance(a, Symbol) and not isinstance(b, Symbol) and a != b
 
 
-def _received(transaction: TransactionNode) -> Received:
+def _received(transaction: TransactionNode, rank: int) -> Received:
     """What the copies of one rank's transaction complete on its barrier, in each CTA."""
-    walker = _Bytes(transaction)
+    walker = _Bytes(transaction, rank)
     outcome = walker.run(transaction.body, Way({}))
     exits = [state for states in outcome.exits.values() for state in states]  # a return, break or continue out of it
     total = walker.meet([outcome.out, *exits])
@@ -190,8 +191,9 @@ class Way:
 class _Bytes(TraceWalk[Way]):
     """Adds up a transaction's bytes along all ways through it, which must agree."""
 
-    def __init__(self, transaction: TransactionNode) -> None:
+    def __init__(self, transaction: TransactionNode, rank: int) -> None:
         self.transaction = transaction
+        self.rank = rank
         self.barrier = transaction.op.bar.barrier
 
     def join(self, states: Sequence[Way]) -> Way:
@@ -272,15 +274,16 @@ class _Bytes(TraceWalk[Way]):
                     remedy=f"index the array with the same variable in both places, or {EXPLICIT}",
                 )
             return current
-        if signal.ranks is None or signal.amount is None:
-            what = "the mask of this copy is" if signal.ranks is None else "the bytes of this copy are"
+        reached = (self.rank,) if signal.shared else signal.ranks
+        if reached is None or signal.amount is None:
+            what = "the mask of this copy is" if reached is None else "the bytes of this copy are"
             raise Error(
                 f"{what} known only at run time, so the transaction around it can't count its bytes",
                 location=node.op.loc,
                 remedy=EXPLICIT,
             )
         out = dict(current)
-        for rank in signal.ranks:
+        for rank in reached:
             out[rank] = out.get(rank, 0) + signal.amount
         return out
 

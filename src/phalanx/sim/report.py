@@ -13,8 +13,15 @@ from phalanx.sim.machine import Cluster, Machine
 MAX_ROWS = 32
 
 
+def unmet(clusters: list[Cluster]) -> Error | None:
+    """The error for CTAs that share a copy with one that did not come to it; a wait for its bytes follows from that."""
+    return next((error for cluster in clusters if (error := cluster.visits.unmet()) is not None), None)
+
+
 def deadlock(machine: Machine, clusters: list[Cluster]) -> Error:
     """The error for a run in which no agent of these clusters can ever go on."""
+    if (error := unmet(clusters)) is not None:
+        return error
     rows: list[tuple[str, ...]] = []
     first: Op | None = None
     joins: Op | None = None

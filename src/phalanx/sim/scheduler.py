@@ -19,7 +19,7 @@ from phalanx.sim.agents import POLL, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
-from phalanx.sim.report import deadlock, division_by_zero
+from phalanx.sim.report import deadlock, division_by_zero, unmet
 
 SMS = H200.sms
 """CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
@@ -336,6 +336,8 @@ class Scheduler:
 
     def _finish(self, cluster: Cluster) -> None:
         """Its slot is free again."""
+        if (error := unmet([cluster])) is not None:
+            raise error
         if self.machine.monitor is not None:
             self.machine.monitor.cluster_finished(cluster)
         self.active.remove(cluster)
@@ -346,6 +348,8 @@ class Scheduler:
 
     def _stuck(self, clusters: list[Cluster]) -> Error:
         """Nobody can go on."""
+        if (error := unmet(clusters)) is not None:
+            return error
         if self.machine.monitor is not None:
             self.machine.monitor.stuck(clusters)
         return deadlock(self.machine, clusters)

@@ -230,6 +230,78 @@ def load_with_a_mask_known_only_at_run_time():
 
 
 @case
+def load_with_another_count_than_its_mask():
+    @px.kernel(cluster=2)
+    def load(X):
+        s = px.shared((12, 8), px.f32)
+        b = px.barrier()
+        with b.transaction():
+            px.cluster.load(X[0:12, 0:8], s, b, ctas=0b11, count=3)
+
+    load[2](X)
+
+
+@case
+def copy_with_cache_to_a_peer():
+    @px.kernel(cluster=2)
+    def push(X):
+        s = px.shared((12, 8), px.f32)
+        px.cluster.copy(s, s, cta=0, cache="evict_first")
+
+    push[2](X)
+
+
+@case
+def pipe_between_ctas_of_a_run_time_mask():
+    @px.kernel(warps=2, cluster=2)
+    def stream(X, mask):
+        s = px.shared((8, 8), px.f32)
+        pipe = px.pipe(1, ctas=mask)
+        with px.warps(0, 1):
+            pipe.acquire()
+            pipe.commit(s.nbytes)
+            px.tma.load(X[0:8, 0:8], s, pipe.full[0], multicast=mask)
+        with px.warps(1, 1):
+            pipe.wait()
+            pipe.release()
+
+    stream[2](X, 3)
+
+
+@case
+def pipe_filled_by_run_time_masks():
+    @px.kernel(warps=2, cluster=2)
+    def stream(X, mask):
+        s = px.shared((8, 8), px.f32)
+        pipe = px.pipe(1)
+        with px.warps(0, 1):
+            pipe.acquire()
+            pipe.commit(s.nbytes)
+            px.cluster.copy(X[0:8, 0:8], s, pipe.full[0], mask=mask)
+        with px.warps(1, 1):
+            pipe.wait()
+            pipe.release()
+
+    stream[2](X, 3)
+
+
+@case
+def pipe_with_a_count_that_is_wrong():
+    @px.kernel(warps=2, cluster=2)
+    def stream(X):
+        s = px.shared((8, 8), px.f32)
+        pipe = px.pipe(1, count=3)
+        with px.warps(0, 1):
+            with pipe.produce():
+                px.cluster.load(X[0:8, 0:8], s, pipe.full[0], ctas=0b11)
+        with px.warps(1, 1):
+            with pipe.consume():
+                pass
+
+    stream[2](X)
+
+
+@case
 def load_that_can_not_be_divided():
     @px.kernel(cluster=4)
     def load(X):

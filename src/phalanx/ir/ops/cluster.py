@@ -184,7 +184,8 @@ class ClusterStore(Op):
 class Collective(Op):
     """A copy from global memory into all CTAs of the mask `ctas`; a pass turns it into what each rank issues.
 
-    `shares`: each CTA fetches a part; else one fetches the whole.
+    `shares`: each CTA fetches a part; else one fetches the whole. `count`: how many CTAs the mask names, as a user wrote
+    whose mask only a run knows.
     """
 
     shares: ClassVar[bool] = False
@@ -193,6 +194,7 @@ class Collective(Op):
     bar: BarrierRef = operand()
     ctas: Value = operand()
     cache: str | None = attribute(default=None)
+    count: int | None = attribute(default=None)
 
     def effects(self) -> Effects:
         """Reads the array and writes the same place of every CTA of the mask, with the bytes on each one's barrier."""
@@ -201,7 +203,7 @@ class Collective(Op):
                 Access(Mode.READ, self.src, Proxy.ASYNC, When.BARRIER, use=Use.COPY, engine=COPY_ENGINE),
                 Access(Mode.WRITE, self.dst, Proxy.ASYNC, When.BARRIER, self.ctas, use=Use.COPY, engine=COPY_ENGINE),
             ),
-            completes=(Complete(self.bar, self.dst.nbytes, self.ctas),),
+            completes=(Complete(self.bar, self.dst.nbytes, self.ctas, shared=True),),
             executor=Executor.ONE,
         )
 
@@ -233,11 +235,15 @@ class ClusterMulticast(Collective):
 
 @frozen(eq=False, repr=False)
 class ClusterAgree(Op):
-    """All CTAs of the mask name the same region here, each time. Checked by the simulator, nothing on a GPU."""
+    """All CTAs of the mask name the same mask and region here, each time. Checked by the simulator, nothing on a GPU.
+
+    `count`: so many CTAs the mask names, the one that names it among them; None where that is known, or does not matter.
+    """
 
     mnemonic: ClassVar[str] = "cluster.agree"
     src: GlobalView = operand()
     ctas: Value = operand()
+    count: int | None = attribute(default=None)
 
 
 RECORD = 4

@@ -20,7 +20,7 @@ from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import Numeric, describe, is_memory, load_scalar, plural
 from phalanx.language.operators import binary, dtype_of, is_scalar, is_tile
-from phalanx.language.ops.mbarrier import BarrierValue, mask_operand
+from phalanx.language.ops.mbarrier import BarrierValue, mask_operand, require_constant_count
 from phalanx.language.ops.memory import require_view, stored_value
 from phalanx.language.ops.tma import check_match, global_side, shared_side
 from phalanx.language.ops.tma_operands import cache_hint, refuse_rows_by_index
@@ -58,6 +58,7 @@ def copy(
     mask: object = None,
     cta: object = None,
     arm: object = False,
+    cache: object = None,
 ) -> None:
     """Starts a copy inside the cluster: this CTA's shared memory to CTA `cta`, or global memory to all CTAs of `mask`.
 
@@ -72,7 +73,8 @@ def copy(
       ``px.cluster.copy(s[0:m, 0:n], d[0:m, 0:n], bar, cta=r, arm=True)``; so are then its bytes, which a transaction can't
       count: arm the barrier with ``arm=True`` or a number.
     - ``mask=m``: the lowest rank of the mask fetches the global region `src` for all of them, a CTA outside it fetches its
-      own; all ranks of a mask name the same one, and the same region. PTX ``cp.async.bulk.tensor.multicast::cluster``.
+      own; all ranks of a mask name the same one, and the same region, which the simulator checks where only a run knows
+      them. PTX ``cp.async.bulk.tensor.multicast::cluster``; `cache` as in `px.tma.load`.
 
     Example: ``with full.transaction(): px.cluster.copy(mine, inbox, full, cta=px.cluster.rank() ^ 1)``.
     """
@@ -87,8 +89,10 @@ def copy(
             )
         if arm:
             ctx.fail("arm=True goes with cta=", "every CTA of the mask arms its own barrier: with bar.transaction():")
-        _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, None)
+        _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, cache)
         return
+    if cache is not None:
+        ctx.fail("cache= goes with mask=", "it says how long L2 keeps global memory; cta= pushes shared memory")
     if in_global(source):
         ctx.fail(
             "px.cluster.copy of global memory needs mask=",
@@ -211,17 +215,22 @@ def _long_axes(view: SharedView) -> list[Value]:
 
 
 @builtin("cluster.load")
-def load(ctx: Builder, src: object, dst: object, bar: object, ctas: object, cache: object = None) -> None:
+def load(
+    ctx: Builder, src: object, dst: object, bar: object, ctas: object, cache: object = None, count: object = None
+) -> None:
     """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it to all.
 
     Any agent, one elected thread, in every CTA of the mask; sm_90 and up; PTX
     ``cp.async.bulk.tensor.multicast::cluster``. The shares are equal parts of the slowest axis. Each CTA's `bar` gets
-    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region.
+    the bytes of the whole tile; each arms its own. All ranks of a mask name the same one, and the same region. Where only
+    a run knows the mask, `count` says how many CTAs it names: the tile is divided among so many. `cache` as in
+    `px.tma.load`.
     Example: ``with full[s].transaction(): px.cluster.load(A[m:m+128, k:k+64], a[s], full[s], ctas=0b11)``.
     """
     if ctas is None:
         ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")
-    _collective(ctx, "px.cluster.load", ClusterLoad, src, dst, bar, ctas, cache)
+    shares = None if count is None else require_constant_count(ctx, "count= of px.cluster.load", count)
+    _collective(ctx, "px.cluster.load", ClusterLoad, src, dst, bar, ctas, cache, shares)
 
 
 def _collective(
@@ -233,6 +242,7 @@ def _collective(
     bar: object,
     mask: object,
     cache: object,
+    count: int | None = None,
 ) -> None:
     source = global_side(ctx, f"the source of {what}", src)
     target = shared_side(ctx, f"the destination of {what}", dst)
@@ -240,7 +250,7 @@ def _collective(
     barrier, hint = barrier_operand(ctx, what, bar), cache_hint(ctx, cache)
     ctas = mask_operand(ctx, f"the mask of {what}", mask)
     assert ctas is not None
-    ctx.emit(kind(source, target, barrier, ctas, hint, loc=ctx.loc))
+    ctx.emit(kind(source, target, barrier, ctas, hint, count, loc=ctx.loc))
 
 
 @builtin("cluster.reduce")

@@ -242,7 +242,8 @@ PIPE = StructClass(
 
 @builtin("pipe")
 def pipe(
-    ctx: Builder, stages: object, producers: object = None, consumers: object = None, ctas: object = None
+    ctx: Builder, stages: object, producers: object = None, consumers: object = None, ctas: object = None,
+    count: object = None,
 ) -> StructValue:
     """A ring of `stages` between roles: barriers `.full[s]` and `.empty[s]`, and for each role its own place in it.
 
@@ -264,7 +265,9 @@ def pipe(
 
     A stage is given back to every CTA whose copies land in it: the compiler enumerates the multicasts on ``pipe.full``.
     ``ctas=mask`` names those CTAs instead, where masks are known only at run time. `producers` and `consumers`: how many
-    roles of a CTA commit, and release, a stage; left out they are counted, given they are checked.
+    roles of a CTA commit, and release, a stage; left out they are counted, given they are checked. `count`, where ``ctas``
+    is known only at run time: how many releases, of all CTAs together, give a stage back to a CTA that fills it;
+    ``count=(full, empty)`` says both numbers, of commits and of releases.
     Example: ``with pipe.produce() as s: px.tma.load(A[m:m+64, k:k+64], a[s], pipe.full[s])``.
     """
     check_outside_loops(ctx, "px.pipe")
@@ -273,14 +276,20 @@ def pipe(
     check_room(ctx, 2 * stages)
     fill = None if producers is None else require_constant_count(ctx, "producers= of px.pipe", producers)
     take = None if consumers is None else require_constant_count(ctx, "consumers= of px.pipe", consumers)
+    filled, emptied = count if isinstance(count, tuple) and len(count) == 2 else (None, count)
+    arrivals = [
+        None if number is None else require_constant_count(ctx, f"the number of {what} in count= of px.pipe", number)
+        for what, number in (("commits", filled), ("releases", emptied))
+    ]
     mask = load_scalar(ctx, ctas)
     mask_operand(ctx, "the mask ctas= of px.pipe", mask)
     name = ctx.name_hint or "pipe"
     arrays = []
-    for suffix, each in (("full", fill), ("empty", take)):
+    for (suffix, each), written in zip((("full", fill), ("empty", take)), arrivals):
         ctx.name_hint = f"{name}_{suffix}"
         unique = unique_name(ctx, suffix)
-        arrays.append(BarrierArray(unique, stages, each=each, loc=ctx.loc, written=f"{name}.{suffix}"))
+        title = f"{name}.{suffix}"
+        arrays.append(BarrierArray(unique, stages, written, each=each, loc=ctx.loc, written=title))
         ctx.barriers.append(arrays[-1])
     full, empty = map(BarrierValue, arrays)
     return new_struct(

@@ -153,31 +153,39 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
     cluster, rank, name = cta.cluster, cta.rank, op.src.array.name
     monitor = cluster.machine.monitor
 
+    def refuse(error: Error) -> None:
+        if monitor is not None:
+            monitor.current = agent
+        error.other = op.loc  # where the other one named its own
+        raise error
+
     def run(src: GlobalPlace, ctas: int) -> None:
         ranks = ranks_of(ctas, cta, op.loc)
-        if rank not in ranks:
-            return
-        visits = cluster.visits
-        key = (op, agent.copy, ctas, visits.number(op, rank, agent.copy))
-        first, starts, seen = visits.regions.setdefault(key, (rank, src.starts, set()))
-        if starts != src.starts:
-            if monitor is not None:
-                monitor.current = agent
-            (a, here), (b, there) = sorted([(first, starts), (rank, src.starts)])
-            error = Error(
+        if op.count is not None and (len(ranks) != op.count or rank not in ranks):
+            refuse(_miscounted(op, rank, ctas, len(ranks)))
+        meeting = cluster.visits.meet(op, rank, agent.copy, ctas, ranks, src.starts)
+        if meeting is not None and meeting.starts != src.starts:
+            (a, here), (b, there) = sorted([(meeting.first, meeting.starts), (rank, src.starts)])
+            refuse(Error(
                 f"CTA {a} and CTA {b} share a copy of {name}, but name different regions: they begin at "
                 f"{_point(here)} and at {_point(there)}",
                 location=op.loc,
                 kind="region-mismatch",
                 remedy="all CTAs of the mask receive one tile: compute its place from what they have in common",
-            )
-            error.other = op.loc  # where the other one named its own
-            raise error
-        seen.add(rank)
-        if len(seen) == len(ranks):
-            del visits.regions[key]
+            ))
 
     return run
+
+
+def _miscounted(op: ClusterAgree, rank: int, ctas: int, named: int) -> Error:
+    """A written number of CTAs is not that of the mask, or the mask leaves out the CTA that names it."""
+    if named != op.count:
+        what = f"CTA {rank} names the mask {ctas:#b} of {named} CTA{'s' * (named != 1)}, count={op.count} is written"
+        remedy = "write the number of CTAs that the mask names"
+    else:
+        what = f"CTA {rank} names the mask {ctas:#b}, which does not name it"
+        remedy = "the CTAs of the mask share the work: call it in those only, or name this one too"
+    return Error(what, location=op.loc, kind="count-mismatch", remedy=remedy)
 
 
 def _point(starts: tuple[Any, ...]) -> str:
