@@ -145,6 +145,23 @@ def piped_by_run_time_masks(X, Y, M, *, CLUSTER, SHARES, BM=32, BN=32, STAGES=3)
             px.store(Y[number, t * BM : t * BM + BM, 0:BN], tile)
 
 
+@px.kernel(warps=2, cluster=cluster_of)
+def runs(X, Y, start, *, CLUSTER, N=592):
+    """Runs of one axis that every CTA gets from the first: whole ones, and others that the array's edges cut."""
+    number = px.cluster.id() * px.cluster.size() + px.cluster.rank()
+    tile, full = px.shared((4, N), X.dtype), px.barrier(4)
+    for i in px.static_range(4):
+        full[i].arrive_and_expect_tx(tile[i].nbytes)
+    px.cluster.sync()
+    if px.cluster.rank() == 0:
+        for i in px.static_range(4):
+            at = (start + i * N) // 16 * 16
+            px.tma.load(X[at : at + N], tile[i], full[i], multicast=(1 << px.cluster.size()) - 1)
+    for i in px.static_range(4):
+        full[i].wait(0)
+    px.store(Y[number, 0:4, 0:N], px.load(tile))
+
+
 CLUSTERS = 2
 
 
@@ -221,12 +238,26 @@ def _piped_by_run_time_masks(rng: np.random.Generator, shape: Shape) -> Case:
     return Case(piped_by_run_time_masks, _grid(shape), [x, np.zeros_like(want), masks[None]], want, constants)
 
 
+def _runs(start: int, size: int, dtype: type = np.float32) -> Callable[[np.random.Generator, Shape], Case]:
+    def make(rng: np.random.Generator, shape: Shape) -> Case:
+        x = rng.integers(-9, 9, size).astype(dtype)
+        padded = np.concatenate([np.zeros(4000, dtype), x, np.zeros(4000, dtype)])
+        tiles = [padded[4000 + (start + i * 592) // 16 * 16 :][:592] for i in range(4)]
+        want = np.stack([np.stack(tiles)] * (CLUSTERS * prod(shape)))
+        return Case(runs, _grid(shape), [x, np.zeros_like(want), start], want, {"CLUSTER": shape})
+
+    return make
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Case]] = {
     "balanced": _balanced,
     "lowest_fetches": _lowest,
     "piped": _piped,
     "piped_2d": _piped_2d,
     "lagging": _lagging,
+    "runs": _runs(-104, 1801),
+    "runs_of_odd_ends": _runs(-8, 1203, np.float16),
+    "runs_of_bytes": _runs(-608, 601, np.uint8),
     "copied_by_run_time_masks": _by_run_time_masks(True),
     "shared_by_run_time_masks": _by_run_time_masks(False),
     "piped_by_run_time_masks": _piped_by_run_time_masks,

@@ -42,6 +42,10 @@ _RULES = {
     ),
     r"cp_async_bulk_prefetch_tensor_(?P<rank>\dd)_.*?(?P<hint>_cache_hint)?": "(const void* m, {coordinates}{policy}) {{}}",
     r"cp_async_bulk_prefetch_L2_global(_L2)?(?P<hint>_cache_hint)?": "(const void* p, unsigned n{policy}) {{}}",
+    r"cp_async_bulk_shared_global(?P<multicast>_multicast)(?P<hint>_cache_hint)?": (
+        "(unsigned d, const void* s, unsigned n, unsigned bar{ctas}{policy}) {{ for (unsigned r = 0; r < 16; ++r) "
+        "if ({to} >> r & 1) px_bulk_in(px_mapped(d, r), s, n, px_mapped(bar, r)); }}"
+    ),
     r"cp_async_bulk_shared_global(?P<hint>_cache_hint)?": (
         "(unsigned d, const void* s, unsigned n, unsigned bar{policy}) {{ px_bulk_in(d, s, n, bar); }}"
     ),

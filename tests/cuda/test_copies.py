@@ -299,3 +299,50 @@ def test_a_row_that_is_not_a_multiple_of_16_bytes() -> None:
     assert "through a descriptor: " in error.details and "multiple" in error.details
     assert "as a plain bulk copy: a region of 64 x 63 is not one contiguous run" in error.details
     assert error.remedy == "make the inner extent a multiple of 4 elements (16 bytes), or use px.load and px.store"
+
+
+@px.kernel(warps=1, cluster=2)
+def run_for_both(X, *, N=4096):
+    s, full = px.shared((N,), X.dtype), px.barrier(count=1)
+    full.arrive_and_expect_tx(s.nbytes)
+    px.cluster.sync()
+    if px.cluster.rank() == 0:
+        px.tma.load(X[0:N], s, full, multicast=0b11)
+    full.wait(0)
+
+
+@pytest.mark.parametrize(("n", "path", "reason"), [
+    (4096, "bulk", "one contiguous run of 16384 bytes from a multiple of 16 bytes"),
+    (256, "tensor", "a box of 256"),
+])
+def test_a_long_run_for_several_ctas_is_one_bulk_copy(n: int, path: str, reason: str) -> None:
+    _, (load,) = copies_of(run_for_both, array(1), N=n)
+    assert (load.path, load.reason) == (path, reason)
+
+
+@px.kernel(warps=1, cluster=4)
+def places_by_rank(X, i, *, WAY=0):
+    s, bar = px.shared((64, 4), X.dtype), px.barrier(count=1)
+    w = px.cluster.rank() * 4 if WAY == 0 else i * 4
+    bar.arrive_and_expect_tx(64)
+    px.tma.load(X[w : w + 4, 0:4], s[w : w + 4], bar)
+    bar.wait(0)
+
+
+def test_a_place_that_the_rank_decides_is_known_to_be_wrong() -> None:
+    with pytest.raises(Error) as error:
+        copies_of(places_by_rank, array(2), I32)
+    assert error.value.kind == "misaligned"
+    assert "its start along axis 0 of s is at 64 bytes in CTA 1; TMA needs a multiple of 128" in str(error.value)
+    assert "let the shared region begin at a multiple of 128 bytes, of 16 where it is one row" in str(error.value)
+
+
+def test_a_place_that_only_a_run_knows_is_told_as_such() -> None:
+    with pytest.raises(Error) as error:
+        copies_of(places_by_rank, array(2), I32, WAY=1)
+    assert error.value.kind == "error"
+    assert "its start along axis 0 of s is not known to be a multiple of 128 bytes" in str(error.value)
+    assert error.value.remedy == (
+        "let the shared region begin at a multiple of 128 bytes, and write its start as a multiple or say so, such as "
+        "px.assume(i % 8 == 0)"
+    )

@@ -123,6 +123,19 @@ def test_what_no_gpu_takes_is_a_note(kernel, more):
     assert report.notes == [f"{caught.value.location.short}: px.compile refuses this: {caught.value.message}"]
 
 
+def test_a_place_by_rank_that_no_gpu_takes_is_a_finding():
+    @px.kernel(warps=1, cluster=4)
+    def places_by_rank(X):
+        s, bar = px.shared((16, 4), X.dtype), px.barrier(count=1)
+        w = px.cluster.rank() * 4
+        bar.arrive_and_expect_tx(64)
+        px.tma.load(X[w : w + 4, 0:4], s[w : w + 4], bar)
+        bar.wait(0)
+
+    finding, = px.check(places_by_rank[4], np.zeros((16, 4), np.float32)).findings
+    assert finding.kind == "misaligned" and finding.message.startswith("px.tma.load can't copy this region of X")
+
+
 def test_a_kernel_for_another_gpu_needs_no_note():
     @px.kernel(warps=1, cluster=16)
     def wide(Y):

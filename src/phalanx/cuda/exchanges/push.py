@@ -7,6 +7,7 @@ from functools import cache
 from math import prod
 
 from phalanx.cuda.plan import PushPath, PushPlan
+from phalanx.cuda.text.bulk import FENCE_CLUSTER, FENCE_PROXY_CLUSTER, REMOTE_COMPLETE_TX
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import MAPA, instruction
@@ -37,15 +38,6 @@ def push_bulk() -> Helper:
         "[{dst}], [{src}], {bytes}, [{bar}]",
         (("unsigned", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), ("unsigned", "bar")),
         name="cp_async_bulk_shared_shared",
-    )
-
-
-def complete_tx() -> Helper:
-    """Builds the credit of bytes to a barrier of a peer, for what ordinary stores have written."""
-    return instruction(
-        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64",
-        "[{bar}], {bytes}",
-        (("unsigned", "bar"), ("unsigned", "bytes")),
     )
 
 
@@ -253,12 +245,12 @@ def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
         if async_path:
             return
         if plan.fenced:
-            w.line(f"{w.use(instruction('fence.proxy.async.shared::cluster'))}();  // engines may read what was stored")
+            w.line(f"{w.use(FENCE_PROXY_CLUSTER)}();  // engines may read what was stored")
         if op.bar is not None:
             w.sync_agent("all threads have stored")
             with w.elected():
-                w.line(f"{w.use(instruction('fence.acq_rel.cluster'))}();")
-                w.line(f"{w.use(complete_tx())}({bar}, {_bytes(w, op)});")
+                w.line(f"{w.use(FENCE_CLUSTER)}();")
+                w.line(f"{w.use(REMOTE_COMPLETE_TX)}({bar}, {_bytes(w, op)});")
 
 
 def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str | None) -> None:

@@ -1,8 +1,8 @@
 """How each TMA instruction is carried out: through a tensor descriptor in boxes, or as one plain bulk copy.
 
 A region that is one contiguous run of memory needs no descriptor: it becomes a bulk copy, of any length, if its start
-is known to be a multiple of 16 bytes at both ends. All else goes through a descriptor, whose rules the tile must obey.
-Where neither works the error says why, for both.
+is known to be a multiple of 16 bytes at both ends. All else goes through a descriptor, whose rules the tile must obey; so
+does a run for several CTAs that is a single box. Where neither works the error says why, for both.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from math import prod
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.alignment import breaks_alignment
-from phalanx.analysis.divisibility import find_divisibility
-from phalanx.analysis.signs import find_signs
 from phalanx.cuda.abi import TensorMapSlot
 from phalanx.cuda.lower.copy_planner import CopyPlanner, Impossible, Obstacle
 from phalanx.cuda.lower.registry import Transfer, transfers
@@ -53,7 +51,7 @@ def plan_copies(
     function: Function, layouts: Mapping[SharedBuffer, SharedLayout], arch: Arch | None = None
 ) -> Copies:
     """Chooses the path of every TMA instruction of a kernel; `px.Error` at its line if there is none."""
-    planner = _Planner(layouts, find_divisibility(function), find_signs(function))
+    planner = _Planner(function, layouts)
     going_nowhere = []
     for op in function.walk():
         described = transfers.of(op)
@@ -81,13 +79,17 @@ class _Planner(CopyPlanner):
 
     def plan(self, op: Op, copy: Transfer) -> None:
         (view,) = copy.views
-        try:
-            plan = self._bulk(copy, view)
-        except Impossible as no_bulk:
+        one_box = copy.multicast and prod(view.extents[-1:]) <= MAX_BOX
+        ways = [self._tensor, self._bulk] if one_box else [self._bulk, self._tensor]
+        refused = {}
+        for way in ways:
             try:
-                plan = self._tensor(copy, view)
-            except Impossible as no_tensor:
-                raise _no_path(op, view, no_tensor, no_bulk) from None
+                plan = way(copy, view)
+                break
+            except Impossible as reason:
+                refused[way] = reason
+        else:
+            raise _no_path(op, view, refused[self._tensor], refused[self._bulk])
         self.plans[op] = plan
         self.notes.append(Note(f"{op.mnemonic} of {view.array.name}: {plan.path} copy, {plan.reason}", op.loc))
         if plan.guarded:
@@ -104,8 +106,8 @@ class _Planner(CopyPlanner):
     def _bulk(self, copy: Transfer, view: GlobalView) -> CopyPlan:
         if copy.folds and (copy.folds != "add" or view.dtype.name not in BULK_ADDITIONS):
             raise Impossible(f"only additions of {', '.join(BULK_ADDITIONS)} need no descriptor")
-        if copy.multicast:
-            raise Impossible("multicast goes through a descriptor, whose edges the hardware handles in every CTA")
+        if copy.pair:
+            raise Impossible("only copies through a descriptor complete bytes in the other CTA of a pair")
         self._check_global(view)
         if prod(view.extents[:-1]) != 1:
             raise Impossible(f"a region of {_shape(view.shape)} is not one contiguous run along the last axis")
@@ -290,11 +292,14 @@ def _no_path(op: Op, view: GlobalView, no_tensor: Impossible, no_bulk: Impossibl
         remedy += f"i // {step} * {step}, or say so: px.assume(i % {step} == 0), or use px.load and px.store"
     elif obstacle is Obstacle.NEGATIVE_START:
         remedy = "write the start so that it can't be negative, such as px.maximum(i, 0), or say so: px.assume(i >= 0)"
-    elif obstacle is Obstacle.MISPLACED:
-        remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
-    elif view.extents[-1] * view.dtype.itemsize % COPY_CHUNK:
+    elif breaks_alignment(view):
         step = COPY_CHUNK // view.dtype.itemsize
         remedy = f"make the inner extent a multiple of {step} elements ({COPY_CHUNK} bytes), or use px.load and px.store"
+    elif obstacle is Obstacle.UNKNOWN_PLACE:
+        remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, and write its start as a multiple "
+        remedy += "or say so, such as px.assume(i % 8 == 0)"
+    elif obstacle is Obstacle.MISPLACED:
+        remedy = f"let the shared region begin at a multiple of {TMA_ALIGNMENT} bytes, of {COPY_CHUNK} where it is one row"
     else:
         remedy = "choose a tile that one of the two paths can copy, or use px.load and px.store"
     reasons = f"through a descriptor: {no_tensor}\nas a plain bulk copy: {no_bulk}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from phalanx.analysis.divisibility import Divisibility
-from phalanx.analysis.signs import Signs
+from phalanx.analysis.divisibility import find_divisibility
+from phalanx.analysis.ranks import per_rank
+from phalanx.analysis.signs import find_signs
 from phalanx.cuda.abi import TensorMapSlot
 from phalanx.cuda.plan import CopyPlan
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.ir.core import Note, Op
+from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.values import Const
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
@@ -22,6 +23,7 @@ class Obstacle(Enum):
 
     UNKNOWN_START = "where it begins along the last axis is not known well enough"
     NEGATIVE_START = "it may begin before the array"
+    UNKNOWN_PLACE = "where it lies in shared memory is not known well enough"
     MISPLACED = "it lies at a wrong place in shared memory"
     NARROW_ROWS = "its rows in shared memory are too narrow"
     OTHER = "something else"
@@ -38,12 +40,11 @@ class Impossible(Exception):
 class CopyPlanner:
     """The plans of a kernel's copies as they are made, and what is asked for them."""
 
-    def __init__(
-        self, layouts: Mapping[SharedBuffer, SharedLayout], divisibility: Divisibility, signs: Signs
-    ) -> None:
+    def __init__(self, function: Function, layouts: Mapping[SharedBuffer, SharedLayout]) -> None:
+        self.function = function
         self.layouts = layouts
-        self.divisibility = divisibility
-        self.signs = signs
+        self.divisibility = find_divisibility(function)
+        self.signs = find_signs(function)
         self.plans: dict[Op, CopyPlan] = {}
         self.tensor_maps: dict[TensorMapSlot, int] = {}
         self.notes: list[Note] = []
@@ -68,6 +69,18 @@ class CopyPlanner:
             where = f"its start along axis {axis} of {shared.buffer.name} is not known to be"
             if axis == layout.rank - 1 and layout.panels > 1 and layout.rows > 1:
                 if not self.divisibility.proves(offset, 1, layout.panel_columns):
-                    raise Impossible(f"{where} a multiple of the panel of {layout.panel_columns} columns")
+                    unknown = f"{where} a multiple of the panel of {layout.panel_columns} columns"
+                    raise Impossible(unknown, Obstacle.UNKNOWN_PLACE)
             elif not self.divisibility.proves(offset, stride, TMA_ALIGNMENT):
-                raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes")
+                self.check_by_rank(shared, axis, stride)
+                raise Impossible(f"{where} a multiple of {TMA_ALIGNMENT} bytes", Obstacle.UNKNOWN_PLACE)
+
+    def check_by_rank(self, shared: SharedView, axis: int, stride: int) -> None:
+        """A start that the rank decides may be known to be wrong."""
+        for rank, start in enumerate(per_rank(self.function, shared.offsets[axis])):
+            if start is not None and start * stride % TMA_ALIGNMENT:
+                raise Impossible(
+                    f"its start along axis {axis} of {shared.buffer.name} is at {start * stride} bytes in CTA {rank}; "
+                    f"TMA needs a multiple of {TMA_ALIGNMENT}",
+                    Obstacle.MISPLACED,
+                )

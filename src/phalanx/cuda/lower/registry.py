@@ -48,8 +48,7 @@ class Transfer:
 
     `views`: the global region; four of one row each where rows are named one by one. `rows`: rows are named by index.
     `stores`: it goes to global memory; `folds`: and is combined with what is there, by that
-    function. `multicast`: it lands in several CTAs,
-    or its bytes are another's.
+    function. `multicast`: it lands in several CTAs; `pair`: its bytes are those of the even CTA of a pair.
     """
 
     views: tuple[GlobalView, ...]
@@ -59,6 +58,12 @@ class Transfer:
     stores: bool = False
     folds: str = ""
     multicast: bool = False
+    pair: bool = False
+
+    @property
+    def spreads(self) -> bool:
+        """Whether several CTAs get what one copies, or hear of it."""
+        return self.multicast or self.pair
 
     @property
     def expands(self) -> bool:

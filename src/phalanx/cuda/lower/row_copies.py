@@ -40,7 +40,7 @@ def plan_row_copy(planner: CopyPlanner, op: Op, copy: Transfer, arch: Arch | Non
 
 def has_four_rows(copy: Transfer, arch: Arch | None) -> bool:
     """Whether the target has the four-row form of a copy; others copy row by row."""
-    wide = copy.stores or copy.multicast
+    wide = copy.stores or copy.spreads
     return arch is not None and arch.has({Feature.GATHER4_CLUSTER if wide else Feature.GATHER4})
 
 
@@ -106,9 +106,9 @@ def _choose(
         name = "scatter4" if copy.stores else "gather4"
         reason_text = f"{name} of {shape}" if path is CopyPath.FOUR_ROWS else f"single rows of {shape}"
         return CopyPlan(path, reason_text, index, pieces, pitch=rows.pitch, columns=rows.columns)
-    if copy.multicast and why_not:
+    if copy.spreads and why_not:
         raise Impossible(why_not)
-    if copy.multicast:
+    if copy.spreads:
         narrow = f"rows of {rows.pitch} bytes in shared memory: multicast and pairs need rows of a multiple of 128 bytes"
         raise Impossible(narrow, Obstacle.NARROW_ROWS)
     column = shared.offsets[-1]

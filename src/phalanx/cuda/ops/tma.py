@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
-from phalanx.cuda.text.bulk import bulk_add, bulk_load, bulk_prefetch, bulk_store
+from phalanx.cuda.text.bulk import bulk_add, bulk_load, bulk_multicast, bulk_prefetch, bulk_store
 from phalanx.cuda.text.by_rank import mask_text, rank_of_cta
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
@@ -89,18 +89,18 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
     policy = policy_of(op.cache)
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
-        if plan.path is CopyPath.BULK:
-            pointer = _shared_pointer(w, op.dst)
-            _call(w, bulk_load(hint=bool(policy)), [pointer, *_run(w, op.src), bar, *policy])
-            return
         ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
-        helper = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair))
+        if plan.path is CopyPath.BULK:
+            helper = bulk_multicast if ctas else bulk_load
+            _call(w, helper(hint=bool(policy)), [_shared_pointer(w, op.dst), *_run(w, op.src), bar, *ctas, *policy])
+            return
+        load = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair))
         if op.pair:
             bar = leaders_barrier(w, bar)
         base = _shared_base(w, op.dst)
         _each_box(
             w, plan, op.src, base,
-            lambda place, dst: w.line(f"{helper}({', '.join([dst, *place, bar, *ctas, *policy])});"),
+            lambda place, dst: w.line(f"{load}({', '.join([dst, *place, bar, *ctas, *policy])});"),
         )
 
 

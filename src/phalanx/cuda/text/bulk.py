@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.prelude import SHARED_ADDRESS, Parameter, instruction
+from phalanx.cuda.text.prelude import MAPA, SHARED_ADDRESS, Parameter, instruction
 
 _POLICY = ("unsigned long long", "policy")
 
@@ -18,6 +18,8 @@ COMPLETE_TX = instruction(
     "mbarrier.complete_tx.relaxed.cta.shared::cta.b64", "[{bar}], {bytes}", (("unsigned", "bar"), ("unsigned", "bytes"))
 )
 FENCE_PROXY = instruction("fence.proxy.async.shared::cta")
+FENCE_PROXY_CLUSTER = instruction("fence.proxy.async.shared::cluster")
+FENCE_CLUSTER = instruction("fence.acq_rel.cluster")
 
 INSIDE = Helper(
     "px_inside",
@@ -48,18 +50,80 @@ ZEROS = Helper(
 )
 
 
+REMOTE_COMPLETE_TX = instruction(
+    "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64", "[{bar}], {bytes}",
+    (("unsigned", "bar"), ("unsigned", "bytes")),
+)
+"""The credit of bytes to a barrier of a peer, for what ordinary stores have written."""
+
+SPREAD_REST = Helper(
+    "bulk_spread_rest",
+    "// What a bulk copy to several CTAs leaves of a run, stored in one of them: the bytes [whole, last), and zeros for\n"
+    "// those outside [first, last).\n"
+    "__device__ __forceinline__ void bulk_spread_rest(unsigned there, const unsigned char* src, unsigned first,\n"
+    "                                                 unsigned whole, unsigned last, unsigned n) {\n"
+    "  for (unsigned at = first != 0 ? 0 : whole; at < n;) {\n"
+    "    if (at == first && whole > first) {\n"
+    "      at = whole;\n"
+    "    } else if (at % 16 == 0 && at + 16 <= n && (at + 16 <= first || at >= last)) {\n"
+    '      asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(there + at), "r"(0) : "memory");\n'
+    "      at += 16;\n"
+    "    } else {\n"
+    "      const unsigned byte = at >= whole && at < last ? src[at] : 0;\n"
+    '      asm volatile("st.shared::cluster.b8 [%0], %1;" :: "r"(there + at), "r"(byte) : "memory");\n'
+    "      ++at;\n"
+    "    }\n"
+    "  }\n"
+    "}",
+)
+
+
 @cache
-def copy_in(hint: bool) -> Helper:
-    """Builds one bulk copy of contiguous bytes from global to shared memory, credited to a barrier."""
+def copy_in(hint: bool, multicast: bool = False) -> Helper:
+    """Builds one bulk copy of contiguous bytes from global to shared memory, here or in each CTA of a mask, credited to a
+    barrier there."""
     parameters: tuple[Parameter, ...] = (
         ("unsigned", "dst"), ("const void*", "src"), ("unsigned", "bytes"), ("unsigned", "bar"),
     )
     operands = "[{dst}], [{src}], {bytes}, [{bar}]"
+    if multicast:
+        parameters += (("unsigned short", "ctas"),)
+        operands += ", {ctas}"
     if hint:
         parameters += (_POLICY,)
         operands += ", {policy}"
-    mnemonic = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes" + ".L2::cache_hint" * hint
-    return instruction(mnemonic, operands, parameters, name="cp_async_bulk_shared_global" + "_cache_hint" * hint)
+    mnemonic = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+    mnemonic += ".multicast::cluster" * multicast + ".L2::cache_hint" * hint
+    name = "cp_async_bulk_shared_global" + "_multicast" * multicast + "_cache_hint" * hint
+    return instruction(mnemonic, operands, parameters, name=name)
+
+
+@cache
+def bulk_multicast(*, hint: bool = False) -> Helper:
+    """In each CTA of a mask elements outside the row become zeros, and all bytes of the run are credited to its barrier."""
+    copy = copy_in(hint, True)
+    name = "bulk_multicast" + "_cache_hint" * hint
+    policy, pass_on = ", unsigned long long policy" * hint, ", policy" * hint
+    text = f"""\
+template <class T>
+__device__ __forceinline__ void {name}(T* dst, const T* src, int start, int size, int n, unsigned bar,
+                                       unsigned short ctas{policy}) {{
+  const px_inside<T> in(start, size, n);
+  const unsigned bytes = (in.whole - in.first) * sizeof(T), all = n * sizeof(T);
+  if (bytes != 0) {copy.name}(shared_address(dst + in.first), src + in.first, bytes, bar, ctas{pass_on});
+  if (bytes == all) return;
+  const unsigned here = shared_address(dst), first = in.first * sizeof(T), whole = in.whole * sizeof(T);
+  const unsigned char* const from = reinterpret_cast<const unsigned char*>(src);
+  for (int cta = 0; cta < 16; ++cta)
+    if (ctas >> cta & 1)
+      {SPREAD_REST.name}({MAPA.name}(here, cta), from, first, whole, in.last * sizeof(T), all);
+  {FENCE_PROXY_CLUSTER.name}();  // a copy that reads these stores later sees them,
+  {FENCE_CLUSTER.name}();  // and so does whoever waits for the credit below
+  for (int cta = 0; cta < 16; ++cta)
+    if (ctas >> cta & 1) {REMOTE_COMPLETE_TX.name}({MAPA.name}(bar, cta), all - bytes);
+}}"""
+    uses = (SHARED_ADDRESS, MAPA, copy, INSIDE, SPREAD_REST, FENCE_PROXY_CLUSTER, FENCE_CLUSTER, REMOTE_COMPLETE_TX)
+    return Helper(name, text, uses)
 
 
 @cache

@@ -24,12 +24,12 @@ def _scattered(op: TmaScatter) -> list[Wish]:
 
 @transfers(TmaGather4)
 def _four_loads(op: TmaGather4) -> Transfer:
-    return Transfer(op.rows, op.dst, op.cache, rows=True, multicast=op.multicast is not None or op.pair)
+    return Transfer(op.rows, op.dst, op.cache, rows=True, multicast=op.multicast is not None, pair=op.pair)
 
 
 @transfers(TmaGather)
 def _loads(op: TmaGather) -> Transfer:
-    return Transfer((op.src,), op.dst, op.cache, rows=True, multicast=op.multicast is not None or op.pair)
+    return Transfer((op.src,), op.dst, op.cache, rows=True, multicast=op.multicast is not None, pair=op.pair)
 
 
 @transfers(TmaScatter4)

@@ -8,7 +8,7 @@ from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
 
 @transfers(TmaLoad)
 def _load(op: TmaLoad) -> Transfer:
-    return Transfer((op.src,), op.dst, op.cache, multicast=op.multicast is not None or op.pair)
+    return Transfer((op.src,), op.dst, op.cache, multicast=op.multicast is not None, pair=op.pair)
 
 
 @transfers(TmaStore)
