@@ -153,8 +153,11 @@ def test_gathers_alone_have_four_rows_on_sm_120a() -> None:
     assert not any("gather4" in line for line in wide) and any("multicast::cluster" in line for line in wide)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(7)
 @pytest.mark.parametrize("k, sm_90, sm_100", [
+    (320, "rows, single rows of 5 boxes of 1 x 64", "four rows, gather4 of 5 boxes of 1 x 64"),
+    (448, "rows, single rows of 7 boxes of 1 x 64", "four rows, gather4 of 7 boxes of 1 x 64"),
+    (640, "rows, single rows of 5 boxes of 1 x 128", "four rows, gather4 of 5 boxes of 1 x 128"),
     (64, "rows, single rows of a box of 1 x 64", "four rows, gather4 of a box of 1 x 64"),
     (512, "rows, single rows of 2 boxes of 1 x 256", "four rows, gather4 of 2 boxes of 1 x 256"),
     (32, "bulk rows, 1 a row, rows of 64 bytes", "four rows, gather4 of a box of 1 x 32"),

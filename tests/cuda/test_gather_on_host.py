@@ -115,7 +115,7 @@ def test_warps_share_the_rows(rows: int, warps: int, arch: str) -> None:
 
 @pytest.mark.share(6)
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("k", [16, 32, 64, 512])
+@pytest.mark.parametrize("k", [16, 32, 64, 448, 512, 640])
 def test_four_at_a_time(k: int, arch: str) -> None:
     x, y = random((50, k), ml_dtypes.bfloat16), random((40, k), ml_dtypes.bfloat16, 1)
     i, j = np.random.default_rng(2).integers(-5, 55, 14), np.random.default_rng(3).permutation(48)[:16] - 4
@@ -142,7 +142,7 @@ def test_bulk_rows_and_boxes_know_the_swizzle(swizzle: int, monkeypatch: pytest.
     from phalanx.cuda.lower import shared_layouts
     from phalanx.layouts.shared import SharedLayout
 
-    def forced(buffer: Any, copied: Any, wide: bool) -> Any:
+    def forced(buffer: Any, copied: Any, gathered: Any, wide: bool) -> Any:
         assert not wide  # nothing here is read across K
         yield SharedLayout(buffer.shape, buffer.dtype.itemsize, swizzle, swizzle // buffer.dtype.itemsize)
 

@@ -204,11 +204,11 @@ def choose_swizzle(columns: int, itemsize: int) -> int:
     return next((span for span in (128, 64, 32) if columns * itemsize % span == 0), 0)
 
 
-def choose_panel(columns: int, itemsize: int, swizzle: int = 0) -> int | None:
+def choose_panel(columns: int, itemsize: int, swizzle: int = 0, step: int = COPY_CHUNK) -> int | None:
     """The panel width a shared tile needs so that TMA boxes fill it; None if one panel will do.
 
     A swizzled tile has panels of exactly the swizzle's span; otherwise a box holds at most 256 elements a
-    row. ValueError if no panel divides the row.
+    row, a multiple of `step` bytes. ValueError if no panel divides the row.
 
     Example: `choose_panel(256, 2, swizzle=128)` is 64.
     """
@@ -219,13 +219,11 @@ def choose_panel(columns: int, itemsize: int, swizzle: int = 0) -> int | None:
             )
         panel = swizzle // itemsize
     else:
-        parts = (
-            n for n in range(min(columns, MAX_BOX), 0, -1) if columns % n == 0 and n * itemsize % COPY_CHUNK == 0
-        )
+        parts = (n for n in range(min(columns, MAX_BOX), 0, -1) if columns % n == 0 and n * itemsize % step == 0)
         panel = next(parts, 0)
         if not panel:
             raise ValueError(
-                f"rows of {columns} elements of {itemsize} bytes have no part of a multiple of {COPY_CHUNK} bytes"
+                f"rows of {columns} elements of {itemsize} bytes have no part of a multiple of {step} bytes"
             )
     return None if panel == columns else panel
 

@@ -9,7 +9,7 @@ import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import Divisibility, find_divisibility
 from phalanx.cuda.lower.layout_rules import Lands, Touch, wishes_of
 from phalanx.cuda.lower.row_copies import copies_of, is_fast
-from phalanx.ir.archs import EXPANDED_BOX
+from phalanx.ir.archs import COPY_CHUNK, EXPANDED_BOX, MAX_BOX
 from phalanx.ir.core import Function, Note
 from phalanx.ir.effects import Proxy, Use
 from phalanx.ir.engines import MMA_ENGINE
@@ -19,7 +19,7 @@ from phalanx.ir.views import SharedBuffer, SharedView, in_shared
 from phalanx.layouts.banks import best_vector, warp_wavefronts
 from phalanx.layouts.mma import shared_operand
 from phalanx.layouts.registers import RegisterLayout
-from phalanx.layouts.shared import SharedLayout
+from phalanx.layouts.shared import TMA_ALIGNMENT, SharedLayout
 from phalanx.layouts.tma import boxes, choose_panel, merge_axes
 
 SWIZZLES = (0, 32, 64, 128)
@@ -134,7 +134,7 @@ def _choose(
     wide: bool,
 ) -> tuple[SharedLayout, int]:
     best: tuple[tuple[int, ...], int, SharedLayout] | None = None
-    for layout in _candidates(buffer, [*copied, *gathered], wide):
+    for layout in _candidates(buffer, copied, gathered, wide):
         pieces = _total([_copies(layout, copied, facts), *(copies_of(layout, view) for view in gathered)])
         slow = sum(not is_fast(layout, view) for view in gathered)
         if pieces is None or not _is_operand(layout, multiplied):
@@ -151,8 +151,14 @@ def _choose(
     return best[2], best[1]
 
 
-def _candidates(buffer: SharedBuffer, copied: list[SharedView], wide: bool = False) -> Iterator[SharedLayout]:
-    """Layouts to choose from; with `wide`, where tensor cores read words across K, the one in which they can."""
+def _candidates(
+    buffer: SharedBuffer, boxes_of: list[SharedView], gathered: list[SharedView], wide: bool
+) -> Iterator[SharedLayout]:
+    """Layouts to choose from; with `wide`, where tensor cores read words across K, the one in which they can.
+
+    Rows by index come first in panels that four of them fill at once, and single ones as well.
+    """
+    copied = [*boxes_of, *gathered]
     itemsize = buffer.dtype.itemsize
     if wide and buffer.shape[-1] * itemsize % SWIZZLES[-1] == 0:
         yield SharedLayout(buffer.shape, itemsize, SWIZZLES[-1], SWIZZLES[-1] // itemsize, wide=True)
@@ -165,9 +171,9 @@ def _candidates(buffer: SharedBuffer, copied: list[SharedView], wide: bool = Fal
         plain = SharedLayout(buffer.shape, itemsize, align=128)
     if not any(_is_row(view) for view in copied):
         columns = max((view.extents[-1] for view in copied), default=0)
-        if columns > 256:
+        for step in (*(TMA_ALIGNMENT,) * bool(gathered), COPY_CHUNK) if columns > MAX_BOX else ():
             try:
-                panel = choose_panel(buffer.shape[-1], itemsize)
+                panel = choose_panel(buffer.shape[-1], itemsize, step=step)
                 yield SharedLayout(buffer.shape, itemsize, panel=panel, align=128)
             except ValueError:
                 pass
