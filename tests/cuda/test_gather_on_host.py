@@ -163,3 +163,64 @@ def test_rings_of_the_library() -> None:
     compare(
         kv_cache.compact_ring, 4, [cache, keep, keep, 40], "sm_90a", WIDTH=32, SLICES=2, ROWS=2, STAGES=3, LAG=1
     )
+
+
+@px.kernel(warps=4)
+def summed_rows(X, I, Y, *, BM=64, BK=64, PRODUCER=True):
+    """Rows by index in a loop that pipelines itself."""
+    rows, total = px.load(I[px.block_id(0) * BM : px.block_id(0) * BM + BM], fill=-1), px.zeros((BM, BK), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=2, producer=PRODUCER):
+        total = total + px.load(X[rows, k : k + BK])
+    px.store(Y[px.block_id(0) * BM : px.block_id(0) * BM + BM, 0:BK], total)
+
+
+@px.kernel(warps=4)
+def product_of_rows(X, I, W, Y, *, BM=64, BN=32, BK=32):
+    """Rows by index as an operand, and indices that change from step to step for the other one."""
+    rows, acc = px.load(I[0:BM]), px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, X.shape[1], BK), stages=3):
+        others = px.load(I[k : k + BK], fill=-1)
+        acc = acc + px.dot(px.load(X[rows, k : k + BK]), px.load(W[others, 0:BN]))
+    px.store(Y[0:BM, 0:BN], acc)
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("producer", [True, False])
+@pytest.mark.parametrize(("rows", "width"), [(64, 64), (132, 64), (8, 320)])
+def test_rows_of_a_pipelined_loop_come_four_at_a_time(rows: int, width: int, producer: bool) -> None:
+    rng = np.random.default_rng(rows)
+    x, i = rng.integers(-9, 9, (50, 3 * width)).astype(np.float32), rng.integers(-5, 60, 2 * rows - 3).astype(np.int32)
+    inside = ((i >= 0) & (i < 50))[:, None]
+    picked = np.where(inside, x[np.where(inside[:, 0], i, 0)], 0).reshape(len(i), 3, width).sum(1)
+    for arch in ("sm_90a", "sm_120a", "sm_100a"):
+        y = np.zeros((2 * rows - 3, width), np.float32)
+        constants = {"BM": rows, "BK": width, "PRODUCER": producer}
+        summed_rows[2](x, i, y, arch=arch, **constants)
+        np.testing.assert_array_equal(y, picked)
+        y[:] = 0
+        module = host_tma.run(summed_rows, 2, x, i, y, arch=arch, **constants)
+        np.testing.assert_array_equal(y, picked)
+        assert ("gather4" in module.source) == (arch != "sm_90a")
+    assert px.check(summed_rows[2], x, i, y, arch="sm_100a", schedules=1, **constants).ok
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
+def test_products_of_rows_of_a_pipelined_loop(arch: str) -> None:
+    rng = np.random.default_rng(3)
+    x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((50, 96), (50, 32)))
+    i = rng.integers(-5, 60, 90).astype(np.int32)
+
+    def picked(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        inside = (rows >= 0) & (rows < 50)
+        return np.where(inside[:, None], matrix[np.where(inside, rows, 0)], 0).astype(np.float32)
+
+    want = picked(x, i[:64]) @ picked(w, np.concatenate([i, np.full(6, -1, np.int32)]))
+    y = np.zeros((64, 32), np.float32)
+    product_of_rows[1](x, i, w, y, arch=arch)
+    np.testing.assert_array_equal(y, want)
+    y[:] = 0
+    host_tma.run(product_of_rows, 1, x, i, w, y, arch=arch)
+    np.testing.assert_array_equal(y, want)
+    made = px.compile(product_of_rows[1], x, i, w, y, arch=arch)
+    assert ("gather4" in made.source) == (arch != "sm_90a") and made.spills == 0
+    assert px.check(product_of_rows[1], x, i, w, y, arch=arch, schedules=1).ok

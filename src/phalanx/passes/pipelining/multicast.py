@@ -36,6 +36,8 @@ def sharing(places: Places, values: AcrossRanks, item: Staged) -> Shared | str:
         return ""  # nothing in common
     if item.path is not Path.COPY:
         return "only the copy engine sends to several CTAs"
+    if item.view.index_axis is not None:
+        return "rows by index are fetched by each"
     if len({mask.bit_count() for mask in masks}) > 1:
         return "not all CTAs have it in common with as many others"
     unlike = values.unlike(item.load)

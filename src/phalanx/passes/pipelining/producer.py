@@ -9,6 +9,7 @@ from phalanx.ir.core import Block, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterLoad
 from phalanx.ir.ops.control import Continue, For, Leave, Scope
 from phalanx.ir.ops.cp_async import CpAsyncCommit, CpAsyncLoad
+from phalanx.ir.ops.gather import TmaGather
 from phalanx.ir.ops.mbarrier import Arrive, Transaction
 from phalanx.ir.ops.memory import FenceAsyncProxy, Load, Store
 from phalanx.ir.ops.tile import Cast
@@ -29,9 +30,11 @@ FENCE = "what threads wrote is seen by the tensor cores"
 class Producer:
     """Writes the role; `kept` is what it runs of the kernel, `rings` what it fills."""
 
-    def __init__(self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared]) -> None:
+    def __init__(self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared], warps: int) -> None:
         self.kept = kept
         self.shared = shared
+        self.warps = warps
+        """The size of the role."""
         self.masks: dict[Shared, Value] = {}
         """The CTAs of a mask, computed where the role begins."""
         self.clones = Clones()
@@ -99,7 +102,9 @@ class Producer:
         cache = "evict_first" if item.load.once else None
         view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
         together = self.shared.get(item)
-        if together is None:
+        if view.index_axis is not None:
+            code.ops.append(TmaGather(view, tile, full, self.warps, cache=cache, loc=item.load.loc))
+        elif together is None:
             code.ops.append(TmaLoad(view, tile, full, cache=cache, loc=item.load.loc))
         else:
             code.ops.append(ClusterLoad(view, tile, full, self.masks[together], cache, loc=item.load.loc))

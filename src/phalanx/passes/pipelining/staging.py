@@ -12,12 +12,12 @@ from enum import Enum
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
-from phalanx.ir.archs import COPY_CHUNK
+from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch, Feature
 from phalanx.ir.core import Block, Note, Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.spaces import GLOBAL
-from phalanx.ir.types import TileType
+from phalanx.ir.types import TileType, i32
 from phalanx.ir.values import Param, constant_of
 from phalanx.ir.views import GlobalView, in_global
 from phalanx.location import Location
@@ -26,6 +26,8 @@ from phalanx.passes.pipelining.slices import NotSliced, Slice
 
 STAGE_GRAIN = 128
 """Bytes on whose multiples a box of the copy engine begins in shared memory."""
+FOUR = 4
+"""Rows by index that the copy engine takes at a time, where it takes several."""
 MAX_RANK = 5
 """Axes of an array that the copy engine takes."""
 
@@ -104,10 +106,11 @@ class Choices:
 class Stager:
     """Chooses the loads of one kernel; `notes` has a word on each."""
 
-    def __init__(self, places: Places, divisibility: Divisibility, refusals: Refusals) -> None:
+    def __init__(self, places: Places, divisibility: Divisibility, refusals: Refusals, arch: Arch) -> None:
         self.places = places
         self.divisibility = divisibility
         self.refusals = refusals
+        self.arch = arch
         self.notes: list[Note] = []
 
     def loads_of(self, loop: For, slice_: Slice) -> list[Staged]:
@@ -156,8 +159,8 @@ class Stager:
         assert in_global(view)
         kind = view.array_type
         item = view.dtype.itemsize
-        if view.index_axis is not None:
-            return "rows by index"
+        if view.index_axis is not None and (objection := self.rows_objection(view)) is not None:
+            return objection
         if constant_of(load.fill) != 0:
             return "what is outside the array is not 0"
         if list(view.kept) != sorted(view.kept) or not 1 <= kind.rank <= MAX_RANK:
@@ -174,8 +177,18 @@ class Stager:
             return "the copy engine refuses it"
         return None
 
-
-
+    def rows_objection(self, view: GlobalView) -> str | None:
+        """Why the copy engine does not take rows by index four at a time, if it does not; others are left to threads."""
+        if not self.arch.has((Feature.GATHER4,)):
+            return "rows by index"
+        rows, columns = view.extents[0], view.extents[-1] * view.dtype.itemsize
+        if view.array_type.rank != 2 or view.index_axis != 0 or view.offsets[0].type.dtype != i32:  # type: ignore[union-attr]
+            return "rows by index, not those of a matrix by 32-bit numbers"
+        if rows % FOUR or columns % (STAGE_GRAIN // FOUR):
+            return f"rows by index, not a multiple of four of a multiple of {STAGE_GRAIN // FOUR} bytes"
+        if view.extents[-1] > MAX_BOX and columns % STAGE_GRAIN:
+            return f"rows by index, of more than {MAX_BOX} elements but no multiple of {STAGE_GRAIN} bytes"
+        return None
 
 def _name(load: Load) -> str:
     memory = load.view.memory

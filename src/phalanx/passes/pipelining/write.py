@@ -95,7 +95,7 @@ class _Writer:
         self.grown = False
         self.places = Places(function)
         self.notes: list[Note] = []
-        self.stager = Stager(self.places, find_divisibility(function), refusals)
+        self.stager = Stager(self.places, find_divisibility(function), refusals, arch)
         self.taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
         self.loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
 
@@ -222,7 +222,7 @@ class _Writer:
 
     def _fetching(self, rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], rest: Block) -> Block:
         """What the producer runs."""
-        producer = Producer(rings, slice_.ops, shared)
+        producer = Producer(rings, slice_.ops, shared, _warps_of(rings))
         start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
         producer.name_masks(start)
         begin(rings, start, fills=True)
@@ -234,13 +234,15 @@ class _Writer:
         self, loops: set[For], rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], start: LoopCode, end: LoopCode
     ) -> dict[For, Fetch]:
         """How each of the loops without a producer fetches a step; `start` and `end` are those of the role."""
-        named = Producer(rings, slice_.ops, {item: shared[item] for ring in rings for item in ring.loads if item in shared})
+        warps = self.whole.warps
+        together = {item: shared[item] for ring in rings for item in ring.loads if item in shared}
+        named = Producer(rings, slice_.ops, together, warps)
         named.name_masks(start)
         if not self.whole.exit_sync:
             named.drain(end, rings)
 
         def fetch(loop: For, index: Value) -> list[Op]:
-            mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared)
+            mine = Producer([ring for ring in rings if ring.loads[0].loop is loop], slice_.ops, shared, warps)
             mine.masks = named.masks
             mine.clones.known[loop.index] = index
             return mine.one_step(loop)
@@ -363,8 +365,8 @@ class _Writer:
 
     def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
         warps, loc = self.whole.warps, self.loops[0].loc
-        by_threads = any(ring.path is Path.THREADS for ring in rings)
-        count = WARPGROUP if by_threads else 1
+        count = _warps_of(rings)
+        by_threads = count > 1
         first = -(-warps // WARPGROUP) * WARPGROUP
         divides = any(self.arch.has((feature,)) for feature in (Feature.WGMMA, Feature.TCGEN05))
         regs = _registers(first, warps, self.whole.ctas_per_sm, by_threads) if divides else None
@@ -444,6 +446,11 @@ def _registers(first: int, warps: int, ctas_per_sm: int, by_threads: bool) -> tu
     few = 88 if by_threads else 40 if entry > 128 else 24
     many = min(240, (entry * total - few * WARPGROUP) // warps // 8 * 8)
     return (few, many) if many > entry else None
+
+
+def _warps_of(rings: list[Ring]) -> int:
+    """How many warps the producer of these rings has: one begins copies of the engine, more load and store."""
+    return WARPGROUP if any(ring.path is Path.THREADS for ring in rings) else 1
 
 
 def _rounded(nbytes: int) -> int:
