@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import host_tma
 import phalanx as px
 from decode_cases import BF16, error, listed
+from host_cuda import COMPILER, MISSING
+from phalanx.ir.archs import arch_of
 from phalanx.kernels.attention.decode_config import lone_ring
-from phalanx.kernels.attention.sparse import ROWS, _latent, sparse_attention
+from phalanx.kernels.attention.sparse import ROWS, Call, _latent, loop_tiles, sparse_attention
+from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
 from phalanx.kernels.matrices import HALVES, info_of
 from phalanx.runtime.device.arrays import ArrayInfo
@@ -149,5 +153,96 @@ def test_a_gpu_has_no_kernel_for_few_values_of_a_latent_cache() -> None:
     here = info_of("k", k, HALVES)
     on_gpu = ArrayInfo("cuda", 0, here.pointer, here.shape, here.strides, here.dtype_name)
     with pytest.raises(px.Error) as caught:
-        _latent(on_gpu, 128)
+        _latent(on_gpu, 128, True)
+    assert _latent(on_gpu, 128, False) == 128  # in tensor memory
     assert "pass v, or 256 columns and more: ptxas serialises the products of fewer" in str(caught.value)
+
+
+OTHERS = ("sm_100a", "sm_120a")
+"""Targets without wgmma."""
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("arch", OTHERS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"tokens": 200, "entries": 70}, {"tokens": 300, "entries": 7, "block": 16, "lists": 1, "list_heads": 1},
+        {"tokens": 300, "entries": 3, "block": 64, "size": 128, "heads": 140, "kv_heads": 1, "list_heads": 1},
+    ],
+    ids=["rows", "blocks, lists of all heads and queries", "several tiles of rows"],
+)
+def test_where_there_is_no_wgmma(case: dict[str, Any], arch: str) -> None:
+    q, k, v, indices = make(0, **case)
+    block = case.get("block", 1)
+    got = sparse_attention(q, k, v, indices, block=block, lse=True, arch=arch)
+    assert error(got, listed(q, k, v, indices, block)) < TOLERANCE
+
+
+@pytest.mark.parametrize(("arch", "size", "v_dim"), [("sm_100a", 192, 128), ("sm_120a", 192, 128), ("sm_100a", 576, 512)])
+def test_latent_caches_where_there_is_no_wgmma(arch: str, size: int, v_dim: int) -> None:
+    q, k, _, indices = make(1, 200, 80, heads=70, kv_heads=1, list_heads=1, size=size)
+    got = sparse_attention(q, k, None, indices, v_dim=v_dim, lse=True, arch=arch)
+    assert error(got, listed(q, k, k[..., :v_dim], indices, 1)) < TOLERANCE
+
+
+def compiled_loop(arch: str, size: int, v_size: int, block: int = 1, latent: bool = False) -> px.Compiled:
+    call = Call(64, 1, 64, 1, size, v_size, 65536, 1, block, 2048, "bf16")
+    rows, columns, keys = loop_tiles(call, arch_of(arch))
+    cache = px.spec((65536, size), px.bf16)
+    return px.compile(
+        sparse_loop[64, 1, v_size // columns], px.spec((4096, size), px.bf16), cache,
+        None if latent else px.spec((65536, v_size), px.bf16), px.spec((64, 1, 2048 // block), px.i32),
+        px.spec((4096, v_size), px.bf16), px.spec((4096,), px.f32), 1.0, 65536, 1, 64, 64, arch=arch,
+        BM=rows, BN=keys, D=size, DV=columns, G=64, BLOCK=block,
+    )  # fmt: skip
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("size, v_size", [(64, 64), (128, 128), (192, 192), (192, 128), (256, 256)])
+@pytest.mark.parametrize("arch", OTHERS)
+def test_the_loop_compiles_for_other_targets(size: int, v_size: int, arch: str) -> None:
+    made = compiled_loop(arch, size, v_size)
+    assert made.spills == 0 and "gather4" in made.ptx and "cp.async.cg" not in made.ptx
+    assert ("tcgen05.mma" in made.ptx, "mma.sync" in made.ptx) == (arch == "sm_100a", arch == "sm_120a")
+
+
+def test_the_loop_compiles_for_hopper_too() -> None:
+    made = compiled_loop("sm_90a", 128, 128)
+    assert made.spills == 0 and "wgmma.mma_async" in made.ptx and "gather4" not in made.ptx
+
+
+@pytest.mark.parametrize("block", [1, pytest.param(64, marks=pytest.mark.long)])
+def test_latent_caches_compile_in_tensor_memory(block: int) -> None:
+    made = compiled_loop("sm_100a", 576, 512, block, latent=True)
+    assert made.spills == 0 and "gather4" in made.ptx and "tcgen05.mma" in made.ptx
+
+
+def test_keys_that_do_not_fit_an_sm() -> None:
+    q, k, _, indices = make(1, 200, 80, heads=70, kv_heads=1, list_heads=1, size=576)
+    with pytest.raises(px.Error) as caught:
+        sparse_attention(q, k, None, indices, v_dim=512, arch="sm_120a")
+    assert "keys of 576 elements on sm_120a, whose CTAs have 101,376 bytes of shared memory" in str(caught.value)
+
+
+def loop_case() -> tuple[list[Any], dict[str, int], np.ndarray]:
+    """70 rows in tiles of 64, 40 entries in blocks of 16, values in two parts of 64 columns."""
+    q, k, v, indices = make(3, 150, 40, queries=1, lists=1, heads=70, kv_heads=1, list_heads=1, size=128)
+    indices[0, 0, 0, ::3] = np.arange(14) * 11  # it names some after all
+    args = [q.reshape(-1, 128), k.reshape(-1, 128), v.reshape(-1, 128), indices[0], np.zeros((70, 128), BF16)]
+    args += [np.zeros(70, np.float32), 128**-0.5 * np.log2(np.e), 150, 1, 1, 70]
+    return args, {"BM": 64, "BN": 16, "D": 128, "DV": 64, "G": 70}, listed(q, k, v, indices, 1)[0].reshape(70, 128)
+
+
+@pytest.mark.parametrize("arch", OTHERS)
+def test_the_loop_is_checked_clean(arch: str) -> None:
+    args, constants, _ = loop_case()
+    assert px.check(sparse_loop[1, 2, 2], *args, **constants, arch=arch, schedules=1).ok
+
+
+@pytest.mark.skipif(COMPILER is None, reason=MISSING)
+@pytest.mark.parametrize("arch", [*OTHERS, "sm_90a"])
+def test_the_text_of_the_loop_on_the_cpu(arch: str) -> None:
+    args, constants, want = loop_case()
+    host_tma.run(sparse_loop, (1, 2, 2), *args, arch=arch, **constants)
+    assert np.abs(args[4].astype(np.float64) - want).max() < 2 * TOLERANCE

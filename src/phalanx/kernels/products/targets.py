@@ -7,7 +7,7 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.ir.archs import ARCHS, Feature
+from phalanx.ir.archs import ARCHS, Arch, Feature
 from phalanx.kernels.matrices import refused
 from phalanx.runtime.device.arrays import ArrayInfo
 from phalanx.runtime.device.devices import Device
@@ -17,12 +17,21 @@ from phalanx.runtime.launch.targets import named_arch
 
 @frozen
 class Target:
-    """The device whose sizes count, whether its products are Blackwell's, and the constants that name it to a launch."""
+    """The device whose sizes count, whether its products are Blackwell's, and the constants that name it to a launch.
+
+    `arch` is what is known of it; None where nobody asked for a target and the GPU is none of those.
+    """
 
     device: Device
     on_gpu: bool
     blackwell: bool
     named: dict[str, Any]
+    arch: Arch | None = None
+
+    @property
+    def hopper(self) -> bool:
+        """Whether it has `wgmma`."""
+        return self.arch is None or self.arch.has({Feature.WGMMA})
 
 
 def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> Target:
@@ -45,4 +54,4 @@ def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> 
             f"block scales and BlackwellConfig are for tensor memory, which {where} does not have",
             "run it on sm_100a or its kin, or multiply bf16 operands; NumPy arrays run in the simulator, arch='sm_100a'",
         )
-    return Target(device, on_gpu, blackwell or has, {} if arch is None else {"arch": arch})
+    return Target(device, on_gpu, blackwell or has, {} if arch is None else {"arch": arch}, found)
