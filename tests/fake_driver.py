@@ -211,6 +211,23 @@ class FakeLibrary:
         )
         ctypes.memset(out, len(self.encoded), 128)
 
+    def _cuTensorMapEncodeIm2col(self, out: int, *arguments: Any) -> None:
+        dtype, rank, pointer, dims, strides, lower, upper, channels, pixels, steps, *enums = arguments
+        assert out % 64 == 0
+        self.encoded.append(
+            {
+                "dtype": dtype,
+                "pointer": pointer,
+                "dims": list((ctypes.c_uint64 * rank).from_address(dims)),
+                "byte_strides": list((ctypes.c_uint64 * (rank - 1)).from_address(strides)),
+                "corners": [list((ctypes.c_int32 * (rank - 2)).from_address(corner)) for corner in (lower, upper)],
+                "patches": (channels, pixels),
+                "steps": list((ctypes.c_uint32 * rank).from_address(steps)),
+                "enums": tuple(enums),
+            }
+        )
+        ctypes.memset(out, len(self.encoded), 128)
+
     def _cuTensorMapReplaceAddress(self, place: int, pointer: int) -> None:
         """The descriptor there, of which every byte is its number, becomes another one with all else the same."""
         assert place % 64 == 0 and pointer % 16 == 0

@@ -387,10 +387,11 @@ def descriptor(slot: TensorMapSlot, array: np.ndarray, signature: Signature) -> 
         if box[-1] != 128 or shape[-1] % (8 * unit) or array.ctypes.data % 32 or any(step % 32 for step in steps):
             raise HostFailure(f"a descriptor of boxes {box} that pads elements: {shape} bytes, strides of {strides}")
         shape[-1], strides[-1], box[-1] = shape[-1] // unit, unit, box[-1] // 16
+    steps = [number for part in slot.walk for number in (*part[::-1], 0, 0)[:3]]  # innermost first, as all others
     words = struct.pack(
-        "<Q5q5i9h8sh", array.ctypes.data, *five(strides[axis] for axis in order),
+        "<Q5q5i9h8sh9h", array.ctypes.data, *five(strides[axis] for axis in order),
         *five(shape[axis] for axis in order), *five(box[axis] for axis in order), array.ndim, item,
         MASKS["128B atoms of 32B"] if slot.wide else SWIZZLE_MASKS[slot.swizzle], slot.fill_nan,
-        signature.slots[slot.array].dtype.encode(), unit,
+        signature.slots[slot.array].dtype.encode(), unit, *(steps or [0] * 9),
     )  # fmt: skip
     return words.ljust(128, b"\0")

@@ -32,6 +32,10 @@ _RULES = {
         "(unsigned d, const void* m, {coordinates}, unsigned bar{ctas}{policy}) "
         "{{ const int at[] = {{{names}}}; px_tensor_in(d, m, at, 0, bar, {to}); }}"
     ),
+    r"cp_async_bulk_tensor_(?P<rank>\dd)_shared_global_im2col(?P<multicast>_multicast)?(?P<hint>_cache_hint)?": (
+        "(unsigned d, const void* m, {coordinates}, unsigned bar, {taps}{ctas}{policy}) {{ const int at[] = {{{names}}}, "
+        "taps[] = {{{offsets}}}; px_patches_in(d, m, at, taps, bar, {to}); }}"
+    ),
     r"cp_async_bulk_tensor_2d_gather4(?P<multicast>_multicast)?(?P<hint>_cache_hint)?": (
         "(unsigned d, const void* m, int c, int r0, int r1, int r2, int r3, unsigned bar{ctas}{policy}) "
         "{{ const int at[] = {{c, r0}}, rows[] = {{r0, r1, r2, r3}}; px_tensor_in(d, m, at, rows, bar, {to}); }}"
@@ -77,6 +81,8 @@ def _family(name: str) -> str | None:
         return f"static void {name}" + body.format(
             coordinates=", ".join(f"int c{axis}" for axis in range(rank)),
             names=", ".join(f"c{axis}" for axis in range(rank)),
+            taps=", ".join(f"unsigned short o{axis}" for axis in range(rank - 2)),
+            offsets=", ".join(f"o{axis}" for axis in range(rank - 2)),
             ctas=", unsigned short ctas" * multicast,
             to="ctas" if multicast else "PX_HERE",
             policy=", unsigned long long" * bool(parts.get("hint")),

@@ -76,7 +76,10 @@ ARRAYS = {
     "F": (1, f32), "lock": (1, i32), "turn": (1, i32), "first": (1, i32),
 }  # fmt: skip
 """Axes and types of the kernel's arguments."""
-OTHERS = {"px.atomic_add": {"C": (1, f32)}, "px.launch_dependents": {"X": (1, f32)}, "px.wait_prior": {"X": (1, f32)}}
+OTHERS = {
+    "px.atomic_add": {"C": (1, f32)}, "px.launch_dependents": {"X": (1, f32)}, "px.wait_prior": {"X": (1, f32)},
+    "X.im2col": {"X": (4, f32)},
+}
 """Arguments of single examples that differ."""
 STAGE = "bar, s = px.barrier(), px.shared((64, 64), px.f32)"
 STAGES = """
@@ -101,6 +104,7 @@ BEFORE = {
     "px.fence.barrier_init": FRESH, "bar.init": FRESH,
     "view.T": OPERANDS + "\nacc = px.zeros((128, 128), px.f32)", "view.at": "s = px.shared((64, 64), px.f32)",
     "view.within": "row, n, at, x = 1, 1000, 1000, px.zeros((1024,), px.f32)", "X.tile": "BM, BN = 64, 64",
+    "X.im2col": "c = r = 0\ntile, bar = px.shared((64, 32), px.f32), px.barrier()",
     "px.tma.gather": THIRTY_TWO, "px.tma.scatter": THIRTY_TWO, "px.tma.gather4": FOUR, "px.tma.scatter4": FOUR,
     "px.pipe": "a, pipe = px.shared((4, 64, 64), A.dtype), px.pipe(4, producers=1, consumers=1)",
     "px.clc.query": LAUNCH_CONTROL, "px.clc.try_cancel": LAUNCH_CONTROL, "px.cluster.id": "step = px.cluster.count()",

@@ -248,6 +248,36 @@ void box(const px_map& m, unsigned char* memory, unsigned at, const std::vector<
     if (axis == m.rank) return;
   }
 }
+// The patches from the one at `corner` on, each a row of channels; the next one is a step to the right, then down, then on.
+void patches(const px_map& m, unsigned char* memory, unsigned at, std::vector<int> corner, const std::vector<int>& taps) {
+  const int axes = m.rank - 2, channels = m.box[0];
+  const unsigned span = m.mask == 0 ? 0 : m.mask == 0x10 ? 32 : m.mask == 0x30 ? 64 : 128;
+  const unsigned pitch = std::max(span, (unsigned)(channels * m.item));
+  for (int n = 0; n < m.box[m.rank - 1]; ++n) {
+    long long offset = corner[axes + 1] * m.stride[axes + 1];
+    bool there = corner[axes + 1] >= 0 && corner[axes + 1] < m.size[axes + 1];
+    for (int axis = 1; axis <= axes; ++axis) {
+      const int place = corner[axis] + taps[axis - 1];
+      there = there && place >= 0 && place < m.size[axis];
+      offset += place * m.stride[axis];
+    }
+    for (int c = 0; c < channels; ++c) {
+      const unsigned plain = at + n * pitch + c * m.item;
+      const unsigned swizzled = plain ^ (plain >> (m.mask == 0x60 ? 2 : 3) & (unsigned)m.mask);
+      if (swizzled + (size_t)m.item > shared_bytes) { px_fail("patches beyond the shared memory"); return; }
+      const int channel = corner[0] + c;
+      if (there && channel >= 0 && channel < m.size[0]) memcpy(memory + swizzled, m.data + offset + channel * m.stride[0], m.item);
+      else memset(memory + swizzled, 0, m.item);
+    }
+    int axis = 1;
+    for (; axis <= axes; ++axis) {
+      corner[axis] += m.step[axis - 1];
+      if (corner[axis] <= m.size[axis] - 1 + m.upper[axis - 1]) break;
+      corner[axis] = m.lower[axis - 1];
+    }
+    if (axis > axes) ++corner[axes + 1];
+  }
+}
 long long bytes_of(const px_map& m) {
   long long bytes = m.item;
   for (int axis = 0; axis < m.rank; ++axis) bytes *= m.box[axis];
@@ -261,6 +291,7 @@ px_map map_of(const void* map, const int* at, const int* rows, unsigned address)
   px_map m;
   memcpy(&m, map, sizeof m);
   if (rows) m.box[1] = 4;  // the box of such a descriptor is one row
+  if (m.step[0]) px_fail("a copy of boxes by a descriptor of a convolution's patches");
   if (m.padded && at[0] % 16) px_fail("a box at element %d of a row, not at a multiple of 16", at[0]);
   px_place(address, (size_t)bytes_of(m), 128);
   if (!m.padded && (at[0] * m.item) % 16) px_fail("a box at element %d of a row, not at a multiple of 16 bytes", at[0]);
@@ -496,6 +527,26 @@ void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows
     flying.push_back([=] {
       box(m, memories[cta], offset, corner, named, IN, "");
       credit(memories[told] + barrier_offset, credited_bytes(m));
+    });
+  }
+}
+void px_patches_in(unsigned to, const void* map, const int* at, const int* taps, unsigned bar, unsigned to_ctas) {
+  px_map m;
+  memcpy(&m, map, sizeof m);
+  if (!m.step[0]) px_fail("a copy of patches by a descriptor of boxes");
+  const long long nbytes = bytes_of(m);
+  px_place(to, (size_t)nbytes, 128), px_place(bar, 8);
+  for (int axis = 0; axis < m.rank - 2; ++axis)
+    if (taps[axis] < 0 || taps[axis] > (m.rank == 3 ? 65535 : m.rank == 4 ? 255 : 31)) px_fail("a tap at %d", taps[axis]);
+  if ((at[0] * m.item) % 16) px_fail("patches from channel %d on, not at a multiple of 16 bytes", at[0]);
+  const std::vector<int> corner(at, at + m.rank), further(taps, taps + m.rank - 2);
+  const unsigned offset = (to & 0xffffff) - 4096, barrier_offset = (bar & 0xffffff) - 4096;
+  for (int cta = 0; cta < 16; ++cta) {
+    if (!(to_ctas >> cta & 1)) continue;
+    if (cta >= ctas) px_fail("a multicast to CTA %d of %d", cta, ctas);
+    flying.push_back([=] {
+      patches(m, memories[cta], offset, corner, further);
+      credit(memories[cta] + barrier_offset, nbytes);
     });
   }
 }

@@ -115,9 +115,12 @@ struct px_map {  // what the copies below read of a descriptor; axes innermost f
   short box[5], rank, item, mask, fill;
   char type[8];
   short padded;  // bytes of sixteen packed elements of four or six bits, which have 16 bytes in shared memory; else 0
+  short lower[3], upper[3], step[3];  // of a convolution's patches; steps are 0 where there are none
 };
 static_assert(sizeof(px_map) <= 128, "it takes the place of a descriptor");
 void px_tensor_in(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, unsigned ctas);
+// Patches of a convolution: `at` is where the first begins, `taps` how far the pixel lies that is brought of each.
+void px_patches_in(unsigned to, const void* map, const int* at, const int* taps, unsigned bar, unsigned ctas);
 void px_tensor_load(unsigned to, const void* map, const int* at, const int* rows, unsigned bar, bool multicast, unsigned ctas,
                     int group);
 void px_tensor_out(const void* map, const int* at, const int* rows, unsigned from, const char* reduction);

@@ -99,6 +99,24 @@ def test_encode_hands_all_to_the_driver(library: Any, driver: Driver) -> None:
     ]
 
 
+def test_patches_of_a_convolution_have_a_function_of_their_own(library: Any, driver: Driver) -> None:
+    """Corners, steps and sizes are innermost first, as the driver wants them."""
+    slot = TensorMapSlot(0, (64, 1, 1, 32), swizzle=64, l2_promotion=128, walk=((-1, -2), (0, -3), (2, 1)))
+    encode(driver, 0x7000, geometry(slot, "bf16", (3, 20, 30, 96), (57600, 2880, 96, 1)))
+    assert library.encoded == [
+        {
+            "dtype": 9,
+            "pointer": 0x7000,
+            "dims": [96, 30, 20, 3],
+            "byte_strides": [192, 5760, 115200],
+            "corners": [[-2, -1], [-3, 0]],
+            "patches": (32, 64),
+            "steps": [1, 1, 2, 1],
+            "enums": (0, 2, 2, 0),
+        }
+    ]
+
+
 def test_rank_one_has_no_strides(library: Any, driver: Driver) -> None:
     encode(driver, 0x7000, geometry(TensorMapSlot(0, (64,)), "u8", (1000,), (1,)))
     assert library.encoded[0]["dims"] == [1000]

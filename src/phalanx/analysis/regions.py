@@ -27,7 +27,7 @@ def region_name(region: Region) -> str:
 
 def _apart(a: View, b: View, offsets: Offsets, crossed: frozenset[Loop]) -> bool:
     """Whether the boxes share no index on some axis. Rows named by a tile of indices may be any."""
-    return any(
+    return a.is_box and b.is_box and any(
         not start_a.type.shape  # type: ignore[union-attr]
         and not start_b.type.shape  # type: ignore[union-attr]
         and offsets.apart(start_a, size_a, start_b, size_b, crossed)

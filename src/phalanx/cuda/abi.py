@@ -98,7 +98,9 @@ class TensorMapSlot:
     or 6 bits, with no bit between them in the array, get 16 bytes for each 16 in shared memory; box and coordinates count
     elements then.
     `merged`: so many of the array's last axes are one axis of the descriptor and of `box`.
-    `wide`: the swizzle, of 128 bytes, moves 32 bytes together.
+    `wide`: the swizzle, of 128 bytes, moves 32 bytes together. `walk`, of a convolution's patches: where their first pixels
+    begin and end, from an image's corners, and how far they are apart, along each axis of the pixels; `box` is then
+    (patches, 1, .., channels).
     """
 
     array: int
@@ -110,6 +112,7 @@ class TensorMapSlot:
     expands: bool = False
     wide: bool = False
     merged: int = 1
+    walk: tuple[tuple[int, ...], ...] = ()
 
 
 @frozen
@@ -180,7 +183,9 @@ class Signature:
         """The signature that `to_json` wrote."""
         slots = tuple(ArraySlot(**slot) if "rank" in slot else ScalarSlot(**slot) for slot in data["slots"])
         maps = tuple(
-            TensorMapSlot(**{**item, "box": tuple(item["box"]), "axes": tuple(item["axes"])})
+            TensorMapSlot(
+                **{**item, "box": tuple(item["box"]), "axes": tuple(item["axes"]), "walk": tuple(map(tuple, item["walk"]))}
+            )
             for item in data["tensor_maps"]
         )
         return Signature(slots, maps, data["debug"], data["counters"])

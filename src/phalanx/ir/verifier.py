@@ -267,6 +267,8 @@ class _Verifier:
             self._peer(view.peer, op)
         if len(view.limits) not in (0, 2) or not all(map(_is_integer, view.limits)):
             internal("what a view has of its last axis is not between two integers", op.loc)
+        if not all(map(_is_integer, view.moved)):
+            internal("a view begins at no integer", op.loc)
 
     def _inside(self, view: View, op: Op) -> None:
         """A box of memory without edge masks lies in it, as far as constants say."""

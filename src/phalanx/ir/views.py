@@ -199,6 +199,16 @@ class View(Holder):
         """Where what is there of the last axis begins and ends, if less than its memory has."""
         return ()
 
+    @property
+    def is_box(self) -> bool:
+        """Whether it is as many neighbours along each axis as its extents say."""
+        return True
+
+    @property
+    def moved(self) -> tuple[Value, ...]:
+        """How far what is meant lies from where it begins, where it is no box."""
+        return ()
+
     def in_bytes(self, memory: Any, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> View:
         """The region as one of `memory`, which has the bytes of its memory."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its bytes are a box of")
@@ -233,10 +243,26 @@ class View(Holder):
 
 
 @frozen
+class Patches:
+    """How patches of a convolution follow one another in an array of images: one number for each axis of the pixels.
+
+    A patch begins at pixels from `lower` to the image's last one plus `upper`, every `stride` of them; behind the last
+    column the next row follows, and behind the last row the next image. It reaches so many pixels further: `reach`.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    stride: tuple[int, ...]
+    reach: tuple[int, ...]
+
+
+@frozen
 class GlobalView(View):
     """A box of a global array, whose edges are masked.
 
     `within`, empty or two numbers: along the last axis only the elements from the first to before the second are there.
+    With `patches` it is no box: its first extent counts patches, of which the first begins at the offsets, and it has of
+    each the pixel `taps` further on; pixels that the image does not have are zeros.
     """
 
     array: Param = operand()
@@ -244,6 +270,8 @@ class GlobalView(View):
     extents: tuple[int, ...] = attribute()
     kept: tuple[int, ...] = attribute()
     within: tuple[Value, ...] = operand(default=())
+    patches: Patches | None = attribute(default=None)
+    taps: tuple[Value, ...] = operand(default=())
 
     space: ClassVar[Space] = GLOBAL  # type: ignore[misc]
 
@@ -261,6 +289,16 @@ class GlobalView(View):
     def limits(self) -> tuple[Value, ...]:
         """Where what is there of the last axis begins and ends, if less than the array has."""
         return self.within
+
+    @property
+    def is_box(self) -> bool:
+        """Whether it is as many neighbours along each axis as its extents say."""
+        return self.patches is None
+
+    @property
+    def moved(self) -> tuple[Value, ...]:
+        """The taps: how far from where patches begin the pixels lie that are meant."""
+        return self.taps
 
     @property
     def array_type(self) -> ArrayType:
@@ -284,8 +322,17 @@ class GlobalView(View):
 
     def text(self, show: Show) -> str:
         """Itself in a listing, with what of the last axis is there: `X[%m:+64].within(%low, %high)`."""
+        if self.patches is not None:
+            corner, taps = (", ".join(map(show, part)) for part in (self.offsets, self.taps))
+            return f"{show(self.array)}.im2col([{corner}], taps=[{taps}], shape={self.shape}, {self._walk})"
         there = f".within({', '.join(map(show, self.within))})" if self.within else ""
         return super().text(show) + there
+
+    @property
+    def _walk(self) -> str:
+        """How patches follow one another, in a listing."""
+        assert self.patches is not None
+        return f"lower={self.patches.lower}, upper={self.patches.upper}, stride={self.patches.stride}"
 
     def in_bytes(self, memory: Param, offsets: tuple[Value, ...], extents: tuple[int, ...]) -> GlobalView:
         """The region of an array of bytes."""

@@ -26,6 +26,7 @@ from phalanx.language.objects import (
     plural,
 )
 from phalanx.language.operators import binary, cast, dtype_of, is_scalar, is_tile, shape_of
+from phalanx.language.patches import PatchRegion, patches_of
 from phalanx.language.requirements import is_constant_integer
 
 
@@ -454,6 +455,22 @@ class ArrayObject(KernelObject):
                     "e.g. A.tile((m, n), (64, 64))",
                 )
         return ViewValue(GlobalView(self.array, places, sizes, tuple(range(rank))))
+
+    @method
+    def im2col(
+        self, ctx: Builder, pixel: object, tap: object, channel: object, shape: object, *, kernel: object,
+        stride: object = 1, padding: object = 0, dilation: object = 1,
+    ) -> PatchRegion:
+        """Rows of the matrix that a convolution multiplies: one for each pixel of its result, in order over all images.
+
+        `shape` is (pixels, channels), constants. The rows are those of the pixels from `pixel` on, a number or (image,
+        ..., column) in the result; of their patches they have the pixel `tap`, (row, column) in the kernel, from
+        `channel` on. What padding adds, and pixels beyond the last image, are zeros. The array has the axes (images,
+        [[depth,] height,] width, channels); `kernel`, `stride`, `padding` and `dilation` are constants, one or a tuple.
+        For `px.tma.load`; any agent; sm_90 and up; PTX ``cp.async.bulk.tensor.im2col``.
+        Example: ``px.tma.load(X.im2col(m, (r, s), c, (64, 32), kernel=3, padding=1), tile, bar)``.
+        """
+        return patches_of(ctx, self.array, pixel, tap, channel, shape, kernel, stride, padding, dilation)
 
     def subscript(self, ctx: Builder, index: Arguments) -> ViewValue:
         """`A[...]`: one integer, slice or tile of indices for each axis."""

@@ -242,7 +242,7 @@ class Emitter:
         """A box of an argument, whose edges are masked."""
         index, location = array_of(view).index, self.op.loc  # type: ignore[union-attr]
         call = self.bind("g", lambda agent: global_place(view, agent.cta.cluster.machine.args[index], location))
-        return f"{call}({', '.join(map(self.expr, (*view.offsets, *view.limits)))})"
+        return f"{call}({', '.join(map(self.expr, (*view.offsets, *view.limits, *view.moved)))})"
 
     @staticmethod
     def checked(table: str, index: str, size: int, fail: str) -> str:

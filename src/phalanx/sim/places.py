@@ -15,7 +15,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_STRIDE
 from phalanx.ir.values import Param
-from phalanx.ir.views import BarrierArray, Buffer, GlobalView, View
+from phalanx.ir.views import BarrierArray, Buffer, GlobalView, Patches, View
 from phalanx.location import Location
 from phalanx.sim.numerics import scalar_of
 
@@ -176,6 +176,50 @@ class PartPlace(GlobalPlace):
         self.key = key
 
 
+class PatchPlace(PartPlace):
+    """Rows of a convolution's patches: a pixel of each, or zeros where the image has none there.
+
+    `rows` says which of the tile are there, `key` which elements of the array they are.
+    """
+
+    __slots__ = ("rows",)
+
+    def __init__(self, window: Window, patches: Patches, starts: tuple[int, ...], taps: tuple[int, ...]) -> None:
+        array, axes = window.array, len(taps)
+        for axis, (tap, reach) in enumerate(zip(taps, patches.reach)):
+            if not 0 <= tap <= reach:
+                raise Error(
+                    f"a tap {tap} pixels into a patch that reaches {reach} further, along axis {axis} of the pixels",
+                    kind="out-of-bounds", remedy="taps count from 0, and are less than the kernel's size",
+                )
+        image, *first, channel = starts
+        rest = np.arange(window.extents[0])
+        places: list[np.ndarray] = []
+        for axis in reversed(range(axes)):
+            low, stride = patches.lower[axis], patches.stride[axis]
+            count = max(1, (array.shape[axis + 1] - 1 + patches.upper[axis] - low) // stride + 1)
+            rest = rest + (first[axis] - low) // stride
+            places.insert(0, low + rest % count * stride + taps[axis])
+            rest = rest // count
+        images = image + rest
+        there = (images >= 0) & (images < array.shape[0])
+        for place, size in zip(places, array.shape[1:]):
+            there &= (place >= 0) & (place < size)
+        low, high = max(channel, 0), min(channel + window.extents[-1], array.shape[-1])
+        self.rows = np.flatnonzero(there)
+        inside = (slice(None), slice(low - channel, high - channel))
+        key: Any = None
+        if low < high and self.rows.size:
+            key = (images[self.rows], *(place[self.rows] for place in places), slice(low, high))
+        super().__init__(window, None if key is None else array[key], inside, (*starts, *taps), key)
+
+    def copy_to(self, destination: np.ndarray) -> None:
+        """Into shared memory, as the array is now; what the images do not have becomes 0."""
+        destination[...] = self.window.zero
+        if self.key is not None:
+            destination[self.rows, self.inside[1]] = self.window.array[self.key]  # type: ignore[index]
+
+
 class RowsPlace:
     """Rows of a global array named by an index tile. Rows outside the array load as fill and are not stored."""
 
@@ -329,6 +373,9 @@ def _global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | 
     window = Window(array_of(view).index, array, view.extents, view.kept, -1 if row_axis is None else row_axis)
     if row_axis is not None:
         return lambda *starts: RowsPlace(window, starts)
+    if isinstance(view, GlobalView) and (patches := view.patches) is not None:
+        axes = len(view.offsets)
+        return lambda *operands: PatchPlace(window, patches, operands[:axes], operands[axes:])
     if view.limits:
         axes = len(view.offsets)
         return lambda *operands: window.clip(operands[:axes], operands[axes:])

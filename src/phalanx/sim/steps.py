@@ -29,7 +29,7 @@ from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Line, Signal, Work, 
 from phalanx.sim.events import Event, Order, Process, Touch, order
 from phalanx.sim.machine import Cluster, Cta, Machine
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import BufferPlace, BufferRows, RowsPlace
+from phalanx.sim.places import BufferPlace, BufferRows, PatchPlace, RowsPlace
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters, written_arrays
 from phalanx.sim.scattered import cells_of, region_key
@@ -103,6 +103,8 @@ class Recorder(Monitor):
         """The elements of a global array that a place names, a bit each."""
         window, starts = place.window, place.starts
         plain = not isinstance(place, RowsPlace)
+        if isinstance(place, PatchPlace):
+            return self.patch_mask(place)
         key = (index, starts, window.extents)
         mask = self.masks.get(key) if plain else None
         if mask is None:
@@ -117,6 +119,14 @@ class Recorder(Monitor):
             if plain:
                 self.masks[key] = mask
         return mask
+
+    @staticmethod
+    def patch_mask(place: PatchPlace) -> int:
+        """The elements of an array that patches have, a bit each."""
+        marks = np.zeros(place.window.array.shape, np.bool_)
+        if place.key is not None:
+            marks[place.key] = True
+        return _bits(marks)
 
     # --- copies and products ----------------------------------------------------------------------------------------
 

@@ -104,6 +104,8 @@ class _Planner(CopyPlanner):
     # -- a plain bulk copy --------------------------------------------------------------------------------------
 
     def _bulk(self, copy: Transfer, view: GlobalView) -> CopyPlan:
+        if not view.is_box:
+            raise Impossible("patches of a convolution are no run of elements")
         if copy.folds and (copy.folds != "add" or view.dtype.name not in BULK_ADDITIONS):
             raise Impossible(f"only additions of {', '.join(BULK_ADDITIONS)} need no descriptor")
         if copy.pair:
@@ -140,16 +142,23 @@ class _Planner(CopyPlanner):
             box, pieces, swizzle = self._shared_boxes(view, copy.shared)
         if copy.expands:
             self._check_expansion(copy, view, box)
+        walk: tuple[tuple[int, ...], ...] = ()
+        if view.patches is not None:
+            walk = (view.patches.lower, view.patches.upper, view.patches.stride)
+            if box[0] != view.extents[0]:
+                raise Impossible(f"boxes have {box[0]} of {view.extents[0]} patches there, a copy has all of them")
         wide = copy.shared is not None and self.layouts[copy.shared.buffer].wide
         slot = TensorMapSlot(
-            view.array.index, box, swizzle, l2_promotion=MISSED_BYTES, expands=copy.expands, merged=view.merged, wide=wide
+            view.array.index, box, swizzle, l2_promotion=MISSED_BYTES, expands=copy.expands, merged=view.merged, wide=wide,
+            walk=walk,
         )
         if copy.shared is None:
             slot = self._described_already(slot)
         index = self.tensor_maps.setdefault(slot, len(self.tensor_maps))
         count = f"{len(pieces)} boxes" if len(pieces) > 1 else "a box"
         swizzled = f", {swizzle}-byte swizzle" + " in atoms of 32" * wide if swizzle else ""
-        return CopyPlan(CopyPath.TENSOR, f"{count} of {_shape(box)}{swizzled}", index, pieces, guarded)
+        what = _shape(box) if not walk else f"{box[0]} patches of {box[-1]} channels"
+        return CopyPlan(CopyPath.TENSOR, f"{count} of {what}{swizzled}", index, pieces, guarded)
 
     def _described_already(self, slot: TensorMapSlot) -> TensorMapSlot:
         """A copy's descriptor of the same boxes, in whatever order shared memory has them: a prefetch has none."""

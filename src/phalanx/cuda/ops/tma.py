@@ -43,20 +43,29 @@ def _coordinates(rank: int) -> tuple[tuple[Parameter, ...], str]:
 
 
 @cache
-def tensor_load(rank: int, multicast: bool, hint: bool, pair: bool = False) -> Helper:
-    """Builds `cp.async.bulk.tensor` from global to shared memory, credited to a barrier; in a `pair`, to either CTA's."""
-    mnemonic = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+def tensor_load(rank: int, multicast: bool, hint: bool, pair: bool = False, patches: bool = False) -> Helper:
+    """Builds `cp.async.bulk.tensor` from global to shared memory, credited to a barrier; in a `pair`, to either CTA's.
+
+    `patches` of a convolution have a pixel further on, by as many numbers as pixels have axes.
+    """
+    form = "im2col" if patches else "tile"
+    mnemonic = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.{form}.mbarrier::complete_tx::bytes"
     mnemonic += ".multicast::cluster" * multicast + ".cta_group::2" * pair + ".L2::cache_hint" * hint
     coordinates, places = _coordinates(rank)
     parameters = (("unsigned", "dst"), _MAP, *coordinates, ("unsigned", "bar"))
     operands = f"[{{dst}}], [{{map}}, {{{places}}}], [{{bar}}]"
+    if patches:
+        taps = tuple(f"o{axis}" for axis in range(rank - 2))
+        parameters += tuple(("unsigned short", tap) for tap in taps)
+        operands += ", {" + ", ".join(f"{{{tap}}}" for tap in taps) + "}"
     if multicast:
         parameters += (("unsigned short", "ctas"),)
         operands += ", {ctas}"
     if hint:
         parameters += (_POLICY,)
         operands += ", {policy}"
-    name = f"cp_async_bulk_tensor_{rank}d_shared_global" + "_multicast" * multicast + "_pair" * pair + "_cache_hint" * hint
+    name = f"cp_async_bulk_tensor_{rank}d_shared_global" + "_im2col" * patches
+    name += "_multicast" * multicast + "_pair" * pair + "_cache_hint" * hint
     return instruction(mnemonic, operands, parameters, name=name)
 
 
@@ -94,13 +103,14 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
             helper = bulk_multicast if ctas else bulk_load
             _call(w, helper(hint=bool(policy)), [_shared_pointer(w, op.dst), *_run(w, op.src), bar, *ctas, *policy])
             return
-        load = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair))
+        taps = [f"(unsigned short){atom(start_text(w, tap))}" for tap in reversed(op.src.taps)]
+        load = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair, bool(taps)))
         if op.pair:
             bar = leaders_barrier(w, bar)
         base = _shared_base(w, op.dst)
         _each_box(
             w, plan, op.src, base,
-            lambda place, dst: w.line(f"{load}({', '.join([dst, *place, bar, *ctas, *policy])});"),
+            lambda place, dst: w.line(f"{load}({', '.join([dst, *place, bar, *taps, *ctas, *policy])});"),
         )
 
 

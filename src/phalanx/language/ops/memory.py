@@ -27,6 +27,7 @@ from phalanx.language.limits import MAX_SHARED_BYTES
 from phalanx.language.objects import KernelObject, Number, describe, load_scalar
 from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
 from phalanx.language.ops.tile import make_full
+from phalanx.language.patches import PatchRegion
 from phalanx.language.requirements import require_dtype, require_flag, require_shape
 from phalanx.language.values import RunTimeRegion, ViewValue, check_ordinary, check_whole_bytes, load_view, refuse_padded
 
@@ -40,6 +41,8 @@ def require_view(ctx: Builder, what: str, view: object) -> View:
             f"the extent of {what} is not a constant",
             "write start and stop so that their difference is a constant; px.cluster.copy to another CTA alone takes others",
         )
+    if isinstance(view, PatchRegion):
+        ctx.fail(f"{what} is {view.kind_name}", "px.tma.load brings them to shared memory, and nothing else does")
     if not isinstance(view, ViewValue):
         remedy = "slice an array or a shared buffer: A[m:m+BM, n:n+BN]"
         if is_scalar(view) and isinstance(view, Value):

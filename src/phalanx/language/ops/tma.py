@@ -17,6 +17,7 @@ from phalanx.language.objects import describe
 from phalanx.language.ops.gather import gather, gather4, scatter, scatter4
 from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.tma_operands import cache_hint, check_match, completion, global_side, require_pairs, shared_side
+from phalanx.language.patches import PatchRegion
 from phalanx.language.values import refuse_dense, refuse_padded
 
 
@@ -32,11 +33,13 @@ def load(
     each CTA of the mask). `cache`: "evict_first", "evict_last" or "evict_normal"; "evict_first 4/16" is for a quarter of
     the bytes, by address. Elements outside the array arrive as zeros and are counted. ``two_cta=True`` (sm_100a and its
     kin, ``.cta_group::2``): the bytes complete on the barrier of the even CTA of the destination's pair, which expects
-    those of both.
+    those of both. `src` may be a convolution's patches, ``X.im2col(...)``: ``.im2col`` in the place of ``.tile``.
     Example: ``full[s].arrive_and_expect_tx(a[s].nbytes); px.tma.load(A[m:m+64, k:k+64], a[s], full[s])``.
     """
-    source = global_side(ctx, "the source of px.tma.load", src)
+    source = src.view if isinstance(src, PatchRegion) else global_side(ctx, "the source of px.tma.load", src)
     target = shared_side(ctx, "the destination of px.tma.load", dst)
+    if isinstance(src, PatchRegion):
+        refuse_padded(ctx, "px.tma.load of a convolution's patches", target)
     check_match(ctx, "px.tma.load", source, target)
     barrier = completion(ctx, "px.tma.load", bar)
     hint = cache_hint(ctx, cache)

@@ -47,6 +47,9 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": (_ptr, _ptr, _int, _size),
     "cuLaunchKernelEx": (_ptr, _ptr, _ptr, _ptr),
     "cuTensorMapEncodeTiled": (_ptr, _int, _uint, _ptr, _ptr, _ptr, _ptr, _ptr, _int, _int, _int, _int),
+    "cuTensorMapEncodeIm2col": (
+        _ptr, _int, _uint, _ptr, _ptr, _ptr, _ptr, _ptr, _uint, _uint, _ptr, _int, _int, _int, _int,
+    ),
     "cuTensorMapReplaceAddress": (_ptr, _ptr),
     "cuPointerGetAttribute": (_ptr, _int, _ptr),
     "cuMemAlloc_v2": (_ptr, _size),

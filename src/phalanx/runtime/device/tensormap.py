@@ -1,4 +1,4 @@
-"""TMA descriptors (CUtensorMap, 128 bytes): the hardware's rules in Python, then cuTensorMapEncodeTiled.
+"""TMA descriptors (CUtensorMap, 128 bytes): the hardware's rules in Python, then cuTensorMapEncodeTiled or ...Im2col.
 
 The driver answers a broken rule with CUDA_ERROR_INVALID_VALUE and no more, so each rule is checked here
 first.
@@ -38,7 +38,8 @@ _GEOMETRIES = 256  # geometries kept per kernel
 class Geometry(NamedTuple):
     """All of a descriptor but its address, as the driver wants it: innermost axis first, strides in bytes.
 
-    `byte_strides` has one entry less than `dims`: the innermost axis is contiguous.
+    `byte_strides` has one entry less than `dims`: the innermost axis is contiguous. `walk` is that of a convolution's
+    patches: corners and steps along each axis of the pixels.
     """
 
     dtype: str
@@ -50,6 +51,7 @@ class Geometry(NamedTuple):
     fill_nan: bool
     expands: bool = False
     wide: bool = False
+    walk: tuple[tuple[int, ...], ...] = ()
 
 
 def geometry(
@@ -92,7 +94,8 @@ def geometry(
     if not _is_legal_box(box, item, slot.swizzle):
         _check_box(what, box, item, slot.swizzle)  # in shared memory an element has a byte, room included
     return Geometry(
-        dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands, slot.wide
+        dtype, dims, byte_strides, box, slot.swizzle, slot.l2_promotion, slot.fill_nan, slot.expands, slot.wide,
+        tuple(part[::-1] for part in slot.walk),
     )
 
 
@@ -192,7 +195,7 @@ class Encoder:
     Needs a driver, no context; the memory at the address is not looked at.
     """
 
-    __slots__ = ("_after", "_alignment", "_before", "_driver", "_scratch")
+    __slots__ = ("_after", "_alignment", "_before", "_driver", "_function", "_scratch")
 
     def __init__(self, driver: Any, shape: Geometry, scratch: Scratch | None = None) -> None:
         self._driver = driver
@@ -202,11 +205,17 @@ class Encoder:
         rank = len(shape.dims)
         words, numbers = _IN_C[rank]
         self._before = (scratch.address, types[shape.dtype], rank)
+        self._function = "cuTensorMapEncodeIm2col" if shape.walk else "cuTensorMapEncodeTiled"
+        parts: tuple[Any, ...] = (numbers.pack(*shape.box), numbers.pack(*_EVERY[rank]))
+        if shape.walk:
+            lower, upper, steps = shape.walk
+            corners = struct.Struct(f"={rank - 2}i")
+            channels, *_, pixels = shape.box
+            parts = corners.pack(*lower), corners.pack(*upper), channels, pixels, numbers.pack(1, *steps, 1)
         self._after = (
             words.pack(*shape.dims),
             words.pack(*shape.byte_strides, 0),  # one entry less than `rank` is read
-            numbers.pack(*shape.box),
-            numbers.pack(*_EVERY[rank]),
+            *parts,
             *_how(shape),
         )
 
@@ -219,7 +228,7 @@ class Encoder:
             )
         scratch = self._scratch
         with scratch.lock:
-            self._driver.call("cuTensorMapEncodeTiled", *self._before, pointer, *self._after)
+            self._driver.call(self._function, *self._before, pointer, *self._after)
             return ctypes.string_at(scratch.address, TENSOR_MAP_BYTES)
 
 

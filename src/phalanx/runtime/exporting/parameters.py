@@ -162,6 +162,11 @@ def map_parameter(slot: TensorMapSlot, items: list[Any]) -> MapParameter:
     """A TMA descriptor of one of the parameters."""
     array = items[slot.array]
     assert isinstance(array, ArrayParameter)
+    if slot.walk:
+        raise Error(
+            f"a kernel that copies patches of a convolution of '{array.name}' can't be exported",
+            remedy="an exported program encodes no such descriptors: launch it from Python, or copy boxes of the array",
+        )
     rank = len(slot.box)
     if slot.expands:
         kind, (share, nbytes) = EXPANDED_TYPES[array.dtype], PACKED_SHARES[array.dtype]

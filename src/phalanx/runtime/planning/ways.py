@@ -228,6 +228,8 @@ def _map_terms(slot: Any, info: ArrayInfo | None) -> MapTerms:
     assert info is not None
     if slot.expands:
         raise NotPlanned("a copy puts room between elements")
+    if slot.walk:
+        raise NotPlanned("a copy brings patches of a convolution")
     if info.pointer % 16:
         raise NotPlanned("a descriptor of an array that begins anywhere")
     found = geometry(slot, info.dtype_name, info.shape, info.strides)
