@@ -270,9 +270,21 @@ def asserts(X):
     px.device_assert(X[0] > 0, "positive")
 
 
+@px.kernel(warps=1)
+def brings_patches(X):
+    tile, bar = px.shared((16, 32), X.dtype), px.barrier()
+    with bar.transaction():
+        px.tma.load(X.im2col(0, (0, 0), 0, (16, 32), kernel=3), tile, bar)
+    bar.wait(0)
+
+
 @pytest.mark.parametrize(
     "make, text",
     [
+        (
+            lambda to: px.export(brings_patches[1], px.spec((1, 8, 8, 32), px.f32), to=to),
+            "a kernel that copies patches of a convolution of 'X' can't be exported",
+        ),
         (lambda to: px.export(scale, to=to), "px.export takes a kernel with its grid"),
         (lambda to: px.export(asserts[1], px.spec(4, px.f32), to=to), "kernel 'asserts' has px.device_assert"),
         (lambda to: px.export(squares[lambda m: min(m, 4)], *[px.spec(("m",), px.f32)] * 2, to=to), "a grid decides by m"),
