@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from phalanx.frozen import frozen
+from phalanx.ir.archs import Feature
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
 from phalanx.ir.spaces import SHARED
@@ -134,13 +135,25 @@ class Block:
 
 
 @frozen
+class Faster:
+    """What the user can do about speed that a choice of the compiler lost, on targets that have these features."""
+
+    remedy: str
+    needs: tuple[Feature, ...] = ()
+
+
+@frozen
 class Note:
-    """A choice of the compiler that the user may want to know of."""
+    """A choice of the compiler that the user may want to know of.
+
+    A note that says `faster` names lost speed: an error in a kernel that is strict.
+    """
 
     message: str
     loc: Location = NOWHERE
     about: str = ""
     """What users wrote, where a pass may choose again and then says something else of it."""
+    faster: Faster | None = None
 
     def __str__(self) -> str:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message
@@ -172,6 +185,8 @@ class Function:
     cooperative: bool = False  # all CTAs of a launch run at the same time
     counters: int = 0
     """The elements of the last parameter where that is the runtime's: 0 before a launch, and 0 again at its end."""
+    strict: bool = False
+    """Whether a note about lost speed is an error."""
 
     @property
     def cluster_size(self) -> int:
@@ -249,6 +264,6 @@ def substitute(op: Instruction, mapping: Mapping[Any, Any]) -> Instruction:
 
 
 __all__ = [
-    "INSTRUCTIONS", "Block", "Function", "Note", "Op", "Value", "Var", "block_fields", "content_fields", "map_blocks",
-    "operand_fields", "rewrite", "storage_of", "substitute", "values_in",
+    "INSTRUCTIONS", "Block", "Faster", "Function", "Note", "Op", "Value", "Var", "block_fields", "content_fields",
+    "map_blocks", "operand_fields", "rewrite", "storage_of", "substitute", "values_in",
 ]

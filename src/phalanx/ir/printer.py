@@ -91,7 +91,8 @@ class _Printer:
         opted_out = "" if function.exit_sync else ", exit_sync=False"
         crowd = "" if function.ctas_per_sm == 1 else f", {function.ctas_per_sm} CTAs per SM"
         together = ", cooperative" if function.cooperative else ""
-        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{', pdl' * function.pdl}{together}")
+        flags = f"{', pdl' * function.pdl}{together}{', strict' * function.strict}"
+        self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{flags}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))
             padded = ", padded" if buffer.padded else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any, NoReturn
@@ -56,6 +57,7 @@ class Kernel:
     ctas_per_sm: object = 1
     pdl: bool = False
     cooperative: bool = False
+    strict: bool | None = None
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
     memory: Any = field(default=None, init=False, repr=False)
@@ -146,6 +148,7 @@ def kernel(
     ctas_per_sm: object = 1,
     pdl: bool = False,
     cooperative: bool = False,
+    strict: bool | None = None,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
@@ -154,8 +157,9 @@ def kernel(
     (or a function of the constants) makes the compiler use few enough registers for that many CTAs on an SM; `pdl=True`
     lets it begin before its predecessor on the stream has ended (programmatic dependent launch), as far as its
     `px.wait_prior()`; `cooperative=True` has all CTAs of a launch run at the same time, so that they may wait for each other
-    (by atomics): a grid that the GPU does not hold at once is an error. Any GPU from sm_90; PTX ``.entry``,
-    ``.minnctapersm``. Example::
+    (by atomics): a grid that the GPU does not hold at once is an error; `strict=True` makes what would be a note about lost
+    speed an error at its line (None: as PHALANX_STRICT=1 says). Any GPU from sm_90; PTX ``.entry``, ``.minnctapersm``.
+    Example::
 
         @px.kernel(warps=4)
         def scale(X, Y, alpha, *, BM=64, BN=64):
@@ -194,10 +198,18 @@ def kernel(
                 positional.append(parameter.name)
         return Kernel(
             target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
-            pdl, cooperative,
+            pdl, cooperative, strict,
         )
 
     return wrap if fn is None else wrap(fn)
+
+
+def is_strict(kernel: Kernel) -> bool:
+    """Whether notes about lost speed are errors: as the decorator says, else as the environment does for users' kernels."""
+    if kernel.strict is not None:
+        return kernel.strict
+    of_users = (kernel.fn.__module__ or "").partition(".")[0] != "phalanx"
+    return of_users and os.environ.get("PHALANX_STRICT", "0") not in ("", "0")
 
 
 def call_with_constants(kernel: Kernel, what: str, fn: Callable[..., object], constants: dict[str, object]) -> object:

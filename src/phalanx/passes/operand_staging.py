@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
-from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite
+from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import memory_owner
 from phalanx.ir.ops.control import For, RoleCopy, While
@@ -27,7 +27,7 @@ from phalanx.ir.traits import Product
 from phalanx.ir.types import BOOL, I32, DType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
-from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
+from phalanx.ir.wgmma_rules import Objection, major_objection, place_objection, shape_objection
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
@@ -82,6 +82,7 @@ class _Decision:
     what: Product
     moved: tuple[tuple[str, _Staged], ...]
     objection: str | None
+    remedy: str
 
 
 class _Stager:
@@ -167,12 +168,13 @@ class _Stager:
         a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
         if not self._reads_shared_alone(agent, what, a, b):
             a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
-        objection = self._objection(agent, _with(what, a, b), alone)
+        found = self._objection(agent, _with(what, a, b), alone)
+        objection, remedy = found or (None, "")
         if objection is not None and not self._reads_shared_alone(agent, what, a, b):
             a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
         moved = tuple((name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None)
         if moved:
-            self.decided[op] = _Decision(agent, _with(what, a, b), moved, objection)
+            self.decided[op] = _Decision(agent, _with(what, a, b), moved, objection, remedy)
             for room in (staged.room for _, staged in moved if staged.room is not None):
                 self.readers.setdefault(room, []).append(op)
 
@@ -183,7 +185,8 @@ class _Stager:
             self._take(op, staged, objection is None)
         how = "wgmma" if objection is None else f"mma.sync: {objection}"
         said = f"px.dot runs as {how}{'; ' if objection else ': '}{_where(decision.moved)}"
-        self.notes[op.loc] = Note(said, op.loc, TOPIC)
+        lost = objection is not None and decision.agent.warps % WARPGROUP == 0
+        self.notes[op.loc] = Note(said, op.loc, TOPIC, Faster(decision.remedy, (Feature.WGMMA,)) if lost else None)
         plain = [op.with_operands(what.a, what.b)]
         self.instead[op] = _by_warpgroups(decision.agent, op, what) if objection is None else plain
 
@@ -286,24 +289,24 @@ class _Stager:
             return False
         return tensor_objection(self.whole, self.arch, agent, _with(what, a, b)) is None
 
-    def _objection(self, agent: AgentCode, what: Product, alone: bool) -> str | None:
+    def _objection(self, agent: AgentCode, what: Product, alone: bool) -> Objection | None:
         """Why the product is not one of warpgroups, if it is not."""
         if not self.arch.has((Feature.WGMMA,)):
-            return f"{self.arch} has no wgmma"
+            return f"{self.arch} has no wgmma", ""
         if agent.warps % WARPGROUP or agent.first % WARPGROUP:
-            return f"wgmma runs on whole warpgroups, and these are {agent.warps} warps from warp {agent.first}"
+            why = f"wgmma runs on whole warpgroups, and these are {agent.warps} warps from warp {agent.first}"
+            return why, f"let the role begin at a multiple of {WARPGROUP} warps"
         if not alone:
-            return "products of px.wgmma may be in flight"
+            return "products of px.wgmma may be in flight", "write it by px.wgmma too, with its commit and its wait"
         if not in_shared(what.b):
-            return "b is a register tile"
+            return "b is a register tile", "px.store the tile into a px.shared buffer first"
         shapes = [item.shape if in_shared(item) else item.type.shape for item in (what.a, what.b)]  # type: ignore[union-attr]
         (m, k), (_, n) = shapes
-        found = (
+        return (
             shape_objection("wgmma", m, n, k, _dtype(what.b), what.along, agent.warps)
             or major_objection("wgmma", "a", what.a, 1) or major_objection("wgmma", "b", what.b, 0)
             or place_objection("a", what.a) or place_objection("b", what.b)
         )
-        return None if found is None else found[0]
 
     # What is written.
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from phalanx.errors import Error
-from phalanx.ir.archs import Arch
-from phalanx.ir.core import Block, Function, Note, Op, map_blocks
+from phalanx.ir.archs import QUARTERS, Arch, Feature
+from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy
 from phalanx.ir.memory import Storage, memory_owner
 from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, ReadVar, Role, RoleCopy, Roles, While
@@ -65,11 +65,14 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
     """
     agents = [_Agent(code) for code in agents_of(function)]
     reasons: dict[Op, str] = {}
+    lost: set[Op] = set()
     for agent in agents:
         for op, what in list(agent.products.items()):
             reason = refused.get(op.loc) or tensor_objection(function, arch, agent.code, what)
             if reason is not None:
                 reasons[op] = reason
+                if agent.warps % QUARTERS == 0:
+                    lost.add(op)
                 del agent.products[op]
     writer = _Writer(function, agents)
     made = writer.function()
@@ -82,7 +85,10 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
             return multiply_in_tensor_memory(function, arch, {**refused, **why})
     told = {op.loc for op in (*reasons, *writer.notes)}
     notes = [note for note in function.notes if note.about != TOPIC or note.loc not in told]
-    notes += [Note(f"px.dot runs as mma.sync: {why}", op.loc, TOPIC) for op, why in reasons.items()]
+    faster = Faster("let its operands, its shape and its warps be what px.tcgen05.mma takes", (Feature.TCGEN05,))
+    notes += [
+        Note(f"px.dot runs as mma.sync: {why}", op.loc, TOPIC, faster if op in lost else None) for op, why in reasons.items()
+    ]
     notes += [Note(f"px.dot runs as tcgen05: {what}", op.loc, TOPIC) for op, what in writer.notes.items()]
     return dataclasses.replace(made, notes=tuple(dict.fromkeys(notes)))
 

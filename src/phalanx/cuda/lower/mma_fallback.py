@@ -13,7 +13,7 @@ import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.cuda.lower.registry import StandIn, expands, stand_ins
 from phalanx.ir.archs import Arch
-from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
+from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.engines import Engine
 from phalanx.ir.ops.mbarrier import Form
@@ -47,7 +47,7 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
     lacking = [op for op in found if not op.effects().target.supports(arch)]
     if not lacking or any(found[op].make is None for op in lacking):
         return function
-    return _replace(function, {op: f"{arch} has no {op.effects().target.family}" for op in lacking})
+    return _replace(function, {op: (f"{arch} has no {op.effects().target.family}", "") for op in lacking})
 
 
 def plain_products(function: Function, arch: Arch) -> Function:
@@ -80,7 +80,7 @@ def replace_unreadable_products(
     itself if all can be read.
     """
     facts = find_divisibility(lowered)
-    reasons: dict[Op, str] = {}
+    reasons: dict[Op, tuple[str, str]] = {}
     for op, now in zip(_stand_ins(function), _stand_ins(lowered).values(), strict=True):
         problem = None if now.make is None else now.unreadable(shared, facts)
         if problem is not None:
@@ -88,10 +88,14 @@ def replace_unreadable_products(
     return _replace(function, reasons) if reasons else function
 
 
-def _replace(function: Function, reasons: Mapping[Op, str]) -> Function:
+def _replace(function: Function, reasons: Mapping[Op, tuple[str, str]]) -> Function:
+    """`function` with other products, for these reasons; each comes with its remedy, where there is one."""
     found = _stand_ins(function)
     body = _without_groups(function.body, _by_engine(found, reasons), {})
-    notes = tuple(Note(f"px.dot runs as mma.sync: {reason}", op.loc, "px.dot") for op, reason in reasons.items())
+    notes = tuple(
+        Note(f"px.dot runs as mma.sync: {reason}", op.loc, "px.dot", Faster(remedy) if remedy else None)
+        for op, (reason, remedy) in reasons.items()
+    )
     replaced = dataclasses.replace(function, body=body, notes=(*function.notes, *notes))
     return insert_mma_fences(insert_role_syncs(_plain_arrivals(replaced)))
 

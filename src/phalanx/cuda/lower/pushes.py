@@ -22,7 +22,7 @@ from phalanx.cuda.lower.registry import Push, pushes
 from phalanx.cuda.plan import PushPath, PushPlan, Step
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.ir.core import Function, Note, Op, rewrite
+from phalanx.ir.core import Faster, Function, Note, Op, rewrite
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import unit_of
 from phalanx.ir.values import Const, Value, constant_of
@@ -33,6 +33,8 @@ WIDE_RUN = 128
 """Runs shorter than a row are bulk copies only from this size on."""
 FEW = 64
 """Runs at irregular places, of which each takes an instruction of its own."""
+ASKED = f"give it a barrier, and two regions of one shape, type and layout, of whole rows of multiples of {COPY_CHUNK} bytes"
+"""What bulk copies ask of a push."""
 
 Layouts = Mapping[SharedBuffer, SharedLayout]
 
@@ -88,12 +90,14 @@ def plan_pushes(function: Function, layouts: Layouts) -> Pushes:
             push, layouts, facts, refused[op], unit_of(push.dst.buffer) in (touched if push.bar is None else engines)
         )
         how = f"{plan.path}: {plan.reason}"
-        said = push.explained(how)
-        plans[said] = plan
+        placed = push.explained(how)
+        plans[placed] = plan
         if plan.path is PushPath.STORES and push.bar is not None:
             credited.add(push.bar.barrier)
-        notes.append(Note(f"{op.mnemonic} of {push.src.buffer.name} to {push.dst.buffer.name}: {how}", op.loc))
-        return [said]
+        faster = Faster(ASKED) if op in refused else None
+        said = f"{op.mnemonic} of {push.src.buffer.name} to {push.dst.buffer.name}: {how}"
+        notes.append(Note(said, op.loc, faster=faster))
+        return [placed]
 
     function = dataclasses.replace(function, body=rewrite(function.body, visit))
     return Pushes(function, plans, frozenset(credited), tuple(notes))

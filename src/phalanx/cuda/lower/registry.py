@@ -90,12 +90,12 @@ class StandIn:
     """Another instruction that computes the same as one of an engine, at once: for targets and layouts without that one.
 
     `make()` is that instruction; None where the user chose the engine's own. `unreadable(shared, facts)` says why the
-    engine can't read its operands in these layouts, if it can't.
+    engine can't read its operands in these layouts, if it can't, and the remedy.
     """
 
     engine: Engine
     make: Callable[[], Op] | None
-    unreadable: Callable[[Mapping[SharedBuffer, SharedLayout], Divisibility], str | None]
+    unreadable: Callable[[Mapping[SharedBuffer, SharedLayout], Divisibility], tuple[str, str] | None]
 
 
 unreadables: Table[Callable[[Any, Mapping[SharedBuffer, SharedLayout], Divisibility], str | None]] = Table()

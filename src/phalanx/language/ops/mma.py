@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phalanx.ir.core import Note
+from phalanx.ir.archs import WARPGROUP, Feature
+from phalanx.ir.core import Faster, Note
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, SCALED_STEP_BYTES, Mma, MmaScaled
 from phalanx.ir.ops.wgmma import WgmmaCommit
 from phalanx.ir.tensor_kinds import Objection as NoKind
@@ -60,7 +61,9 @@ def dot(
     if against is not None:
         ctx.fail(against[0], against[1], details=f"wgmma can't do it either: {reason}")
     remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
-    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot"))
+    whole = ctx.agent.warps % WARPGROUP == 0
+    faster = Faster(objection[1] or "let the operands be what px.wgmma takes", (Feature.WGMMA,)) if whole else None
+    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot", faster))
     result = Value(product.acc.type, product.acc.name)
     old = None if acc is None else product.acc
     ctx.emit(Mma(product.a, product.b, old, ctx.agent.warps, result, along=shared_axis, loc=ctx.loc))

@@ -11,7 +11,7 @@ from phalanx.ir.effects import Neighbour
 from phalanx.ir.types import ArrayType, ScalarType, i32
 from phalanx.ir.values import Param
 from phalanx.language.builder import Builder, seal
-from phalanx.language.kernel import Kernel, resolve_cluster, resolve_ctas_per_sm, resolve_warps
+from phalanx.language.kernel import Kernel, is_strict, resolve_cluster, resolve_ctas_per_sm, resolve_warps
 from phalanx.language.limits import check_nesting
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.cleanup import remove_dead
@@ -79,6 +79,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         notes=tuple(dict.fromkeys(ctx.notes)),  # a loop may be read several times
         pdl=kernel.pdl,
         cooperative=kernel.cooperative,
+        strict=is_strict(kernel),
     )
     check_dependent_launch(function)
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
@@ -87,7 +88,8 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
 
 def check_dependent_launch(function: Function) -> None:
     """A kernel that begins early waits for its predecessor somewhere: else those after it would not wait for it either."""
-    for name, value in (("pdl", function.pdl), ("cooperative", function.cooperative)):
+    flags = ("pdl", function.pdl), ("cooperative", function.cooperative), ("strict", function.strict)
+    for name, value in flags:
         if not isinstance(value, bool):
             raise Error(f"{name}={value!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False")
     if function.pdl and function.cooperative:

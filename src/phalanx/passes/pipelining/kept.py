@@ -101,7 +101,7 @@ class Kept:
             loops = [outer for reader in readers for outer in self.places.around[reader] if outer in self.loops]
             if apart.intersection(loops):
                 continue
-            item = Staged(load, load.view, loops[0], home, Path.COPY, "", readers)
+            item = Staged(load, load.view, loops[0], home, Path.COPY, None, readers)
             item.waits_at = min(self._place(item, reader) for reader in readers)
             between = home.ops[self.places.index[op] + 1 : self.end_of(item) + 1]
             if not any(True for inner in between for _ in self.places.exits_from(inner)):  # who leaves gives nothing back

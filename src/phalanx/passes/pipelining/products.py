@@ -31,14 +31,16 @@ Side = SharedView | Value | tuple[Staged, tuple[int, ...]]
 
 @frozen(eq=False)
 class StagedProduct:
-    """A product of tiles of rings. `along` is the axis that warpgroups share; None where `wgmma` can't do it, for `why`."""
+    """A product of tiles of rings. `along` is the axis that warpgroups share; None where `wgmma` can't do it, for `why`;
+    `remedy` is what it asks for."""
 
     op: Op
     what: Product
     a: Side
     b: Side
     along: str | None
-    why: str
+    why: str = ""
+    remedy: str = ""
 
 
 @dataclass(eq=False)
@@ -78,26 +80,27 @@ class Products:
         assert what is not None
         a, b = self._side(op, what.a), self._side(op, what.b)
         warps = self.places.function.warps
-        why = ""
         if not self.arch.has((Feature.WGMMA,)):
             return StagedProduct(op, what, a, b, None, f"{self.arch} has no wgmma")
         if warps % WARPGROUP:
             why = f"wgmma runs on whole warpgroups, the kernel has {warps} warps"
-        elif isinstance(b, Value):
-            why = "b is a register tile"
-        elif (_dtype(a), _dtype(b)) not in ACCUMULATORS:
-            why = "the types are not wgmma's"
-        if why:
-            return StagedProduct(op, what, a, b, None, why)
+            return StagedProduct(op, what, a, b, None, why, f"give the kernel a multiple of {WARPGROUP} warps")
+        if isinstance(b, Value):
+            remedy = "multiply the transposes: what is computed may be the left operand"
+            return StagedProduct(op, what, a, b, None, "b is a register tile", remedy)
+        if (_dtype(a), _dtype(b)) not in ACCUMULATORS:
+            remedy = "convert the operands to a pair of types that px.wgmma takes"
+            return StagedProduct(op, what, a, b, None, "the types are not wgmma's", remedy)
         (m, k), (_, n) = _shape(a), _shape(b)
         reasons = {}
         for along in ("m", "n"):
             shaped = shape_objection("px.dot", m, n, k, _dtype(b), along, warps)
             objection = shaped or _lies_wrong("a", a, 1) or _lies_wrong("b", b, 0)
             if objection is None:
-                return StagedProduct(op, what, a, b, along, "")
-            reasons[along] = objection[0]
-        return StagedProduct(op, what, a, b, None, reasons["m"].removeprefix("px.dot: "))
+                return StagedProduct(op, what, a, b, along)
+            reasons[along] = objection
+        why, remedy = reasons["m"]
+        return StagedProduct(op, what, a, b, None, why.removeprefix("px.dot: "), remedy or "load tiles that px.wgmma reads")
 
     def _side(self, op: Op, given: SharedView | Value) -> Side:
         found = self.operands.staged_of(given)

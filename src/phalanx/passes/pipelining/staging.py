@@ -13,7 +13,7 @@ from enum import Enum
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch, Feature
-from phalanx.ir.core import Block, Note, Op
+from phalanx.ir.core import Block, Faster, Note, Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.spaces import GLOBAL
@@ -32,6 +32,10 @@ MAX_RANK = 5
 """Axes of an array that the copy engine takes."""
 
 
+Objection = tuple[str, str]
+"""Why a load does not run ahead, or not by the copy engine, and the remedy; "" where nothing would be faster."""
+
+
 class Path(Enum):
     """How a load comes into its ring."""
 
@@ -48,8 +52,8 @@ class Staged:
     loop: For
     home: Block
     path: Path
-    why: str
-    """Why the copy engine does not take it."""
+    objection: Objection | None
+    """Why the copy engine does not take it, and what it asks for."""
     products: list[Op] = field(default_factory=list)
     in_registers: bool = False
     waits_at: int = 0
@@ -122,73 +126,87 @@ class Stager:
                 continue
             reason = self.placed(load, loop, slice_)
             if reason is not None:
-                self.notes.append(Note(f"px.load of {_name(load)} is not staged: {reason}", load.loc))
+                why, remedy = reason
+                faster = Faster(remedy) if remedy else None
+                self.notes.append(Note(f"px.load of {_name(load)} is not staged: {why}", load.loc, faster=faster))
                 continue
             assert in_global(load.view)
-            why = self.copy_objection(load)
-            path = Path.COPY if why is None else Path.THREADS
-            found.append(Staged(load, load.view, loop, self.places.home[op], path, why or ""))
+            objection = self.copy_objection(load)
+            path = Path.COPY if objection is None else Path.THREADS
+            found.append(Staged(load, load.view, loop, self.places.home[op], path, objection))
         return found
 
-    def placed(self, load: Load, loop: For, slice_: Slice) -> str | None:
-        """Why a load stays where it is, if it does; else its slice is added."""
+    def placed(self, load: Load, loop: For, slice_: Slice) -> Objection | None:
+        """Why a load stays where it is, and what would be faster, if it does; else its slice is added."""
         view = load.view
         assert in_global(view)
         if not isinstance(load.result.type, TileType):
-            return "a single number is read where it is used"
+            return "a single number is read where it is used", ""
         if view.dtype.bits % 8:
-            return f"elements of {view.dtype} share bytes"
+            return f"elements of {view.dtype} share bytes", "load their bytes, from an array of u8"
         if view.within:
-            return "it is cut by .within"
+            return "it is cut by .within", "leave .within out, and choose by px.where what counts"
         write = self.places.overtaken(load, view.array)
         if write is not None:
-            return f"'{view.array.name}' is written at {write.loc.short}: what is read ahead might be old"
+            why = f"'{view.array.name}' is written at {write.loc.short}: what is read ahead might be old"
+            return why, "write to another array"
         trial = slice_.copy()
         try:
             trial.add_place(load, [*view.offsets, load.fill])
         except NotSliced as problem:
-            return str(problem)
+            return str(problem), "compute its place from arguments, block indices and indices of loops"
         if loop in trial.carried and loop not in slice_.carried:
-            return "its place follows from what an iteration of the loop leaves to the next, other than the index"
+            why = "its place follows from what an iteration of the loop leaves to the next, other than the index"
+            return why, "compute its place from the index of the loop"
         slice_.ops, slice_.carried = trial.ops, trial.carried
         return None
 
-    def copy_objection(self, load: Load) -> str | None:
-        """Why the copy engine does not take the region of a load, if it does not."""
+    def copy_objection(self, load: Load) -> Objection | None:
+        """Why the copy engine does not take the region of a load, and what it asks for, if it does not."""
         view = load.view
         assert in_global(view)
         kind = view.array_type
         item = view.dtype.itemsize
+        step = COPY_CHUNK // item
         if view.index_axis is not None and (objection := self.rows_objection(view)) is not None:
             return objection
         if constant_of(load.fill) != 0:
-            return "what is outside the array is not 0"
+            return "what is outside the array is not 0", "leave fill= out, and choose by px.where what lies outside"
         if list(view.kept) != sorted(view.kept) or not 1 <= kind.rank <= MAX_RANK:
-            return "its axes are not in the array's order"
+            remedy = f"load at most {MAX_RANK} axes in their order, and permute the tile"
+            return "its axes are not in the array's order", remedy
         if not kind.unit_inner or not kind.aligned:
-            return f"'{view.array.name}' is not aligned to {COPY_CHUNK} bytes, or its last axis has gaps"
+            why = f"'{view.array.name}' is not aligned to {COPY_CHUNK} bytes, or its last axis has gaps"
+            remedy = "pass an array whose last axis has stride 1, with start and other strides of multiples of "
+            return why, f"{remedy}{COPY_CHUNK} bytes"
         if view.extents[-1] * item % COPY_CHUNK:
-            return f"rows of {view.extents[-1] * item} bytes, no multiple of {COPY_CHUNK}"
+            why = f"rows of {view.extents[-1] * item} bytes, no multiple of {COPY_CHUNK}"
+            return why, f"load a multiple of {step} elements of a row"
         if not self.divisibility.proves(view.offsets[-1], item, COPY_CHUNK):
-            return f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+            why = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
+            return why, f"write the start as a multiple of {step}, or say so: px.assume(i % {step} == 0)"
         if len(view.shape) > 1 and view.nbytes % STAGE_GRAIN:
-            return f"{view.nbytes} bytes, no multiple of {STAGE_GRAIN}"
+            return f"{view.nbytes} bytes, no multiple of {STAGE_GRAIN}", f"load tiles of a multiple of {STAGE_GRAIN} bytes"
         if load.loc in self.refusals.copies:
-            return "the copy engine refuses it"
+            return "the copy engine refuses it", "px.tma.load of the same region into shared memory says why"
         return None
 
-    def rows_objection(self, view: GlobalView) -> str | None:
-        """Why the copy engine does not take rows by index four at a time, if it does not; others are left to threads."""
+    def rows_objection(self, view: GlobalView) -> Objection | None:
+        """Why the copy engine does not take rows by index four at a time, if it does not, with a remedy; others are left to
+        threads."""
         if not self.arch.has((Feature.GATHER4,)):
-            return "rows by index"
+            return "rows by index", "copy them by px.tma.gather4, into a ring of your own"
         rows, columns = view.extents[0], view.extents[-1] * view.dtype.itemsize
         if view.array_type.rank != 2 or view.index_axis != 0 or view.offsets[0].type.dtype != i32:  # type: ignore[union-attr]
-            return "rows by index, not those of a matrix by 32-bit numbers"
+            return "rows by index, not those of a matrix by 32-bit numbers", "name rows of a matrix, by px.i32 numbers"
         if rows % FOUR or columns % (STAGE_GRAIN // FOUR):
-            return f"rows by index, not a multiple of four of a multiple of {STAGE_GRAIN // FOUR} bytes"
+            why = f"rows by index, not a multiple of four of a multiple of {STAGE_GRAIN // FOUR} bytes"
+            return why, f"load a multiple of four rows of a multiple of {STAGE_GRAIN // FOUR} bytes"
         if view.extents[-1] > MAX_BOX and columns % STAGE_GRAIN:
-            return f"rows by index, of more than {MAX_BOX} elements but no multiple of {STAGE_GRAIN} bytes"
+            why = f"rows by index, of more than {MAX_BOX} elements but no multiple of {STAGE_GRAIN} bytes"
+            return why, f"load at most {MAX_BOX} elements of a row, or a multiple of {STAGE_GRAIN} bytes"
         return None
+
 
 def _name(load: Load) -> str:
     memory = load.view.memory

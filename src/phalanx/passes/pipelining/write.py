@@ -16,7 +16,7 @@ from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP, Arch, Feature, entry_registers
-from phalanx.ir.core import Block, Function, Note, Op
+from phalanx.ir.core import Block, Faster, Function, Note, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
@@ -78,10 +78,11 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     return writer.written()
 
 
-def leave_plain(function: Function, why: str) -> Function:
-    """The kernel with its loops as they are written, and a note at each that says why."""
+def leave_plain(function: Function, why: str, remedy: str) -> Function:
+    """The kernel with its loops as they are written, and a note at each that says why, and what lets them run ahead."""
     loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
-    notes = [Note(f"px.pipelined: this loop stays as it is written: {why}", loop.loc) for loop in loops]
+    said = f"px.pipelined: this loop stays as it is written: {why}"
+    notes = [Note(said, loop.loc, faster=Faster(remedy)) for loop in loops]
     plain = without_pipelining(function)
     return dataclasses.replace(plain, notes=(*plain.notes, *notes))
 
@@ -103,19 +104,20 @@ class _Writer:
         """The whole kernel."""
         against = self._objection()
         if against is not None:
-            return self._plain(against)
+            return self._plain(*against)
         before, rest, rebuild = self._split(self.whole.body)
         slice_ = Slice(self.places, set(before))
         try:
             for op in (*loads_wait_for_launches(self.places), *(op for op in self.whole.walk() if op.draw is not None)):
                 slice_.op(op)
         except NotSliced as problem:
-            return self._plain(f"a producer can't follow the kernel: {problem}")
+            remedy = "let where the kernel goes follow from arguments, block indices and indices of loops"
+            return self._plain(f"a producer can't follow the kernel: {problem}", remedy)
         staged = [item for loop in self.loops for item in self.stager.loads_of(loop, slice_)]
         staged = self._without_indices(staged, slice_)
         self.notes += self.stager.notes
         if not staged:
-            return self._plain("")
+            return self._plain()
         operands = Operands(self.places, staged)
         kept = Kept(self.places, self.loops, self.taken)
         alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
@@ -257,20 +259,21 @@ class _Writer:
                 self.notes.append(Note(said, item.load.loc))
         return [item for item in staged if item.load not in slice_.ops]
 
-    def _plain(self, why: str) -> Written:
+    def _plain(self, why: str = "", remedy: str = "") -> Written:
         """The kernel as it is written, with a word on why."""
-        plain = leave_plain(self.whole, why) if why else without_pipelining(self.whole)
+        plain = leave_plain(self.whole, why, remedy) if why else without_pipelining(self.whole)
         plain = dataclasses.replace(plain, notes=(*plain.notes, *self.notes))
         return Written(plain, 0, 0, Choices(), staged=False)
 
-    def _objection(self) -> str | None:
-        """What of a kernel keeps a producer out, if anything does."""
+    def _objection(self) -> tuple[str, str] | None:
+        """What of a kernel keeps a producer out, if anything does, and the remedy."""
         for op in self.whole.walk():
             if isinstance(op, Role | Roles):
-                return f"the kernel has roles of its own ({op.loc.short})"
+                return f"the kernel has roles of its own ({op.loc.short})", "write the ring in them too, as a px.pipe"
             effects = op.effects()
             if any(meeting.span is not Span.AGENT for meeting in effects.rendezvous) or op.exchange is not None:
-                return f"{op.call} at {op.loc.short} brings all warps together"
+                why = f"{op.call} at {op.loc.short} brings all warps together"
+                return why, "write the roles and the ring by hand, with px.warps and px.pipe"
         return None
 
     # What stands before the roles.
@@ -397,17 +400,19 @@ class _Writer:
     ) -> None:
         for ring in rings:
             for item in ring.loads:
-                why = f" ({item.why})" if item.why else ""
+                why = f" ({item.objection[0]})" if item.objection else ""
                 if item in shared:
                     why += f", each of {shared[item].count} CTAs a share, sent to all of them"
                 stay = "products read it there" if item.products else "registers load it from there"
                 staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
-                self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc))
+                faster = Faster(item.objection[1]) if item.objection else None
+                self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc, faster=faster))
         put_off = {form.second: form.first for form in rotations.values()}
         flying = {op for flight in flights.values() for op in flight.products}
         for op, made in products.found.items():
             if made.along is None:
-                self.notes.append(Note(f"px.dot runs as mma.sync: {made.why}", op.loc, TOPIC))
+                faster = None if self.whole.warps % WARPGROUP else Faster(made.remedy, (Feature.WGMMA,))
+                self.notes.append(Note(f"px.dot runs as mma.sync: {made.why}", op.loc, TOPIC, faster))
             else:
                 how = "one group stays in flight" if op in flying else "waited for at once"
                 if op in put_off:

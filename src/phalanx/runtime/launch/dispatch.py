@@ -33,6 +33,7 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
+from phalanx.runtime.launch.strictness import refuse_overlap
 from phalanx.runtime.launch.targets import require_pipelined, require_target, split_target
 from phalanx.runtime.launch.watchdog import run_watched
 
@@ -144,6 +145,8 @@ class BoundLaunch:
             specialisation = specialise(kernel, arguments, constants)
             watched = watched_by(specialisation, arguments) if pipelined else None
             overlap = watched is not None and watched.overlap(args)
+            if overlap:
+                refuse_overlap(specialisation.reading.function)
             if not pipelined or overlap or has_empty(arguments):
                 specialisation, watched = specialisation.plain, None
             present = [a for a in arguments if a.type is not None]

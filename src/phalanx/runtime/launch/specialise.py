@@ -14,7 +14,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, Arch
 from phalanx.ir.core import Function
 from phalanx.ir.types import DTYPES, ArrayType, DType, ScalarType, chunk_axes
-from phalanx.language.kernel import Kernel, call_with_constants, resolve_cluster
+from phalanx.language.kernel import Kernel, call_with_constants, is_strict, resolve_cluster
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
@@ -25,6 +25,7 @@ from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
+from phalanx.runtime.launch.strictness import require_fast
 from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
@@ -217,15 +218,19 @@ class Specialisation:
         """
         found = self._prepared.get(arch)
         if found is None:
-            function = self.reading.function
-            if has_own_form(function, arch):
-                found = self._prepared[arch] = prepare_for(function, arch, overlap=arch not in self._calm)
-                return found
-            common = self._common.get(arch.shared_limit)
-            if common is None:
-                common = self._common[arch.shared_limit] = prepare_common(function, arch)
-            found = self._prepared[arch] = choose_products(common, arch)
+            found = self._prepare(arch)
+            require_fast(found, arch)
+            self._prepared[arch] = found
         return found
+
+    def _prepare(self, arch: Arch) -> Function:
+        function = self.reading.function
+        if has_own_form(function, arch):
+            return prepare_for(function, arch, overlap=arch not in self._calm)
+        common = self._common.get(arch.shared_limit)
+        if common is None:
+            common = self._common[arch.shared_limit] = prepare_common(function, arch)
+        return choose_products(common, arch)
 
     def fitting(self, grid: Any, arguments: list[Argument], *, numbers: bool) -> FittingGrid:
         """What `px.auto` is as the grid of a launch with these arguments; see `auto_grid.fitting_grid`."""
@@ -262,7 +267,7 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
             location=kernel.location,
             remedy=f"constants are {CAPTURES}; arrays are positional",
         ) from None
-    if found is None or not found.is_current:
+    if found is None or not found.is_current or found.reading.function.strict != is_strict(kernel):
         if has_auto(constants):
             resolved = resolve_auto(kernel, types, constants)
             reading = read_kernel(kernel, types, resolved.constants)

@@ -10,7 +10,7 @@ from typing import Any
 
 from phalanx.errors import Error
 from phalanx.ir.archs import ARCHS, USUAL, Arch, Feature, arch_of
-from phalanx.ir.core import Function, Note
+from phalanx.ir.core import Faster, Function, Note
 from phalanx.language.kernel import Kernel
 from phalanx.location import Location
 from phalanx.passes.operand_staging import stage_operands
@@ -43,7 +43,8 @@ def _prepare(function: Function, arch: Arch) -> Function:
         if prepared is not None:
             return prepared
         why = "operands of px.dot stay in registers: shared memory has no room for them"
-        function = dataclasses.replace(function, notes=(*function.notes, Note(why, function.loc, "px.dot")))
+        note = Note(why, function.loc, "px.dot", Faster("multiply smaller tiles"))
+        function = dataclasses.replace(function, notes=(*function.notes, note))
     return _prepare_products(function, arch)
 
 
@@ -88,7 +89,7 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
             refusals = dataclasses.replace(refusals, stores=made.choices.stores | refusals.stores)
         elif problem is not None and made.stages:
             why = f"its rings fit, but with all else the kernel lacks {problem:,} bytes of shared memory"
-            return _prepare(leave_plain(function, why), arch)
+            return _prepare(leave_plain(function, why, "load smaller tiles, or give fewer stages="), arch)
         else:
             return prepared
 

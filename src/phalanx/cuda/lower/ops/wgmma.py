@@ -42,12 +42,12 @@ def _by_warps(op: Wgmma) -> StandIn:
         acc = op.acc if constant_of(op.accumulate) else None
         return Mma(op.a, op.b, acc, op.warps, op.result, loc=op.loc)
 
-    def unreadable(shared: Mapping[SharedBuffer, SharedLayout], facts: Divisibility) -> str | None:
+    def unreadable(shared: Mapping[SharedBuffer, SharedLayout], facts: Divisibility) -> tuple[str, str] | None:
         for view, k_axis in ((op.a, 1), (op.b, 0)):
             if in_shared(view):
                 problem = operand_problem(view, k_axis, shared[view.buffer], facts)
                 if problem is not None:
-                    return problem.what
+                    return problem.what, problem.remedy
         return None
 
     return StandIn(TENSOR_CORES, product if op.replaceable else None, unreadable)
