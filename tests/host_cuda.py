@@ -102,21 +102,10 @@ for _name, _source, _ctype in (
         f"  return px_{'half' if _name == 'f16' else 'bfloat'}_of(px_odd_float(x));\n}}"
     )
 
-for _name, _value, _rounded in (
-    ("f16", "px_half_value", "px_half_of"), ("bf16", "px_bfloat_value", "px_bfloat_of")
-):  # the exact sum, cut to a float whose last bit tells of what was lost, then rounded once
+for _name, _value, _rounded in (("f16", "px_half_value", "px_half_of"), ("bf16", "px_bfloat_value", "px_bfloat_of")):
     HOST_FUNCTIONS[f"fma_{_name}"] = (
         f"static inline px_{_name} fma_{_name}(px_{_name} a, px_{_name} b, px_{_name} c) {{\n"
-        f"  const double x = (double){_value}(a) * {_value}(b), y = {_value}(c), sum = x + y;\n"
-        "  const double part = sum - x, lost = (x - (sum - part)) + (y - part);\n"
-        "  float near = (float)sum;\n"
-        "  const double rest = lost == lost ? (sum - near) + lost : 0.0;\n"
-        "  if (near == near && rest != 0.0) {\n"
-        "    unsigned bits = px_cast<unsigned>(near);\n"
-        "    if ((rest < 0.0) != (near < 0.0) && near != 0.0f) --bits;\n"
-        "    near = px_cast<float>(bits | 1);\n"
-        "  }\n"
-        f"  return {_rounded}(near);\n}}"
+        f"  return {_rounded}(px_fma_odd({_value}(a), {_value}(b), {_value}(c)));\n}}"
     )
 
 

@@ -11,11 +11,21 @@ from host_ptx import Instruction, form
 
 _OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
 _TYPES = {"s32": "int", "u32": "unsigned", "b32": "unsigned", "f32": "float", "s16": "short", "b16": "unsigned short"}
-_BF16 = (
-    "auto px_wide = [](unsigned b) { b <<= 16; float f; memcpy(&f, &b, 4); return f; }; "
-    "auto px_narrow = [](float f) { unsigned b; memcpy(&b, &f, 4); return (b + 0x7fff + (b >> 16 & 1)) >> 16; };"
-)
-"""bf16 from its bits and, to nearest even, back; for numbers that are none of the special ones."""
+_ON_HALVES = {
+    "add.rn": "x + y", "sub.rn": "x - y", "mul.rn": "x * y", "fma.rn": "px_fma_odd(x, y, z)",
+    "max.NaN": "x != x || y != y ? x + y : x < y ? y : x", "min.NaN": "x != x || y != y ? x + y : y < x ? y : x",
+}  # fmt: skip
+
+
+@form(*(f"{name}.{dtype}x2" for name in _ON_HALVES for dtype in ("bf16", "f16")))
+def _halves(i: Instruction) -> str:
+    """`add.rn.bf16x2`: each half by itself."""
+    name, _, dtype = i.ptx.split()[0].rpartition(".")
+    of = "px_bfloat" if dtype == "bf16x2" else "px_half"
+    i.done(4 if name == "fma.rn" else 3)
+    to, *given = (f"(unsigned){i.value(operand)}" for operand in i.operands)
+    body = f"[](float x, float y, float z) {{ return {_ON_HALVES[name]}; }}"
+    return f"{to.removeprefix('(unsigned)')} = px_each_half<{of}_value, {of}_of>({body}, {', '.join(given)});"
 
 
 @form(*_OPERATORS)
@@ -50,18 +60,11 @@ def _ex2(i: Instruction) -> str:
 
 @form("fma.rn")
 def _fma(i: Instruction) -> str:
-    kind = i.take("f32", "bf16x2")
+    if not i.take("f32"):
+        raise i.refuse()
     i.done(4)
     to, a, b, c = map(i.value, i.operands)
-    if kind == "f32":
-        return f"{to} = fmaf({a}, {b}, {c});"
-    if not kind:
-        raise i.refuse()
-    halves = (
-        f"px_narrow(fmaf(px_wide({a} >> {s} & 0xffff), px_wide({b} >> {s} & 0xffff), px_wide({c} >> {s} & 0xffff))) << {s}"
-        for s in (0, 16)
-    )
-    return f"{_BF16} {to} = {' | '.join(f'({half})' for half in halves)};"
+    return f"{to} = fmaf({a}, {b}, {c});"
 
 
 def _ctype(i: Instruction) -> str:

@@ -76,14 +76,6 @@ def _cvt(i: Instruction) -> str:
     return f"{i.value(i.operands[0])} = (unsigned){i.value(i.operands[1])};"
 
 
-@form("max.NaN.bf16x2", "max.NaN.f16x2")
-def _larger_pairs(i: Instruction) -> str:
-    of = "px_bfloat" if "bf16" in i.ptx else "px_half"
-    i.done(3)
-    to, a, b = map(i.value, i.operands)
-    return f"{to} = px_larger_pair<{of}_value>((unsigned){a}, (unsigned){b});"
-
-
 # ---------------------------------------------------------------------- threads
 
 

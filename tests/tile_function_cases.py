@@ -158,6 +158,44 @@ for kind in (np.float32, np.float64, np.float16, BF16):
     case(f"fma-{np.dtype(kind).name}", fused, 1, lambda rng, kind=kind: _fused(rng, kind))
 
 
+@px.kernel(warps=lambda W: W)
+def arithmetic(A, B, ROW, Y, s, *, M, N, W=2):
+    """`+ - *` and what else works on two elements of 16 bits at once: of tiles, rows, columns, numbers and constants."""
+    a, b, row = px.load(A[0:M, 0:N]), px.load(B[0:M, 0:N]), px.load(ROW[0:N])
+    column, number = px.load(ROW[0:M])[:, None], px.load(ROW[1])
+    px.store(Y[0, 0:M, 0:N], a + b)
+    px.store(Y[1, 0:M, 0:N], a - row[None, :])
+    px.store(Y[2, 0:M, 0:N], column * b)
+    px.store(Y[3, 0:M, 0:N], px.maximum(a, 1.5) - px.minimum(column, b))
+    px.store(Y[4, 0:M, 0:N], px.fma(a, row[None, :], -b))
+    px.store(Y[5, 0:M, 0:N], (px.abs(b) - 136.1) * a + number)
+    px.store(Y[6, 0, 0:N], -row + row * row)
+    total = a
+    for _ in range(3):
+        total = total * b + a.T.T
+    px.store(Y[7, 0:M, 0:N], total)
+
+
+def _operands(rng: np.random.Generator, m: int, n: int, kind: Any) -> list[Any]:
+    """Numbers of every size, those whose sums and products are rounded closely, and what is no number."""
+    a, b = any_bits(rng, (m, n), kind), any_bits(rng, (m, n), kind)
+    near = rng.random((m, n)) < 0.6
+    a, b = (np.where(near, numbers(rng, (m, n), kind), x) for x in (a, b))
+    small = np.float32(2.0**-130 if kind is BF16 else 2.0**-18)
+    with np.errstate(all="ignore"):
+        a[::3] = (a[::3].astype(np.float32) * small).astype(kind)
+    row = np.concatenate([numbers(rng, max(m, n) - 8, kind), any_bits(rng, 8, kind)])
+    return [a, b, row, zeros((8, m, n), kind), 0.5]
+
+
+for kind in (np.float16, BF16, np.float32):
+    for m, n, warps in ((16, 64, 2), (33, 17, 4), (24, 12, 1)):
+        case(
+            f"arithmetic-{m}x{n}-{np.dtype(kind).name}", arithmetic, 1,
+            lambda rng, m=m, n=n, kind=kind: _operands(rng, m, n, kind), M=m, N=n, W=warps,
+        )
+
+
 @px.kernel(warps=4)
 def whole_numbers(X, Y, B, *, N=256):
     x = px.load(X[0:N])

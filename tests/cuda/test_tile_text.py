@@ -56,6 +56,21 @@ def test_stores_of_vectors_do_not_fall_apart(dtype: Any, rows: int, columns: int
 
 
 @px.kernel(warps=4)
+def shifted_and_scaled(X, S, Y, *, N=1024):
+    x, s = px.load(X[0:N]), px.load(S[0:N])
+    px.store(Y[0:N], (x - 136.0) * s + x)
+
+
+@pytest.mark.parametrize("dtype, computed", [(px.bf16, ".rn.bf16x2"), (px.f16, ".rn.f16x2")])
+def test_arithmetic_of_16_bits_takes_two_elements_at_once(dtype: Any, computed: str) -> None:
+    """Nothing is converted or packed for it, and a product and a sum stay two instructions."""
+    x = px.spec((1024,), dtype)
+    ptx = px.compile(shifted_and_scaled[1], x, x, x).ptx
+    found = Counter(re.findall(r"^\s+((?:\w+\.\S*16\S*)|prmt\S*) ", ptx, re.MULTILINE))
+    assert found == {f"{fn}{computed}": 1024 // 2 // 128 for fn in ("sub", "mul", "add")}
+
+
+@px.kernel(warps=4)
 def shifted(X, Y, n, *, N=256):
     px.store(Y[0:N], px.load(X[n:n + N]))
 

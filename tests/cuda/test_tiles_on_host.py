@@ -18,7 +18,7 @@ QUICK = [*every_nth(12, wholly=("gather", "roles", "branch", "loop", "swap")), "
 QUICK += [f"nan-{fn}-2x512-axis1" for fn in ("max", "min", "argmax")] + ["nan-binary-max-float32", "nan-max-float64"]
 QUICK += [name for name in tile_edge_cases.QUICK if name not in QUICK]
 QUICK += ["affine-7x130-axis1-w3", "affine-100x9-axis0-w4", "fold-1x1000-w8", "topk-nan-float32", "fma-bfloat16"]
-QUICK += ["skipped-33x17-bfloat16", "skipped-64x64-float32"]
+QUICK += ["skipped-33x17-bfloat16", "skipped-64x64-float32", "arithmetic-16x64-bfloat16", "arithmetic-33x17-float16"]
 REST = [name for name in CASES if name not in QUICK]
 
 

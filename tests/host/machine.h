@@ -261,13 +261,25 @@ template <class T> static inline float px_odd_float(T x) {
   const unsigned bits = px_cast<unsigned>(near);
   return px_cast<float>(((lost > 0) == (bits >> 31 != 0) ? bits - 1 : bits) | 1u);
 }
-// The larger one of each half of two registers; 0x7fff, PTX's canonical NaN, beside a NaN.
-template <float (*value)(unsigned short)> static inline unsigned px_larger_pair(unsigned a, unsigned b) {
+// a * b + c, exact but for what lies behind a float's last bit, which is 1 where anything does: rounding it to 16 bits is then
+// the only rounding.
+static inline float px_fma_odd(float a, float b, float c) {
+  const double x = (double)a * b, y = c, sum = x + y;
+  const double part = sum - x, lost = (x - (sum - part)) + (y - part);
+  const float near = (float)sum;
+  const double rest = lost == lost ? (sum - near) + lost : 0.0;
+  if (near != near || rest == 0.0) return near;
+  unsigned bits = px_cast<unsigned>(near);
+  if ((rest < 0.0) != (near < 0.0) && near != 0.0f) --bits;
+  return px_cast<float>(bits | 1);
+}
+// What `f` makes of each half of registers with numbers of 16 bits; a result that is no number is PTX's canonical NaN, 0x7fff.
+template <float (*value)(unsigned short), unsigned short (*of)(float), class F>
+static inline unsigned px_each_half(F f, unsigned a, unsigned b, unsigned c = 0) {
   unsigned pair = 0;
   for (int shift = 0; shift < 32; shift += 16) {
-    const unsigned short x = (unsigned short)(a >> shift), y = (unsigned short)(b >> shift);
-    const float left = value(x), right = value(y);
-    pair |= (unsigned)(left != left || right != right ? 0x7fff : left < right ? y : x) << shift;
+    const float made = f(value(a >> shift & 0xffff), value(b >> shift & 0xffff), value(c >> shift & 0xffff));
+    pair |= (unsigned)(made != made ? 0x7fff : of(made)) << shift;
   }
   return pair;
 }

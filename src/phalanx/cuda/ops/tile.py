@@ -22,6 +22,7 @@ from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.inline_ptx import emit_ptx
 from phalanx.cuda.tiles.limits import emit_limit, is_coordinates, only_in_limits
+from phalanx.cuda.tiles.packed_arithmetic import emit_pairs
 from phalanx.cuda.tiles.reduce import emit_reduce
 from phalanx.cuda.tiles.scratch import scratch_needed
 from phalanx.errors import Error
@@ -64,7 +65,9 @@ def scratch_bytes(op: Op, layouts: Mapping[Value, RegisterLayout]) -> int:
 
 @emits(Unary)
 def emit_unary(w: Writer, op: Unary) -> None:
-    """Writes a function of each element."""
+    """Writes a function of each element, of two at once where the hardware has that."""
+    if emit_pairs(w, op.fn, op.result, (op.x,)):
+        return
     dtype = scalar_dtype(op.x)
     emit_elementwise(
         w, op.result, (op.x,), lambda x: arithmetic.narrow(w, arithmetic.unary_text(w, op.fn, x, dtype), dtype)
@@ -73,7 +76,9 @@ def emit_unary(w: Writer, op: Unary) -> None:
 
 @emits(Binary)
 def emit_binary(w: Writer, op: Binary) -> None:
-    """Writes an operation on each pair of elements."""
+    """Writes an operation on the elements of two tiles, on two of each at once where the hardware has that."""
+    if emit_pairs(w, op.fn, op.result, (op.a, op.b)):
+        return
     dtype, constant = scalar_dtype(op.a), constant_of(op.b)
     emit_elementwise(
         w,
@@ -88,6 +93,8 @@ def emit_fma(w: Writer, op: Fma) -> None:
     """Writes a fused multiplication and addition of each three elements."""
     dtype = scalar_dtype(op.result)
     operands = (op.a, op.b, op.c)
+    if emit_pairs(w, "fma", op.result, operands):
+        return
     emit_elementwise(w, op.result, operands, lambda a, b, c: arithmetic.fma_text(w, a, b, c, dtype), computed=False)
 
 

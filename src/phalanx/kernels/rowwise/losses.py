@@ -18,7 +18,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, pin_row
-from phalanx.kernels.rowwise.softmax_terms import finite, fused_terms, larger_pairs, power_of
+from phalanx.kernels.rowwise.softmax_terms import finite, fused_terms, power_of
 from phalanx.kernels.rowwise.stream import whole_vectors
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
@@ -174,7 +174,7 @@ class LossRows:
         GROUPS, EACH, PARTS, FUSED = self.GROUPS, min(self.LANES, 32), len(parts), self.X.dtype.itemsize < 4
         tops = parts[0]
         for part in px.static_range(1, PARTS):
-            tops = larger_pairs(tops, parts[part]) if FUSED else px.maximum(tops, parts[part])
+            tops = px.maximum(tops, parts[part])
         top = px.max(by_group(tops, GROUPS), axis=2)
         singles: tuple[Any, ...] = ()
         for edge in edges:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import phalanx as px
 from phalanx.kernels.logarithms import LN2, LOG2E
 
@@ -58,13 +56,3 @@ def power_of(x, terms):
     else:
         power = px.exp2(px.fma(x, factor, base))
     return power
-
-
-@px.func
-def larger_pairs(x, y):
-    """The larger of each two elements of 16 bits, by one instruction for two of them, which are not widened for it."""
-    if x.dtype == px.bf16:
-        larger = px.ptx("max.NaN.bf16x2 $0, $1, $2;", (x, y), px.bf16, sim=np.maximum, pack=2)
-    else:
-        larger = px.ptx("max.NaN.f16x2 $0, $1, $2;", (x, y), px.f16, sim=np.maximum, pack=2)
-    return larger
