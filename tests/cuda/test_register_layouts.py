@@ -264,3 +264,34 @@ def test_a_row_is_loaded_as_the_larger_tile_wants_it_after_a_reshape() -> None:
         found = Inferred(scaled, types, COLUMNS=columns)
         moved = [op for op in found.ops(ConvertLayout) if op.x.type.shape in ((64,), (1, 64), (64, 1))]
         assert not moved, found.notes
+
+
+@px.kernel(warps=4)
+def by_columns(X, Y, *, ROWS, COLUMNS=8):
+    x = px.load(X[0:ROWS, 0:256])
+    top = px.zeros((ROWS, COLUMNS), px.f32)
+    for column in px.static_range(COLUMNS):
+        value = px.max(x, axis=1, keepdims=True)
+        x = px.where(x == value, -float("inf"), x)
+        top = px.where(px.arange(COLUMNS)[None, :] == column, value, top)
+    px.store(Y[0:ROWS, 0:COLUMNS], top)
+
+
+def test_a_small_tile_that_larger_ones_fill_lies_where_they_are_reduced() -> None:
+    """Every lane of a row's warp has its maximum: its columns are those lanes'."""
+    for rows in (16, 24, 100):
+        found = Inferred(by_columns, (array(2), array(2)), ROWS=rows)
+        found.check()
+        assert not found.ops(ConvertLayout), found.notes
+
+
+@px.kernel(warps=4)
+def chosen(X, Y, *, K=3):
+    values, _ = px.topk(px.load(X[0:3, 0:7]), K, 0)
+    px.store(Y[0:7, 0:K], values.T)
+
+
+def test_a_note_about_what_the_language_writes_names_the_line_of_the_call() -> None:
+    found = Inferred(chosen, (array(2), array(2)))
+    assert {op.loc.file for op in found.function.walk()} == {__file__}
+    assert {op.loc.text.strip() for op in found.ops(Reduce)} == {"values, _ = px.topk(px.load(X[0:3, 0:7]), K, 0)"}

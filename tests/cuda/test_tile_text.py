@@ -316,6 +316,48 @@ def test_extremes_of_floats_keep_a_nan(fn: str) -> None:
 
 
 @px.kernel(warps=4)
+def row_results(X, Y, *, FN, ROWS=4):
+    x = px.load(X[0:ROWS, 0:256])
+    if FN == "max":
+        y = px.max(x, 1)
+    elif FN == "min":
+        y = px.min(x, 1)
+    elif FN == "sum":
+        y = px.sum(x, 1)
+    elif FN == "argmax":
+        y = px.argmax(x, 1)
+    elif FN == "any":
+        y = px.any(x, 1)
+    else:
+        y = px.all(x, 1)
+    px.store(Y[0:ROWS], y)
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    "dtype, fn, expected",
+    [
+        (dtype, fn, {f"redux.sync.{'add' if fn == 'sum' else fn}.{'s' if fn == 'sum' or dtype.kind == 'int' else 'u'}32": 1})
+        for dtype in (px.i32, px.u32, px.i16, px.u8) for fn in ("max", "min", "sum")
+    ] + [
+        (px.f32, "argmax", {"redux.sync.max.s32": 1, "redux.sync.min.s32": 1}),
+        (px.u32, "argmax", {"redux.sync.max.u32": 1, "redux.sync.min.s32": 1}),
+        (px.i32, "any", {"vote.sync.any.pred": 1}), (px.f32, "all", {"vote.sync.all.pred": 1}),
+        (px.i64, "max", {"shfl.sync.bfly.b32": 10}), (px.f32, "sum", {"shfl.sync.bfly.b32": 5}),
+    ],
+)  # fmt: skip
+def test_a_warp_folds_by_one_instruction(dtype: Any, fn: str, expected: dict[str, int]) -> None:
+    result = {"argmax": px.i32, "any": px.bool, "all": px.bool}.get(fn, dtype)
+    ptx = px.compile(row_results[1], px.spec((4, 256), dtype), px.spec((4,), result), FN=fn).ptx
+    assert Counter(re.findall(r"\b(?:redux|vote|shfl\.sync\.bfly)[.\w]*", ptx)) == expected
+
+
+def test_a_place_costs_two_comparisons_an_element() -> None:
+    ptx = px.compile(row_results[1], px.spec((4, 256), px.f32), px.spec((4,), px.i32), FN="argmax").ptx
+    assert len(re.findall(r"setp\.\w+\.f32", ptx)) == 2 * 256 // 32
+
+
+@px.kernel(warps=4)
 def named_like_a_loop_variable(X, Y):
     first = px.load(X[0:64, 0:64]) + 1.0
     px.store(Y[0:64, 0:64], first)

@@ -50,7 +50,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   elect_sync
 //   setmaxnreg_dec
 //   bar_sync
-//   shuffle_xor
+//   warp_any
 //   tcgen05_st_32x32b_x16_float
 //   cp_async_bulk_wait_group_read_1
 //   tcgen05_ld_16x256b_x2_float
@@ -726,10 +726,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         bool t_max[1];
         {
           t_max[0] = t_6[0];
-          #pragma unroll
-          for (int mask = 1; mask <= 16; mask *= 2) {
-            t_max[0] = ptx::maximum<bool>(t_max[0], ptx::shuffle_xor(t_max[0], mask));
-          }
+          t_max[0] = ptx::warp_any(t_max[0]);
           bool* const partial = reinterpret_cast<bool*>((px_smem + 19584));
           const int part = px_warp;
           ptx::bar_sync<3, 128>();  // scratch memory is free
@@ -800,10 +797,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         bool t_max_1[1];
         {
           t_max_1[0] = t_9[0];
-          #pragma unroll
-          for (int mask = 1; mask <= 16; mask *= 2) {
-            t_max_1[0] = ptx::maximum<bool>(t_max_1[0], ptx::shuffle_xor(t_max_1[0], mask));
-          }
+          t_max_1[0] = ptx::warp_any(t_max_1[0]);
           bool* const partial = reinterpret_cast<bool*>((px_smem + 19584));
           const int part = px_warp;
           ptx::bar_sync<3, 128>();  // scratch memory is free

@@ -10,8 +10,7 @@ struct px_array {
 
 // device functions, as in helpers.cuh:
 //   inside
-//   bits
-//   shuffle_xor
+//   warp_max_i32
 //   maximum
 //   wrap_add
 //   wrap_mul
@@ -46,10 +45,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
     int hit_max[1];
     {
       hit_max[0] = t_2[0];
-      #pragma unroll
-      for (int mask = 1; mask <= 16; mask *= 2) {
-        hit_max[0] = ptx::maximum<int>(hit_max[0], ptx::shuffle_xor(hit_max[0], mask));
-      }
+      hit_max[0] = ptx::warp_max_i32(hit_max[0]);
       int* const partial = reinterpret_cast<int*>((px_smem + 0));
       const int part = px_warp_id;
       __syncthreads();  // scratch memory is free

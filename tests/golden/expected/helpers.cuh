@@ -1140,12 +1140,27 @@ __device__ __forceinline__ void unpack_words(T* x, const unsigned* words) {
     x[j] = bits<T>::from(words[j / per_word] >> j % per_word * 8 * sizeof(T) & (1u << 8 * sizeof(T)) - 1);
 }
 
+// == warp_any
+__device__ __forceinline__ bool warp_any(bool x) {
+  return __any_sync(0xffffffffu, x);
+}
+
 // == warp_max
 // Over all lanes. Floats go as integers of the same order; a NaN goes as the largest of them, 0x7fffffff.
 __device__ __forceinline__ float warp_max(float x) {
   const int i = (int)__float_as_uint(max_NaN_f32(x, __int_as_float(0xff800000)));
   const int found = __reduce_max_sync(0xffffffffu, i ^ (i >> 31 & 0x7fffffff));
   return __int_as_float(found ^ (found >> 31 & 0x7fffffff));
+}
+
+// == warp_max_i32
+__device__ __forceinline__ int warp_max_i32(int x) {
+  return (int)__reduce_max_sync(0xffffffffu, (int)x);
+}
+
+// == warp_min_i32
+__device__ __forceinline__ int warp_min_i32(int x) {
+  return (int)__reduce_min_sync(0xffffffffu, (int)x);
 }
 
 // == wgmma_commit_group_sync_aligned

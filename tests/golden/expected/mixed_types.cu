@@ -18,6 +18,10 @@ struct px_array {
 //   unpack_words
 //   bf16_to_float
 //   shuffle_xor
+//   max_NaN_f32
+//   warp_max
+//   minimum
+//   warp_min_i32
 //   argmax_takes
 //   f8e4m3_pair_from_float
 //   unpack
@@ -110,24 +114,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   int best_argmax_at[1];
   {
     const int c1 = px_lane * 2 + px_warp_id * 64;
-    best_argmax[0] = __int_as_float(0xff800000);
+    best_argmax[0] = t_3[0];
+    best_argmax[0] = ptx::max_NaN_f32(best_argmax[0], t_3[1]);
+    best_argmax[0] = ptx::warp_max(best_argmax[0]);
     best_argmax_at[0] = 2147483647;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      {
-        const float value = t_3[i];
-        const int index = c1 + i;
-        if (ptx::argmax_takes(value, index, best_argmax[0], best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
-      }
+      best_argmax_at[0] = ptx::minimum<int>(best_argmax_at[0], t_3[i] == best_argmax[0] || t_3[i] != t_3[i] ? c1 + i : 2147483647);
     }
-    #pragma unroll
-    for (int mask = 1; mask <= 16; mask *= 2) {
-      {
-        const float value = ptx::shuffle_xor(best_argmax[0], mask);
-        const int index = ptx::shuffle_xor(best_argmax_at[0], mask);
-        if (ptx::argmax_takes(value, index, best_argmax[0], best_argmax_at[0])) best_argmax[0] = value, best_argmax_at[0] = index;
-      }
-    }
+    best_argmax_at[0] = ptx::warp_min_i32(best_argmax_at[0]);
     float* const partial = reinterpret_cast<float*>((px_smem + 0));
     int* const partial_at = reinterpret_cast<int*>((px_smem + 0) + 16);
     const int part = px_warp_id;

@@ -113,6 +113,24 @@ def in_order(shape: tuple[int, ...], warps: int, axis: int) -> RegisterLayout:
     return blocked(shape, warps, each, order, axis, True)
 
 
+def spread(narrow: RegisterLayout, shape: tuple[int, ...]) -> RegisterLayout | None:
+    """The layout of a tile to which a tile of `narrow` layout broadcasts where it is: the extents that are 1 there go over
+    lanes that hold the same, then over registers. None where tiles have other ranks."""
+    if len(shape) != narrow.rank or any(a not in (1, b) for a, b in zip(narrow.shape, shape)):
+        return None
+    bases = {name: list(images) for name, images in narrow.linear.bases}
+    nothing = (0,) * len(shape)
+    free = [bit for bit, image in enumerate(bases["lane"]) if image == nothing]
+    for dim in reversed(range(len(shape))):
+        for bit in range(log2(padded(shape)[dim]) if narrow.shape[dim] < shape[dim] else 0):
+            image = unit(len(shape), dim, 1 << bit)
+            if free:
+                bases["lane"][free.pop(0)] = image
+            else:
+                bases["register"].append(image)
+    return RegisterLayout(LinearLayout.make(bases, padded(shape)), shape, narrow.warps)
+
+
 def default_layout(shape: tuple[int, ...], warps: int, itemsize: int, reduce_axis: int | None) -> RegisterLayout:
     """The layout of a tile that touches no memory."""
     return blocked(shape, warps, vector_for(shape, warps, itemsize), None, reduce_axis)

@@ -256,6 +256,10 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
         source = groups.of[operand.result]
         if groups.of[operand.operand] is group and source.layout is not None:
             yield operand.layout(source.layout)
+        natural = _natural(groups.of[operand.operand], groups) if source is group else None
+        wide = None if natural is None else costs.spread(natural, group.shape)
+        if wide is not None:
+            yield wide
     for result, _ in group.results:
         source, target = groups.of[result.operand], groups.of[result.result]
         try:
@@ -278,6 +282,24 @@ def _candidates(group: _Group, groups: _Groups) -> Iterator[RegisterLayout]:
         yield costs.default_layout(group.shape, group.warps, group.itemsize, axis)
 
 
+def _natural(group: _Group, groups: _Groups, depth: int = 2) -> RegisterLayout | None:
+    """The layout in which a smaller tile is made of a larger one that was decided before: a maximum of rows, say. None where
+    it is made otherwise, or decided itself."""
+    if group.layout is not None or group.touches or group.fixed or group.choices or not depth:
+        return None
+    for result, _ in group.results:
+        source = groups.of[result.operand]
+        if groups.of[result.result] is not group or source is group:
+            continue
+        made = source.layout or _natural(source, groups, depth - 1)
+        try:
+            if made is not None:
+                return result.layout(made)
+        except ValueError:
+            continue  # a reshape that is not linear in the index bits
+    return None
+
+
 def _cost(layout: RegisterLayout, group: _Group, groups: _Groups) -> float:
     total = 0.01 * costs.register_pressure(layout)
     for touch, weight in group.touches:
@@ -288,6 +310,9 @@ def _cost(layout: RegisterLayout, group: _Group, groups: _Groups) -> float:
         source = groups.of[operand.result]
         if groups.of[operand.operand] is group and source.layout is not None and source is not group:
             total += weight * _move_cost(layout, operand.layout(source.layout), group.itemsize)
+        natural = _natural(groups.of[operand.operand], groups) if source is group else None
+        if natural is not None:
+            total += weight * _move_cost(natural, operand.layout(layout), group.itemsize)
     for result, weight in group.results:
         source, target = groups.of[result.operand], groups.of[result.result]
         try:

@@ -6,6 +6,7 @@ from functools import cache
 
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import UNKNOWN_ZERO, device_function
+from phalanx.ir.types import DType, f32
 
 # ---------------------------------------------------------------------- narrow floats
 
@@ -883,8 +884,26 @@ WARP_MIN = Helper(
     "__device__ __forceinline__ float warp_min(float x) { return -warp_max(-x); }",
     (WARP_MAX,),
 )
-WARP_EXTREME = {"max": WARP_MAX, "min": WARP_MIN}
-"""The largest or smallest of the 32 lanes, in all of them, by one `redux.sync`; not a number if one of them is none."""
+
+
+@cache
+def warp_fold(fn: str, dtype: DType, ctype: str) -> Helper | None:
+    """The function that folds a number of each of the 32 lanes, and gives all of them the result: by one `redux.sync`, of
+    bools by a vote; None where no instruction does. The largest of floats is not a number if one of them is none."""
+    if dtype == f32:
+        return {"max": WARP_MAX, "min": WARP_MIN}.get(fn)
+    if dtype.is_float or dtype.bits > 32:
+        return None
+    if dtype.kind == "bool":
+        if fn == "sum":
+            return None
+        vote = "any" if fn == "max" else "all"
+        return device_function(f"warp_{vote}", "bool", (("bool", "x"),), f"return __{vote}_sync(0xffffffffu, x);")
+    signed = dtype.kind == "int"
+    wide = "int" if signed and fn != "sum" else "unsigned"  # a sum wraps around
+    body = f"return ({ctype})__reduce_{'add' if fn == 'sum' else fn}_sync(0xffffffffu, ({wide})x);"
+    return device_function(f"warp_{fn}_{dtype.name}", ctype, ((ctype, "x"),), body)
+
 
 SHUFFLE_XOR = Helper(
     "shuffle_xor",

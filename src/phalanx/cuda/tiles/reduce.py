@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from phalanx.cuda.text.literals import literal
+from phalanx.cuda.text.literals import bare, literal
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
@@ -18,7 +18,7 @@ from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
 from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_line, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
 from phalanx.ir.ops.tile import POSITIONS, Reduce
-from phalanx.ir.types import DType, TileType, f32
+from phalanx.ir.types import DType, TileType, i32
 from phalanx.ir.values import Value
 from phalanx.layouts.bits import round_up
 from phalanx.layouts.expressions import linear_expression
@@ -26,6 +26,8 @@ from phalanx.layouts.registers import AxisBits, RegisterLayout, padded
 
 EVERY_LANE = 5
 """Bits of a lane's number."""
+NOWHERE = 2**31 - 1
+"""A place behind all others."""
 
 
 def is_separable(layout: RegisterLayout, axis: int) -> bool:
@@ -67,7 +69,7 @@ def _accumulator(op: Reduce) -> DType:
 
 @dataclass
 class _Reduction:
-    """Names and facts of the reduction being written."""
+    """Names and facts of the reduction being written. `fn` folds the values, also those among which a place is found."""
 
     w: Writer
     op: Reduce
@@ -75,6 +77,8 @@ class _Reduction:
     bits: AxisBits
     kept: RegisterLayout
     slot_map: tuple[int, ...]
+    coordinates: Coordinates
+    fn: str
     values: str
     indices: str
 
@@ -87,27 +91,32 @@ class _Reduction:
         return self.op.fn in POSITIONS
 
     def neutral(self) -> str:
-        if self.op.fn == "sum":
+        if self.fn == "sum":
             return literal(0, self.dtype)
-        return highest(self.dtype) if self.op.fn in ("min", "argmin") else lowest(self.dtype)
+        return highest(self.dtype) if self.fn == "min" else lowest(self.dtype)
 
     def combine(self, a: str, b: str) -> str:
-        fn = "add" if self.op.fn == "sum" else self.op.fn
-        return binary_text(self.w, fn, a, b, self.dtype)
+        return binary_text(self.w, "add" if self.fn == "sum" else self.fn, a, b, self.dtype)
 
-    def fold(self, at: str, value: str, index: str = "") -> None:
-        """Folds one more value (and its index) into the partial result at slot text `at`."""
+    def fold(self, at: str, value: str) -> None:
+        """Folds one more value into the partial result at slot text `at`."""
         target = element(self.values, at)
-        if not self.finds_place:
-            self.w.line(f"{target} = {self.combine(target, value)};")
-            return
-        indices = element(self.indices, at)
+        self.w.line(f"{target} = {self.combine(target, value)};")
+
+    def fold_place(self, at: str, index: str) -> None:
+        """Folds one more place of the largest (smallest) value into the first one known."""
+        target = element(self.indices, at)
+        self.w.line(f"{target} = {binary_text(self.w, 'min', target, index, i32)};")
+
+    def take(self, at: str, value: str, index: str) -> None:
+        """Takes another partial result and its place, where it comes before the one at slot text `at`."""
+        target, indices = element(self.values, at), element(self.indices, at)
         with self.w.block():
             new_value, new_index = local(self.w, "value"), local(self.w, "index")
             ctype = self.w.ctype(self.dtype)
             self.w.line(f"const {ctype} {new_value} = {value};")
             self.w.line(f"const int {new_index} = {index};")
-            symbol, helper = (">", h.ARGMAX_TAKES) if self.op.fn == "argmax" else ("<", h.ARGMIN_TAKES)
+            symbol, helper = (">", h.ARGMAX_TAKES) if self.fn == "max" else ("<", h.ARGMIN_TAKES)
             takes = f"{new_value} {symbol} {target} || ({new_value} == {target} && {new_index} < {indices})"
             if self.dtype.is_float:
                 takes = f"{self.w.use(helper)}({new_value}, {new_index}, {target}, {indices})"
@@ -122,15 +131,17 @@ def emit_reduce(w: Writer, op: Reduce) -> None:
     scalar = not isinstance(op.result.type, TileType)
     values = w.unique(f"{op.result.name or op.x.name or 't'}_{op.fn}")
     reduction = _Reduction(
-        w, op, layout, layout.bits_along(op.axis), kept, projection.register_map, values,
-        w.unique(f"{values}_at") if op.fn in POSITIONS else "",
+        w, op, layout, layout.bits_along(op.axis), kept, projection.register_map, Coordinates(w, layout),
+        op.fn.removeprefix("arg"), values, w.unique(f"{values}_at") if op.fn in POSITIONS else "",
     )
     w.line(f"{w.ctype(reduction.dtype)} {values}[{kept.num_registers}];")
     if reduction.finds_place:
         w.line(f"int {reduction.indices}[{kept.num_registers}];")
     with w.block():
-        _fold_registers(reduction)
-        _fold_lanes(reduction)
+        value_at = _fold_registers(reduction)
+        _fold_lanes(w, reduction.fn, reduction.dtype, reduction.bits.lane, values, kept.num_registers, reduction.fold)
+        if reduction.finds_place:
+            _find_places(reduction, value_at)
         if op not in w.plan.partial:
             _fold_warps(reduction)
     source = reduction.indices if reduction.finds_place else values
@@ -152,9 +163,9 @@ def _define(w: Writer, result: Value, source: str, reduction: _Reduction, scalar
     slot_line(w, w.registers(result), f"{name}[{i}] = {stored(f'{source}[{i}]')};", i)
 
 
-def _fold_registers(r: _Reduction) -> None:
-    w, layout = r.w, r.layout
-    coordinates = Coordinates(w, layout)
+def _fold_registers(r: _Reduction) -> Callable[[str], str]:
+    """Folds the registers of each thread; gives the text of the value in a register."""
+    w, layout, coordinates = r.w, r.layout, r.coordinates
     masked = r.op.axis in coordinates.masked_dims()
     if masked or r.finds_place:
         coordinates.declare(r.op.axis)
@@ -168,26 +179,38 @@ def _fold_registers(r: _Reduction) -> None:
             text = f"({w.ctype(target)}){text}"
         if not masked:
             return text
-        return f"{coordinates.at(r.op.axis, i)} < {layout.shape[r.op.axis]} ? {text} : {r.neutral()}"
+        return f"({coordinates.at(r.op.axis, i)} < {layout.shape[r.op.axis]} ? {text} : {r.neutral()})"
 
+    chains = _Chains.of(r)
     if identity:
         with slot_loop(w, layout.num_registers) as i:
-            w.line(f"{element(r.values, i)} = {value_at(i)};")
-            if r.finds_place:
-                w.line(f"{element(r.indices, i)} = {coordinates.at(r.op.axis, i)};")
-        return
-    chains = _Chains.of(r)
-    if chains.begins and not masked:
+            w.line(f"{element(r.values, i)} = {bare(value_at(i))};")
+    elif chains.begins and not masked:
         _fold_in_chains(r, chains, value_at)
-        return
+    else:
+        with slot_loop(w, r.kept.num_registers) as i:
+            w.line(f"{element(r.values, i)} = {r.neutral()};")
+        with slot_loop(w, layout.num_registers) as i:
+            r.fold(SlotTexts(w).at(r.slot_map, i, hint="slot"), value_at(i))
+    return value_at
+
+
+def _find_places(r: _Reduction, value_at: Callable[[str], str]) -> None:
+    """The first place of what the warp found: two comparisons an element, and none between places on the way there.
+
+    A NaN is the largest and the smallest: where none was found, none is there. What is beyond the axis has places beyond it.
+    """
+    w = r.w
     with slot_loop(w, r.kept.num_registers) as i:
-        w.line(f"{element(r.values, i)} = {r.neutral()};")
-        if r.finds_place:
-            w.line(f"{element(r.indices, i)} = {2**31 - 1};")
-    with slot_loop(w, layout.num_registers) as i:
+        w.line(f"{element(r.indices, i)} = {NOWHERE};")
+    with slot_loop(w, r.layout.num_registers) as i:
         at = SlotTexts(w).at(r.slot_map, i, hint="slot")
         value = value_at(i)
-        r.fold(at, f"({value})" if masked else value, coordinates.at(r.op.axis, i) if r.finds_place else "")
+        found = f"{value} == {element(r.values, at)}"
+        if r.dtype.is_float:
+            found += f" || {value} != {value}"
+        r.fold_place(at, f"{found} ? {r.coordinates.at(r.op.axis, i)} : {NOWHERE}")
+    _fold_lanes(w, "min", i32, r.bits.lane, r.indices, r.kept.num_registers, r.fold_place)
 
 
 SIDE_BY_SIDE = 4
@@ -207,7 +230,7 @@ class _Chains:
     def of(r: _Reduction) -> _Chains:
         """As many chains as keep `SIDE_BY_SIDE` partial results busy; one where registers can't be dealt evenly."""
         kept, total = r.kept.num_registers, r.layout.num_registers
-        count = SIDE_BY_SIDE // kept if not r.finds_place and kept < SIDE_BY_SIDE else 1
+        count = SIDE_BY_SIDE // kept if kept < SIDE_BY_SIDE else 1
         if count > 1 and total >= 4 * kept * count:
             seen = [0] * kept
             dealt = []
@@ -216,7 +239,7 @@ class _Chains:
                 seen[slot] += 1
             if sorted(dealt[: kept * count]) == list(range(kept * count)):
                 return _Chains(count, tuple(dealt), kept * count)
-        in_order = sorted(r.slot_map[:kept]) == list(range(kept)) and not r.finds_place
+        in_order = sorted(r.slot_map[:kept]) == list(range(kept))
         return _Chains(1, r.slot_map, kept if in_order else 0)
 
 
@@ -245,16 +268,18 @@ def _fold_in_chains(r: _Reduction, chains: _Chains, value_at: Callable[[str], st
         w.line(f"{element(r.values, i)} = {joined};")
 
 
-def _fold_lanes(r: _Reduction) -> None:
+def _fold_lanes(
+    w: Writer, fn: str, dtype: DType, bits: tuple[int, ...], partial: str, count: int, fold: Callable[[str, str], None]
+) -> None:
     """Lanes that differ in one bit along the axis exchange their partial results, bit after bit.
 
-    The largest or smallest f32 of a whole warp is one instruction.
+    Of a whole warp a sum, the largest or the smallest is one instruction, unless its numbers are too wide for it.
     """
-    w, bits = r.w, r.bits.lane
-    if r.op.fn in ("max", "min") and r.dtype == f32 and len(bits) == EVERY_LANE:
-        with slot_loop(w, r.kept.num_registers) as i:
-            target = element(r.values, i)
-            w.line(f"{target} = {w.use(h.WARP_EXTREME[r.op.fn])}({target});")
+    whole = h.warp_fold(fn, dtype, w.ctype(dtype)) if len(bits) == EVERY_LANE else None
+    if whole is not None:
+        with slot_loop(w, count) as i:
+            target = element(partial, i)
+            w.line(f"{target} = {w.use(whole)}({target});")
         return
     for first, last in _runs(bits):
         mask = str(1 << first)
@@ -264,9 +289,8 @@ def _fold_lanes(r: _Reduction) -> None:
             w.line("#pragma unroll")
             outer = w.block(f"for (int {mask} = {1 << first}; {mask} <= {1 << last}; {mask} *= 2)")
         shuffle = w.use(h.SHUFFLE_XOR)
-        with outer, slot_loop(w, r.kept.num_registers) as i:
-            index = f"{shuffle}({element(r.indices, i)}, {mask})" if r.finds_place else ""
-            r.fold(i, f"{shuffle}({element(r.values, i)}, {mask})", index)
+        with outer, slot_loop(w, count) as i:
+            fold(i, f"{shuffle}({element(partial, i)}, {mask})")
 
 
 def _runs(bits: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -323,7 +347,10 @@ def _fold_warps(r: _Reduction) -> None:
         w.line("#pragma unroll")
         with w.block(f"for (int {j} = 1; {j} < {count}; ++{j})"):
             place = plus(times(j, str(elements)), flat)
-            r.fold(i, f"{scratch}[{place}]", f"{at_scratch}[{place}]" if r.finds_place else "")
+            if r.finds_place:
+                r.take(i, f"{scratch}[{place}]", f"{at_scratch}[{place}]")
+            else:
+                r.fold(i, f"{scratch}[{place}]")
 
 
 def _gather_bits(name: str, bits: tuple[int, ...], total: int) -> str:

@@ -297,7 +297,8 @@ def _reduce(ctx: Builder, fn: str, x: object, axis: object, keepdims: object) ->
 def sum_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """The sum over one axis, or over all; f16 and bf16 accumulate in f32.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``px.sum(x, axis=1)``.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
+    Example: ``px.sum(x, axis=1)``.
     """
     return _reduce(ctx, "sum", x, axis, keepdims)
 
@@ -326,7 +327,7 @@ def min_(ctx: Builder, x: object, axis: object = None, keepdims: object = False)
 def argmax(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the largest element along an axis; the first of equals, or of the NaNs where there are any.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
     Example: ``px.argmax(x, axis=1)``.
     """
     return _position(ctx, "argmax", x, axis, keepdims)
@@ -336,7 +337,7 @@ def argmax(ctx: Builder, x: object, axis: object, keepdims: object = False) -> V
 def argmin(ctx: Builder, x: object, axis: object, keepdims: object = False) -> Value:
     """The index (i32) of the smallest element along an axis; the first of equals, or of the NaNs where there are any.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Any agent; any GPU; registers, then ``redux.sync`` or ``shfl.sync``, then shared memory between warps.
     Example: ``px.argmin(x, axis=1)``.
     """
     return _position(ctx, "argmin", x, axis, keepdims)
@@ -352,7 +353,8 @@ def _position(ctx: Builder, fn: str, x: object, axis: object, keepdims: object) 
 def any_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """Whether some element along one axis, or of all, is not 0 (a NaN is not): bool.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps. Example: ``if px.any(x > 0):``.
+    Any agent; any GPU; registers, then a vote or ``shfl.sync``, then shared memory between warps.
+    Example: ``if px.any(x > 0):``.
     """
     return _reduce(ctx, "max", _truth(ctx, "any", x), axis, keepdims)
 
@@ -361,7 +363,7 @@ def any_(ctx: Builder, x: object, axis: object = None, keepdims: object = False)
 def all_(ctx: Builder, x: object, axis: object = None, keepdims: object = False) -> Value:
     """Whether every element along one axis, or of all, is not 0 (a NaN is not): bool.
 
-    Any agent; any GPU; registers, then ``shfl.sync``, then shared memory between warps.
+    Any agent; any GPU; registers, then a vote or ``shfl.sync``, then shared memory between warps.
     Example: ``px.all(x == y, axis=1)``.
     """
     return _reduce(ctx, "min", _truth(ctx, "all", x), axis, keepdims)

@@ -39,8 +39,18 @@ class FunctionSource:
         """The function's parameters."""
         return inspect.signature(self.fn)
 
+    @cached_property
+    def is_of_the_language(self) -> bool:
+        """Whether it is part of the language, not of somebody's kernel."""
+        return (self.fn.__module__ or "").startswith("phalanx.language.")
+
     def locate(self, node: ast.AST, caller: Location | None = None) -> Location:
-        """Where `node` stands in the file; asked for every expression, so the answers are kept."""
+        """Where `node` stands in the file; asked for every expression, so the answers are kept.
+
+        What the language writes in itself stands where the user called for it.
+        """
+        if caller is not None and self.is_of_the_language:
+            return caller
         found = self.places.get(node)
         if found is None:
             found = self.places[node] = self._place(node)
