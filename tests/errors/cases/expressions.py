@@ -260,6 +260,16 @@ def assignment_to_memory():
 
 
 @case
+def assignment_to_a_part_of_a_tile():
+    @px.kernel
+    def compute(OUT):
+        x = px.zeros((4, 8), px.f32)
+        x[:, 0] = px.load(OUT[0:4])
+
+    compute[1](OUT)
+
+
+@case
 def calling_a_number():
     @px.kernel
     def compute(OUT, *, N=3):

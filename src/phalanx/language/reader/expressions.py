@@ -211,7 +211,8 @@ class Expressions:
             return self.power(a, b)
         if type(op) not in _BINARY:
             self.ctx.fail(
-                "the operator '@' is not supported in kernels", "px.dot(a, b, acc) multiplies tiles of shared memory"
+                "the operator '@' is not supported in kernels",
+                "px.dot(a, b, acc) multiplies tiles, in registers or shared memory, and adds acc",
             )
         if isinstance(a, tuple) and isinstance(b, tuple) and isinstance(op, ast.Add):
             return a + b

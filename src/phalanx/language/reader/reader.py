@@ -25,7 +25,7 @@ from phalanx.language.objects import (
     load_scalar,
     require_condition,
 )
-from phalanx.language.operators import cast, dtype_of, promote, shape_of
+from phalanx.language.operators import cast, dtype_of, is_tile, promote, shape_of
 from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.expressions import Combination, Evaluation
 from phalanx.language.reader.frames import Frame
@@ -273,8 +273,14 @@ class Reader(Loops):
             self.bind(part, item)
 
     def refuse_item(self, target: ast.Subscript) -> None:
-        """Refuses an assignment to an element of memory."""
-        self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=self.locate(target))
+        """Refuses an assignment to elements: of memory, or of a tile, which is a value."""
+        owner, loc = self.eval(target.value), self.locate(target)
+        if is_tile(owner):
+            self.ctx.fail(
+                "a register tile is a value: its elements are not assigned to",
+                "make a tile of both by px.where, e.g. x = px.where(px.arange(8)[None, :] == 0, column, x)", loc=loc,
+            )
+        self.ctx.fail("memory is not written by assignment", "use px.store(view, value)", loc=loc)
 
     def bind_variable(self, target: ast.expr, value: object) -> Key:
         """Assigns to a name or field; returns its key."""
