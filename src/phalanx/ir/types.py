@@ -66,8 +66,8 @@ class DType:
 
     @property
     def is_storage(self) -> bool:
-        """Whether it is a float of at most 8 bits: those are kept and converted, never computed with."""
-        return self.kind == "float" and self.bits <= 8
+        """Whether it is a float of at most 8 bits or an integer of 4: those are kept and converted, never computed with."""
+        return self.bits < 8 or (self.kind == "float" and self.bits == 8)
 
     def __call__(self, value: float) -> float | int | bool:
         """A number rounded or wrapped to this type, on the host as in kernels: ``px.u32(-1)``, ``px.bf16(0.1)``."""
@@ -103,10 +103,13 @@ u64 = DType("u64", "uint", 64)
 u32 = DType("u32", "uint", 32)
 u16 = DType("u16", "uint", 16)
 u8 = DType("u8", "uint", 8)
+i4 = DType("i4", "int", 4)
+u4 = DType("u4", "uint", 4)
 bool_ = DType("bool", "bool", 8)
 
 _ALL = (
-    f64, f32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, f6e2m3, f6e3m2, f4e2m1, i64, i32, i16, i8, u64, u32, u16, u8, bool_,
+    f64, f32, f16, bf16, f8e4m3, f8e5m2, f8e8m0, f6e2m3, f6e3m2, f4e2m1, i64, i32, i16, i8, i4, u64, u32, u16, u8, u4,
+    bool_,
 )
 DTYPES = {t.name: t for t in _ALL}
 
@@ -125,10 +128,12 @@ _NUMPY: dict[str, Any] = {
     "i32": np.int32,
     "i16": np.int16,
     "i8": np.int8,
+    "i4": ml_dtypes.int4,
     "u64": np.uint64,
     "u32": np.uint32,
     "u16": np.uint16,
     "u8": np.uint8,
+    "u4": ml_dtypes.uint4,
     "bool": np.bool_,
 }
 FROM_NUMPY = {dtype.numpy: dtype for dtype in DTYPES.values()}
@@ -138,25 +143,34 @@ LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "f6e2m3": 7.5, "f6e3m2": 28.0, "f
 
 
 def as_elements(x: object, dtype: DType) -> np.ndarray:
-    """Numbers as elements of a type: floats of 16 bits and fewer as `rounded` says, others as NumPy converts them.
+    """Numbers as elements of a type: floats of 16 bits and fewer and integers of 4 as `rounded` says, others as NumPy
+    converts them.
 
     Example: ``as_elements(1 + 2**-8 + 2**-33, bf16)`` is 1.0078125.
     """
-    if dtype.is_float and dtype.bits <= 16:
+    if dtype.is_storage or (dtype.is_float and dtype.bits <= 16):
         return rounded(np.asarray(x), dtype)
     return np.asarray(x).astype(dtype.numpy)
 
 
 def rounded(x: np.ndarray, dtype: DType) -> np.ndarray:
-    """Numbers as elements of a float of 16 bits or fewer, by the rules of the hardware's `cvt`: what all floors mean.
+    """Numbers as elements of a float of 16 bits or fewer, or an integer of 4, by the rules of the hardware's `cvt`: what all
+    floors mean.
 
     Rounded once, to the nearest, ties to even (`cvt.rn`). Floats of 8 bits and fewer saturate (`cvt.rn.satfinite`), those of
     16 bits become infinite. NaN stays NaN; types of 4 and 6 bits have none: there it becomes their largest number. f8e8m0
     drops the sign and rounds up (`cvt.rp.satfinite.ue8m0x2`), so that a number divided by the result is not larger than
-    divided by `x`; 0 becomes 2**-127, the smallest.
+    divided by `x`; 0 becomes 2**-127, the smallest. To integers of 4 bits floats truncate and saturate, NaN becomes 0, and
+    integers wrap around.
     Example: ``rounded(np.float32([1.3]), f8e8m0)`` is 2.
     """
     wide = np.asarray(x)
+    if dtype.is_integer:
+        if wide.dtype.kind in "iub":
+            return (wide.astype(np.int64) & 15).astype(np.uint8).view(dtype.numpy)
+        low = -8 if dtype.kind == "int" else 0
+        whole = np.clip(np.where(np.isnan(wide), 0.0, np.trunc(wide.astype(np.float64))), low, low + 15)
+        return whole.astype(np.int8).astype(dtype.numpy)
     if dtype.name == "bf16":  # NumPy goes by way of f32, and would round twice
         held = wide.dtype.itemsize < 4 or wide.dtype == np.float32
         return (wide.astype(np.float32) if held else _to_odd(wide)).astype(dtype.numpy)

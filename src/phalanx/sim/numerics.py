@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.types import DType, as_elements, f32, rounded
+from phalanx.ir.types import DType, as_elements, f32, i8, rounded
 
 Function = Callable[..., Any]
 
@@ -108,6 +108,11 @@ def cast(source: DType, target: DType) -> Function:
     to = target.numpy
     if source == target:
         return lambda x: x
+    if source.is_storage and source.is_integer:
+        from_i8 = cast(i8, target)
+        return lambda x: from_i8(np.asarray(x).astype(np.int8))
+    if target.is_storage and target.is_integer:
+        return lambda x: rounded(x, target)
     if target.is_storage:
         return lambda x: rounded(np.asarray(x).astype(np.float32), target)
     if source.is_float and target.is_integer:

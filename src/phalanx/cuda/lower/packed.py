@@ -1,4 +1,4 @@
-"""Packed memory (two f4e2m1 to a byte, padded buffers) as what it is to a target: bytes.
+"""Packed memory (two elements of 4 bits to a byte, padded buffers) as what it is to a target: bytes.
 
 Arrays and buffers of a packed type become arrays and buffers of u8 whose last axis is as many times shorter. Loads get an
 `Unpack` behind them, stores a `Pack` before them (`cuda/lower/ops/memory.py`); copies move bytes, which is all they did. So

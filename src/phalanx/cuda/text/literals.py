@@ -17,6 +17,8 @@ def literal(value: int | float | bool, dtype: DType) -> str:
     """
     if dtype.kind == "bool":
         return "true" if value else "false"
+    if dtype.is_integer and dtype.bits == 4:
+        return str(int(value) & 15)  # its code
     if dtype.is_integer:
         return _integer(int(value), dtype)
     if dtype.bits == 64:

@@ -38,10 +38,12 @@ CTYPES = {
     "i32": "int",
     "i16": "short",
     "i8": "signed char",
+    "i4": "unsigned char",
     "u64": "unsigned long long",
     "u32": "unsigned",
     "u16": "unsigned short",
     "u8": "unsigned char",
+    "u4": "unsigned char",
     "bool": "bool",
 }
 

@@ -8,8 +8,9 @@ from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
 from phalanx.cuda.tiles.small_floats import conversions
+from phalanx.cuda.tiles.small_integers import code_text, float_text, is_small, value_text
 from phalanx.errors import Error
-from phalanx.ir.types import DType, as_elements, f32, f64
+from phalanx.ir.types import DType, as_elements, f32, f64, i32
 from phalanx.ir.values import Const, Value
 
 _SYMBOLS = {
@@ -168,6 +169,16 @@ def cast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
     """A stored element of `source` as a stored element of `target`."""
     if source == target:
         return stored
+    if is_small(source):
+        if target.is_float and target.bits < 64:
+            return narrow(w, float_text(stored, source), target)
+        return code_text(stored) if is_small(target) else cast_text(w, value_text(stored, source), i32, target)
+    if is_small(target):
+        if not source.is_float:
+            return code_text(stored if source.kind != "bool" else f"(int){atom(stored)}")
+        low = -8 if target.kind == "int" else 0
+        number = f"{w.use(h.TRUNCATE[w.ctype(compute_dtype(source)), 'int'])}({widen(w, stored, source)})"
+        return code_text(f"{w.use(h.clamped_cast('int', low, low + 15))}({number})")
     x = widen(w, stored, source)
     kind = compute_dtype(source)
     if target.kind == "bool":

@@ -8,6 +8,7 @@ from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
 from phalanx.cuda.tiles.helpers import PAIR_WIDENED
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, plus, slot_line
+from phalanx.cuda.tiles.small_integers import EIGHT, eight_at_once
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 
@@ -70,4 +71,19 @@ def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
             w.line(converted("0", "1"))
         else:
             slot_line(w, slots, converted(var, f"{var} + 1"), var, step=2)
+    return True
+
+
+def emit_eight(w: Writer, x: Value, result: Value) -> bool:
+    """Integers of 4 bits as bf16 or f16, eight at a time; False where a thread's registers do not group so."""
+    eight = eight_at_once(scalar_dtype(x), scalar_dtype(result))
+    if eight is None or not isinstance(x.type, TileType) or w.plan.layouts[x] != w.plan.layouts[result]:
+        return False
+    slots = w.registers(result)
+    if slots % EIGHT:
+        return False
+    if w.uses(result):
+        name, var = w.declare_tile(result), local(w, "i")
+        codes = " | ".join(f"(unsigned){w.name(x)}[{plus(var, str(n))}] << {4 * n}" for n in range(EIGHT))
+        slot_line(w, slots, f"{w.use(eight)}({plus(name, var)}, {codes});", var, step=EIGHT)
     return True

@@ -142,8 +142,10 @@ class Stager:
         assert in_global(view)
         if not isinstance(load.result.type, TileType):
             return "a single number is read where it is used", ""
-        if view.dtype.bits % 8:
-            return f"elements of {view.dtype} share bytes", "load their bytes, from an array of u8"
+        share = view.dtype.per_byte
+        if share > 1 and (view.extents[-1] % share or not self.divisibility.proves(view.offsets[-1], 1, share)):
+            remedy = f"load a multiple of {share} elements, from a multiple of {share} on"
+            return f"elements of {view.dtype} share bytes", remedy
         if view.within:
             return "it is cut by .within", "leave .within out, and choose by px.where what counts"
         write = self.places.overtaken(load, view.array)
@@ -166,8 +168,7 @@ class Stager:
         view = load.view
         assert in_global(view)
         kind = view.array_type
-        item = view.dtype.itemsize
-        step = COPY_CHUNK // item
+        step = view.dtype.elements(COPY_CHUNK)
         if view.index_axis is not None and (objection := self.rows_objection(view)) is not None:
             return objection
         if constant_of(load.fill) != 0:
@@ -179,10 +180,10 @@ class Stager:
             why = f"'{view.array.name}' is not aligned to {COPY_CHUNK} bytes, or its last axis has gaps"
             remedy = "pass an array whose last axis has stride 1, with start and other strides of multiples of "
             return why, f"{remedy}{COPY_CHUNK} bytes"
-        if view.extents[-1] * item % COPY_CHUNK:
-            why = f"rows of {view.extents[-1] * item} bytes, no multiple of {COPY_CHUNK}"
+        if view.extents[-1] % step:
+            why = f"rows of {view.dtype.nbytes(view.extents[-1])} bytes, no multiple of {COPY_CHUNK}"
             return why, f"load a multiple of {step} elements of a row"
-        if not self.divisibility.proves(view.offsets[-1], item, COPY_CHUNK):
+        if not self.divisibility.proves(view.offsets[-1], 1, step):
             why = f"its start along the last axis is not known to be a multiple of {COPY_CHUNK} bytes"
             return why, f"write the start as a multiple of {step}, or say so: px.assume(i % {step} == 0)"
         if len(view.shape) > 1 and view.nbytes % STAGE_GRAIN:
@@ -196,7 +197,7 @@ class Stager:
         threads."""
         if not self.arch.has((Feature.GATHER4,)):
             return "rows by index", "copy them by px.tma.gather4, into a ring of your own"
-        rows, columns = view.extents[0], view.extents[-1] * view.dtype.itemsize
+        rows, columns = view.extents[0], view.extents[-1] * view.dtype.bits // 8
         if view.array_type.rank != 2 or view.index_axis != 0 or view.offsets[0].type.dtype != i32:  # type: ignore[union-attr]
             return "rows by index, not those of a matrix by 32-bit numbers", "name rows of a matrix, by px.i32 numbers"
         if rows % FOUR or columns % (STAGE_GRAIN // FOUR):

@@ -1,4 +1,4 @@
-"""Arrays whose elements share bytes: two f4e2m1 to a byte, the even one in its lower bits, as torch and the GPU have them.
+"""Arrays whose elements share bytes: two of 4 bits to a byte, the even one in its lower bits, as on a GPU.
 
 Elements of 6 bits have a byte each, or in a dense array lie four to three bytes, the first one in the lowest bits.
 
@@ -32,14 +32,14 @@ class Packed:
 
 
 def packed(array: Any, dtype: DType, dense: bool = False) -> Packed:
-    """Bytes as an array of floats of 8 bits or less: what a kernel takes where the library at hand has no such type.
+    """Bytes as an array of floats of 8 bits or less, or integers of 4: where the library at hand has no such type.
 
     Anyone may call it, outside kernels. `array` is a u8 array (NumPy, torch, CuPy, anything with DLPack or the CUDA array
-    interface), into which the kernel writes. f4e2m1 has two elements in a byte, the even one in its lower bits: rows
-    are contiguous, and the kernel sees a last axis twice as long. f6e2m3 and f6e3m2 have a byte for each, in its low bits;
-    with ``dense=True`` four elements lie in three bytes, the first one in the lowest bits, which only `px.tma.load` into a
-    buffer with ``padded=True`` reads; in the simulator a NumPy array of ml_dtypes' type, with a byte for each, stands for
-    one, too. For other types `dense` says nothing new.
+    interface), into which the kernel writes. f4e2m1, i4 and u4 have two elements in a byte, the even one in its lower bits:
+    rows are contiguous, and the kernel sees a last axis twice as long. f6e2m3 and f6e3m2 have a byte for each, in the low
+    bits; with ``dense=True`` four elements lie in three bytes, the first one in the lowest bits, which only `px.tma.load`
+    into a buffer with ``padded=True`` reads; in the simulator a NumPy array of ml_dtypes' type, with a byte for each, stands
+    for one, too. For other types `dense` says nothing new.
     Example: ``dequantize[64](px.packed(codes, px.f4e2m1), out)``.
     """
     if not isinstance(dtype, DType) or not dtype.is_storage:
