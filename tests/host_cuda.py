@@ -36,7 +36,7 @@ from phalanx.runtime.device.packed import Packed
 
 __all__ = ["COMPILER", "MISSING", "HostFailure", "launch", "module_for", "run_on_host", "type_of"]
 
-FP4 = np.dtype(ml_dtypes.float4_e2m1fn)
+OF_FOUR_BITS = tuple(map(np.dtype, (ml_dtypes.float4_e2m1fn, ml_dtypes.int4, ml_dtypes.uint4)))
 HOST_FUNCTIONS = {
     # Launches run one after the other here.
     "griddepcontrol_wait": "static inline void griddepcontrol_wait() {}",
@@ -185,9 +185,9 @@ def type_of(value: Any) -> ArrayType | ScalarType | None:
     if isinstance(value, np.ndarray):
         item = value.dtype.itemsize
         unit = value.strides[-1] == item if value.ndim else True
-        step = 32 if value.dtype == FP4 else 16
+        step = 32 if value.dtype in OF_FOUR_BITS else 16
         aligned = value.ctypes.data % 16 == 0 and all(stride % step == 0 for stride in value.strides[:-1])
-        whole = value.ctypes.data % 16 == 0 and value.dtype != FP4
+        whole = value.ctypes.data % 16 == 0 and value.dtype not in OF_FOUR_BITS
         chunk = chunk_axes(value.shape, value.strides, item) if whole and not aligned else ()
         return ArrayType(value.ndim, FROM_NUMPY[value.dtype], unit, aligned, chunk=chunk)
     if isinstance(value, Packed):
@@ -235,7 +235,7 @@ def in_bytes(args: list[Any]) -> Iterator[list[Any]]:
     those of dense arrays of 6-bit elements four to three bytes."""
     bare, whole = list(args), []
     for n, value in enumerate(args):
-        if isinstance(value, np.ndarray) and value.dtype == FP4:
+        if isinstance(value, np.ndarray) and value.dtype in OF_FOUR_BITS:
             codes = value.view(np.uint8)
             size = value.nbytes // 2
             room = np.zeros(size + 32, np.uint8)
