@@ -42,5 +42,5 @@ def test_tensor_cores_that_read_for_themselves_want_a_fence(arch: str, kinds: li
     if kinds:
         assert report.findings[0].message.endswith(
             "wrote it through the generic proxy, when it landed; put px.fence.async_proxy() after the wait for its commit, "
-            "before thread_copies.py:58, in the role that issues it: a fence of the sender comes before the data"
+            "before thread_copies.py:58, in a role that has waited: a fence of the sender comes before the data"
         )

@@ -167,26 +167,92 @@ def test_a_fence_by_all_warps_stands_for_writer_and_issuer():
     assert px.check(joined[1], X, Y).ok
 
 
-def test_a_fence_of_a_bystander_is_no_fence():
-    @px.kernel(warps=3)
-    def relayed(X, Y):
-        s = px.shared((64, 64), X.dtype)
-        written = px.barrier()
-        relay = px.barrier()
-        with px.warps(0, 1):
-            px.store(s, px.load(X[0:64, 0:64]))
-            written.arrive()
-        with px.warps(1, 1):
-            written.wait(0)
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=3)
+def a_third_role_fences_on_the_way(X, Y, *, BUG):
+    """A fence counts whoever runs it, if it comes after the store and before the copy."""
+    s = px.shared((64, 64), X.dtype)
+    written, relay = px.barrier(), px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0:64, 0:64]))  # other
+        written.arrive()
+    with px.warps(1, 1):
+        if BUG:
             px.fence.async_proxy()
-            relay.arrive()
-        with px.warps(2, 1):
-            relay.wait(0)
-            px.tma.store(s, Y[0:64, 0:64])
-            px.tma.commit()
-            px.tma.wait(0)
+        written.wait(0)
+        if not BUG:
+            px.fence.async_proxy()
+        relay.arrive()
+    with px.warps(2, 1):
+        relay.wait(0)
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
 
-    assert [finding.kind for finding in px.check(relayed[1], X, Y).findings] == ["proxy"]
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=4)
+def a_fence_that_the_issuer_does_not_know_of(X, Y, *, BUG):
+    s = px.shared((64, 64), X.dtype)
+    written, fenced, told = px.barrier(), px.barrier(), px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0:64, 0:64]))  # other
+        written.arrive()
+        told.arrive()
+    with px.warps(1, 1):
+        written.wait(0)
+        px.fence.async_proxy()
+        fenced.arrive()
+    with px.warps(2, 1):
+        told.wait(0)
+        if not BUG:
+            fenced.wait(0)
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
+        if BUG:
+            fenced.wait(0)
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=9)
+def who_waited_for_the_copies_fences_and_a_third_issues(X, Y, *, BUG):
+    s, full, ready = px.shared((64, 64), X.dtype), px.barrier(), px.barrier()
+    with px.warps(0, 4):
+        px.cp_async.load(X[0:64, 0:64], s)  # other
+        px.cp_async.commit(full)
+        if BUG:
+            px.fence.async_proxy()
+    with px.warps(4, 4):
+        full.wait(0)
+        if not BUG:
+            px.fence.async_proxy()
+        ready.arrive()
+    with px.warps(8, 1):
+        ready.wait(0)
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
+
+
+@planted("proxy", grid=2, args=(X, Y))
+@px.kernel(warps=1, cluster=2)
+def a_fence_of_another_cta_is_for_its_own_memory(X, Y, *, BUG):
+    """The peer fences what this CTA stored: "cta" covers the peer's memory, "cluster" that of all CTAs."""
+    rank = px.cluster.rank()
+    s = px.shared((64, 64), X.dtype)
+    px.store(s, px.load(X[rank * 64 : rank * 64 + 64, 0:64]))  # other
+    px.cluster.sync()
+    if rank == 1:
+        if BUG:
+            px.fence.async_proxy()
+        else:
+            px.fence.async_proxy("cluster")
+    px.cluster.sync()
+    if rank == 0:
+        px.tma.store(s, Y[0:64, 0:64])  # bug
+        px.tma.commit()
+        px.tma.wait(0)
 
 
 def test_async_before_generic_needs_no_fence():

@@ -5,7 +5,9 @@ An unqualified arrive or wait orders memory within its CTA and costs one instruc
 another CTA reads in this kernel, and can come before an arrive that goes to another CTA: that arrive, and every wait on
 its barrier, carries them. Copies by TMA need none: their bytes are published by the barrier they complete on, and so
 are stores that complete bytes. Nor do stores that are read behind an ordered atomic alone, with no wait between, and that
-their agent hands on by such an atomic before it signals anybody: these atomics are what brings them to the reader.
+their agent hands on by such an atomic before it signals anybody: these atomics are what brings them to the reader. Where
+stores to global memory are read otherwise, such an atomic brings those of other clusters, which its agent hands on like its
+own.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def choose_scopes(function: Function) -> Function:
 class _Reach(OpWalk[bool]):
     """Walks a kernel with one question: may an ordinary store that peers read have happened before this point?
 
-    `handed`: one after which no ordered atomic of its agent has come. `found`: the barriers on which an arrive that goes to
+    `sharing`: the instructions that store so, or bring such stores from other clusters. `handed`: a store after which no
+    ordered atomic of its agent has come. `found`: the barriers on which an arrive that goes to
     another CTA carries such a store. `signalled`: whether any arrive does, be it within the CTA.
     """
 
@@ -153,7 +156,9 @@ def _sharing_stores(function: Function, effects: Mapping[Op, Effects]) -> tuple[
         return {op for op, e in effects.items() if any(_stores_to(access, units - owned) for access in e.accesses)}
 
     relied = sharing(visited[False])
-    return relied, sharing(visited[True]) - relied
+    stored = [access.region.space for op in relied for access in effects[op].accesses if access.mode is not Mode.READ]
+    brought = {op for op, e in effects.items() if e.handshakes} if any(space.is_common for space in stored) else set()
+    return relied | brought, sharing(visited[True]) - relied
 
 
 def _stores_to(access: Access, units: set[Any]) -> bool:

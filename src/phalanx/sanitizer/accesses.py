@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.ir.effects import FenceKind, Mode, Use, When
+from phalanx.ir.effects import Mode, Use, When
 from phalanx.ir.memory import Storage
 from phalanx.ir.spaces import Space
 from phalanx.ir.views import Buffer
@@ -335,7 +335,7 @@ def few(records: list[Record], new: Record) -> list[Record]:
 
 def is_known(record: Record, clock: AgentClock) -> bool:
     """Whether the access is over for the agent."""
-    now: Any = clock.now if record.cluster == clock.cluster else clock.elsewhere.get(record.cluster)
+    now: Any = clock.now if record.cluster == clock.cluster else clock.abroad.known.get(record.cluster)
     if now is None:
         return False
     return now[record.dim] >= record.epoch or any(now[dim] >= epoch for dim, epoch in record.also)
@@ -363,13 +363,7 @@ def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
     if before.access is not None and before.access.fenced:
         return True
     assert after.access is not None
-    if before.cluster != clock.cluster:  # fenced by the writer, or by the issuer since it learned of all that
-        theirs, fence = clock.elsewhere[before.cluster], after.access.region.space.common_fence
-        if fence is None or theirs[clock.layout.proxy[fence] + before.dim] >= before.epoch:
-            return True
-        learned = clock.fenced_elsewhere.get(fence, {}).get(before.cluster)
-        return learned is not None and bool(learned[before.dim] >= before.epoch)
-    return covers(clock, before.dim, before.epoch, before.clock.rank, after.access.region.space, after.rank)
+    return covers(clock, before.dim, before.epoch, after.access.region.space, after.rank, before.cluster)
 
 
 def is_handed_over(before: Record, after: Record) -> bool:
@@ -400,23 +394,27 @@ def is_told(before: Record, clock: AgentClock) -> bool:
     return bool(clock.now[section + before.dim] >= before.epoch)
 
 
-def covers(clock: AgentClock, dim: int, epoch: int, writer: int, space: Space, rank: int) -> bool:
-    """Whether an epoch of an agent of CTA `writer` is fenced, by itself or by `clock`'s agent; a phase, by the latter alone.
+def covers(clock: AgentClock, dim: int, epoch: int, space: Space, rank: int, cluster: int | None = None) -> bool:
+    """Whether a proxy fence lies between an epoch (of an agent, or the end of a phase) and what `clock`'s agent does now.
 
-    `rank` is the CTA whose memory is meant, where each has its own. A space's own fence (`shared::cta`) is good for the
-    memory of the CTA that runs it, its common one (`shared::cluster`) for all.
+    Whoever ran it. `rank` is the CTA whose memory is meant, where each has its own: a space's own fence (`shared::cta`) is
+    good for the memory of the CTA that runs it, its common one (`shared::cluster`) for all. `cluster`: the epoch is of
+    that one.
     """
     own, common = space.own_fence, space.common_fence
     if own is None and common is None:
         return True
-    if own is not None and _by(clock, own, dim, epoch, writer == rank, clock.rank == rank):
-        return True
-    return common is not None and _by(clock, common, dim, epoch, True, True)
-
-
-def _by(clock: AgentClock, kind: FenceKind, dim: int, epoch: int, by_writer: bool, by_issuer: bool) -> bool:
     layout = clock.layout
-    if by_writer and dim < layout.agents and clock.now[layout.proxy[kind] + dim] >= epoch:
-        return True
-    local = clock.locally.get(kind)
-    return by_issuer and local is not None and bool(local[dim] >= epoch)
+    if cluster is not None and cluster != clock.cluster:
+        now: Any = clock.abroad.known.get(cluster)
+    else:
+        now, cluster = clock.now, clock.cluster
+    if now is not None and dim < layout.fenced:
+        if common is not None and now[layout.proxy[common][rank] + dim] >= epoch:
+            return True
+        if own is not None and now[layout.proxy[own][rank] + dim] >= epoch:
+            return True
+    if common is None or not space.is_common:
+        return False
+    known = clock.abroad.before_fence.get(cluster)
+    return known is not None and bool(known[dim] >= epoch)

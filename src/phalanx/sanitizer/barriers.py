@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from phalanx.ir.core import Op
-from phalanx.sanitizer.clocks import AgentClock, Publication
+from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.publications import Publication
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.doubts import Pass

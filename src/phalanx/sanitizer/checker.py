@@ -8,87 +8,36 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
 from phalanx.ir.engines import Engine
 from phalanx.ir.memory import unit_of
 from phalanx.ir.spaces import SHARED
-from phalanx.ir.views import BarrierArray
-from phalanx.location import Location
 from phalanx.sanitizer import messages
-from phalanx.sanitizer.accesses import Conflicts, covers, in_order
+from phalanx.sanitizer.abroad import NOTHING, Abroad
+from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
-from phalanx.sanitizer.clocks import AgentClock, Layout, Publication
+from phalanx.sanitizer.clocks import AgentClock
+from phalanx.sanitizer.cluster_state import ClusterState
 from phalanx.sanitizer.deadlocks import report_stuck
 from phalanx.sanitizer.doubts import Doubts
 from phalanx.sanitizer.findings import Finding, Findings
 from phalanx.sanitizer.globals import GlobalShadow
+from phalanx.sanitizer.publications import abroad_upto
 from phalanx.sanitizer.records import CopyWork, Record
-from phalanx.sanitizer.shared import Cell, Cells, SharedShadow
+from phalanx.sanitizer.shared import Cells, SharedShadow
+from phalanx.sanitizer.telling import Telling
+from phalanx.sanitizer.traits import Traits
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import Copy, Signal
 from phalanx.sim.machine import Cluster, Cta
-from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace
 
-SKIPPED = frozenset({
-    "over-arrival", "barrier-uninitialised", "barrier-reinitialised", "barrier-invalidated", "out-of-bounds",
-    "misaligned", "tx-mismatch", "tmem-lifetime", "pair",
-})
-"""Errors of the simulator after which the run goes on without the instruction."""
-SUSPECTS_PER_LINE = 16
 READ = fx.Mode.READ
 
 
-class ClusterState:
-    """Everything about one cluster slot of the machine."""
-
-    def __init__(
-        self, cluster: Cluster, tracked: set[Any], engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
-        handovers: tuple[fx.FenceKind, ...], across: bool = False,
-    ) -> None:
-        self.cluster = cluster
-        ctas = cluster.ctas
-        agents = [[cta.main, *cta.main.children] for cta in ctas]
-        barriers = [[barrier for array in cta.barriers.values() for barrier in array] for cta in ctas]
-        self.layout = Layout(
-            len(ctas), len(agents[0]), len(barriers[0]), engines, relaxed=relaxed, overlaps=overlaps, handovers=handovers,
-            across=across,
-        )
-        self.clocks: list[AgentClock] = []
-        self.barriers: list[BarrierClock] = []
-        self.shadows: list[SharedShadow] = []
-        self.meetings = Publication()
-        for rank, cta in enumerate(ctas):
-            for i, agent in enumerate(agents[rank]):
-                agent.watch = AgentClock(agent, rank * len(agents[rank]) + i, self.layout)
-                self.clocks.append(agent.watch)
-            for i, barrier in enumerate(barriers[rank]):
-                dim = self.layout.barrier + rank * len(barriers[rank]) + i
-                barrier.watch = BarrierClock(barrier, dim, tracked=barrier.array in tracked)
-                self.barriers.append(barrier.watch)
-            cta.watch = SharedShadow(cta)
-            self.shadows.append(cta.watch)
-        inboxes = range(self.layout.inbox, self.layout.inbox + self.layout.agents)
-        phases = [barrier.dim for barrier in self.barriers if barrier.barrier.array.exchange]
-        self.layout.sends = np.array([*inboxes, *phases])
-
-    def reset(self) -> None:
-        """Another cluster of the grid begins in the same slot of the machine."""
-        for clock in self.clocks:
-            clock.reset(self.cluster.index)
-        for barrier in self.barriers:
-            barrier.reset()
-        for shadow in self.shadows:
-            shadow.reset()
-        self.meetings.reset()
-
-
-class Checker(Monitor):
+class Checker(Telling):
     """Watches one run. `findings` is what it found, complete after `finish`."""
 
     spans = (fx.Span.CLUSTER,)
@@ -96,12 +45,12 @@ class Checker(Monitor):
     """Whether vectors say that the launch before is over: see `sanitizer/overlap.py`."""
 
     def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
-        self.function = function
-        self.findings = findings
+        super().__init__(function, findings, strict=strict)
+        self.traits = Traits(function)
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
-        self.handshakes: dict[int, dict[int, np.ndarray]] = {}
-        """For each element at which agents hand on what they know, by its address: that, by the cluster that it is about."""
+        self.handshakes: dict[int, Abroad] = {}
+        """For each element at which agents hand on what they know, by its address: that."""
         shares = any(buffer.why or (buffer.reuse and buffer.space.scattered) for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
@@ -109,47 +58,10 @@ class Checker(Monitor):
             units={buffer: buffer if buffer.space.scattered else unit_of(buffer) for buffer in function.buffers}
             if shares else None,
         )
-        self.suspects: dict[Op, int] = {}
         self.outside: dict[Op, tuple[int, str]] = {}
         self.doubts = Doubts(function)
-        self.unready: dict[BarrierArray, tuple[Location, Location | None]] = {}
-        """Barriers that were used before they were ready, with the places of the finding that says so."""
-        self.unheld: set[int] = set()
-        """Clusters in which such a use was left out: whatever it should have ordered is in no order."""
-        self.racing_ops: set[Op] = set()
-        self.racing_barriers: set[MBarrier] = set()
-        self.overfull: dict[tuple[MBarrier, Location], Finding] = {}
-        self.ignored: set[tuple[int, MBarrier, AgentClock]] = set()
-        """By cluster, agents whose arrivals on a barrier were left out, because they were too many."""
-        self.misled: dict[tuple[int, AgentClock], int] = {}
-        """Of those, the ones that have waited for that barrier since, with the epoch: the wait saw a phase too early."""
         self.refused: dict[Cluster, CopyWork] = {}
         """By cluster, the request for another one that was refused first."""
-        effects = [op.effects() for op in function.walk()]
-        self.relaxed_arrivals: set[Op] = set()
-        """Arrives that release nothing."""
-        self.cluster_scoped: set[Op] = set()
-        """Arrives and waits of cluster scope."""
-        for op in function.walk():
-            mine = op.effects()
-            scopes = [arrival.scope for arrival in mine.arrivals] + [wait.scope for wait in mine.waits]
-            if fx.Span.CLUSTER in scopes:
-                self.cluster_scoped.add(op)
-            if any(not arrival.releases for arrival in mine.arrivals):
-                self.relaxed_arrivals.add(op)
-        self.arriving = {op for op in function.walk() if op.effects().arrivals}
-        self.relaxed = bool(self.relaxed_arrivals) or any(not meeting.releases for e in effects for meeting in e.rendezvous)
-        self.across = any(e.handshakes for e in effects)
-        self.engines = tuple(dict.fromkeys([
-            *(access.engine for e in effects for access in e.accesses if access.engine is not None),
-            *(group.engine for e in effects for group in e.groups),
-            *(arrival.after for e in effects for arrival in e.arrivals if arrival.after is not None),
-        ]))
-        spaces = dict.fromkeys(access.region.space for e in effects for access in e.accesses)
-        self.handovers = tuple(space.handover[0] for space in spaces if space.handover is not None)
-        self.tracked = {
-            life.barrier for e in effects for life in e.lifecycle if life.life is fx.Life.INVALIDATE
-        }
 
     # --- CTAs and roles ---------------------------------------------------------------------------------------------
 
@@ -158,10 +70,7 @@ class Checker(Monitor):
         if cta.rank == 0:
             state = self.states.get(cta.cluster)
             if state is None:
-                state = self.states[cta.cluster] = ClusterState(
-                    cta.cluster, self.tracked, self.engines, relaxed=self.relaxed, overlaps=self.overlaps,
-                    handovers=self.handovers, across=self.across,
-                )
+                state = self.states[cta.cluster] = ClusterState(cta.cluster, self.traits, overlaps=self.overlaps)
             state.reset()
             self.refused.pop(cta.cluster, None)
 
@@ -192,7 +101,7 @@ class Checker(Monitor):
                 if phase > barrier.waited and not work.faulty and work.op not in self.racing_ops:
                     self.never_waited(barrier, work)
         for clock in state.clocks:
-            for read in clock.last_read.values():
+            for read in clock.last_local.values():
                 known = max(other.now[read.dim] for other in state.clocks)
                 if known < read.epoch and read.op not in self.racing_ops:
                     self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
@@ -338,7 +247,7 @@ class Checker(Monitor):
         record = Record(clock, op, access, place, rank, dim, clock.commits[engine] + 1, work)
         if not place.is_common:
             if access.mode is READ:
-                clock.last_read[engine] = record
+                clock.last_local[engine] = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
                 self.visit(place.cta, record)
@@ -432,11 +341,15 @@ class Checker(Monitor):
         if state.uncovered:
             doubts.arrived(state, clock, phase)
         state.note(phase, (ARRIVE, clock, op, clock.now[clock.dim], count, clock.count()))
-        if clock.layout.seen and barrier.cta is not agent.cta:
-            vector = clock.sent(wide=op in self.cluster_scoped, releases=op not in self.relaxed_arrivals)
+        remote, releases = barrier.cta is not agent.cta, op not in self.traits.relaxed_arrivals
+        wide = releases and (not remote or op in self.traits.cluster_scoped)
+        if remote:
+            vector = clock.sent(wide=wide, releases=releases)
         else:
-            vector = clock.vector if op not in self.relaxed_arrivals else clock.relaxed()
+            vector = clock.vector if releases else clock.relaxed()
         state.publication.add(phase, vector)
+        if clock.layout.across:
+            state.publication.add_abroad(phase, clock.abroad if wide else clock.fenced_abroad, remote=remote)
         clock.now[clock.dim] += 1
 
     def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
@@ -448,7 +361,7 @@ class Checker(Monitor):
         if clock.dim not in state.ready or state.tracked or barrier.cta is not agent.cta:
             self.signal(state, clock, op)
         phase = state.base + barrier.phase
-        if op in self.arriving:  # in the same instruction
+        if op in self.traits.arriving:  # in the same instruction
             state.note(phase, (EXPECT, clock, op, clock.now[clock.dim], nbytes, 0))
             return
         self.doubts.signalled(state, clock, op, phase)
@@ -477,8 +390,11 @@ class Checker(Monitor):
             published = state.publication.upto(target)
             if published is not None:
                 clock.take(published)
+                wide = op in self.traits.cluster_scoped
                 if clock.layout.seen:
-                    clock.acquire(op in self.cluster_scoped)
+                    clock.acquire(wide)
+                if clock.layout.across:
+                    clock.take_abroad(*abroad_upto(state.publication, target), wide=wide)
             clock.now[state.dim] = target + 1
             time = clock.layout.time + state.dim
             if clock.now[time] <= target:
@@ -514,7 +430,7 @@ class Checker(Monitor):
         fenced = now[layout.init + dim] >= init.epoch
         ordered = fenced or now[dim] >= init.epoch
         if ordered and engine and not fenced:
-            fenced = covers(clock, dim, init.epoch, init.clock.rank, SHARED, barrier.barrier.cta.rank)
+            fenced = covers(clock, dim, init.epoch, SHARED, barrier.barrier.cta.rank)
         if not ordered or (engine and not fenced):
             places = self.unready.setdefault(barrier.barrier.array, (op.loc, init.op.loc))
             self.findings.add(
@@ -568,168 +484,26 @@ class Checker(Monitor):
             return
         clock: AgentClock = agent.watch
         vector = clock.exposed() if rendezvous.releases else clock.relaxed()
-        self.states[agent.cta.cluster].meetings.add(phase, vector)
+        meetings = self.states[agent.cta.cluster].meetings
+        meetings.add(phase, vector)
+        if clock.layout.across:
+            meetings.add_abroad(phase, clock.abroad if rendezvous.releases else clock.fenced_abroad)
         clock.tick()
 
     def handshake(self, agent: Agent, op: Op, place: Any) -> None:
         """Whoever updates the element later knows what the agent did or observed, in whatever cluster it is."""
         if place.view is not None:
-            published = self.handshakes.setdefault(place.view.__array_interface__["data"][0], {})
-            agent.watch.shake_hands(published)
+            address = place.view.__array_interface__["data"][0]
+            self.handshakes[address] = agent.watch.shake_hands(self.handshakes.get(address, NOTHING))
 
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """Whoever has passed the cluster's barrier knows what was published there."""
-        published = self.states[agent.cta.cluster].meetings.upto(phase)
+        meetings = self.states[agent.cta.cluster].meetings
+        published = meetings.upto(phase)
         if published is not None:
             agent.watch.take(published)
-
-    # --- findings ---------------------------------------------------------------------------------------------------
-
-    def race(self, before: Record, after: Record) -> None:
-        """One finding per access: a second conflict of the same access has the same cause."""
-        if in_order(before, after, strict=self.conflicts.strict):
-            return
-        known = before.raced or after.raced or any(r.work is not None and r.work.faulty for r in (before, after))
-        misled = bool(self.misled) and self._is_misled(before, after)
-        if before.cluster == after.cluster and messages.forgot_to_wait(before, after):
-            before, after = after, before  # told as what it is, not as a write after a read
-        for record in (before, after):
-            record.raced = True
-            if record.work is not None:
-                record.work.faulty = True
-        if misled or after.cluster in self.unheld:
-            return
-        if known:
-            self.findings.again("race", after.op.loc, before.op.loc)
-            return
-        for record in (before, after):
-            self.racing_ops.add(record.op)
-            if record.work is not None:
-                self.racing_barriers.update(record.work.barriers)
-        if before.gives_back or after.gives_back:
-            user, end = (before, after) if after.gives_back else (after, before)
-            self.findings.add(
-                "tmem-lifetime", user.op.loc, end.op.loc, cluster=after.cluster,
-                describe=lambda: messages.released(user, end),
-            )
-            return
-        engine = before.worker
-        own = engine is not None and after.work is None and before.clock is after.clock and before.cluster == after.cluster
-        if own and engine is not None and engine.hazard:
-            self.findings.add(
-                engine.hazard, after.op.loc, before.op.loc, describe=lambda: messages.hazard(before, after, engine)
-            )
-            return
-        self.findings.add(
-            "race", after.op.loc, before.op.loc, cluster=after.cluster, describe=lambda: messages.race(before, after)
-        )
-
-    def _is_misled(self, before: Record, after: Record) -> bool:
-        """Whether one of two accesses comes behind a wait that passed too early since an arrive of its agent was one too
-        many: then that arrive is the finding."""
-        since = self.misled.get((before.cluster, before.clock))
-        if since is not None and before.dim == before.clock.dim and before.epoch >= since:
-            return True
-        return (after.cluster, after.clock) in self.misled
-
-    def proxy(self, before: Record, after: Record) -> None:
-        """An engine touches what ordinary accesses touched, and no proxy fence lies between them."""
-        self.findings.add("proxy", after.op.loc, before.op.loc, describe=lambda: messages.proxy(before, after))
-
-    def unhanded(self, before: Record, after: Record) -> None:
-        """Memory that threads hand over with fences is touched after the signal, and a fence is missing."""
-        if not in_order(before, after, strict=self.conflicts.strict):
-            self.findings.add(
-                "proxy", after.op.loc, before.op.loc, describe=lambda: messages.not_handed_over(before, after)
-            )
-
-    def unwritten(self, record: Record, other: Record | None) -> None:
-        """A suspect: a write that comes later may be in no order with it. `other`: a write of something else is there."""
-        seen = self.suspects.get(record.op, 0)
-        if seen < SUSPECTS_PER_LINE:
-            self.suspects[record.op] = seen + 1
-            derailed = self.findings.derailed
-            self.findings.suspect(
-                messages.uninitialised_read(record, other), lambda: not record.raced and record.cluster not in derailed
-            )
-
-    def over_barrier(self, record: Record, cell: Cell) -> None:
-        """Memory that a live barrier occupies is overwritten."""
-        barrier = cell.barrier
-        if barrier is None or not barrier.live or record.access is None:
-            return
-        state: BarrierClock = barrier.watch
-        init = state.init
-        self.findings.add(
-            "barrier-memory", record.op.loc, init.op.loc if init else None, cluster=record.cluster,
-            describe=lambda: messages.over_barrier(record, state),
-        )
-
-    def exit_hazard(self, visit: Record) -> None:
-        """The memory of a CTA that has exited, or may have, is touched."""
-        if not visit.raced:
-            self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
-
-    def too_soon(self, visit: Record) -> None:
-        """The memory of a CTA that may not have started is not there yet: its start is in no order with the access."""
-        visit.raced = True
-        self.findings.add("race", visit.op.loc, cluster=visit.cluster, describe=lambda: messages.too_soon(visit))
-
-    def never_waited(self, barrier: BarrierClock, work: CopyWork) -> None:
-        """Nobody waited for a load: unfinished; or, where other receivers of the same load did, a write at exit."""
-        elsewhere = any(
-            target.watch.waited >= phase for target, phase in zip(work.barriers, work.phases)
-        )
-        if elsewhere and barrier.barrier.cta is not work.clock.agent.cta:
-            self.findings.add("exit-hazard", work.op.loc, describe=lambda: messages.exit_in_flight(barrier, work))
-        else:
-            self.findings.add("unfinished", work.op.loc, describe=lambda: messages.unfinished_load(barrier, work))
-
-    def unbalanced(
-        self, barrier: BarrierClock, phase: int, blocked: list[str], late: CopyWork | None = None
-    ) -> None:
-        """A phase's bytes are wrong: it completed without `late`, or can't complete."""
-        log = barrier.log(phase)
-        armed = (log.expects or log.arrivals)[-1:]
-        copy = late or (log.copies[-1][0] if log.copies else None)
-        location = armed[0].op.loc if armed else (copy.op.loc if copy else self.function.loc)
-        other = copy.op.loc if copy and armed else None
-        self.findings.add(
-            "tx-mismatch", location, other, cluster=barrier.barrier.cta.cluster.index,
-            describe=lambda: messages.unbalanced(barrier, phase, log, location, other, blocked, late),
-        )
-
-    def too_early(self, barrier: BarrierClock, work: CopyWork, phase: int) -> None:
-        """A copy whose bytes may come in a phase before the one they are for: told where nothing else is wrong."""
-        arrivals = barrier.log(phase).arrivals
-        finding = messages.too_early(barrier, work, phase, arrivals[-1] if arrivals else None)
-        self.findings.suspect(finding, lambda: all(found.kind == finding.kind for found in self.findings))
-
-    def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
-        """An instruction can't be carried out: a finding, and the run goes on without it."""
-        if error.kind not in SKIPPED:
-            return False
-        agent = agent or self.current
-        cluster = agent.cta.cluster.index
-        if error.kind == "over-arrival" and barrier is not None:
-            self.findings.derailed.add(cluster)
-            self.ignored.add((cluster, barrier, agent.watch))
-            known = self.overfull.get((barrier, error.location))
-            if known is not None:  # its story is told once: a loop may go on like that for long
-                known.count += 1
-                return True
-            finding = self.overfull[barrier, error.location] = messages.over_arrival(error, agent, barrier.watch)
-            self.findings.suspect(finding, lambda: barrier not in self.racing_barriers)
-            return True
-        other = messages.rival(error, barrier, self.function)
-        places = (error.location, other)
-        if error.kind == "barrier-uninitialised" and barrier is not None:  # one cause, however often it is used
-            places = self.unready.setdefault(barrier.array, places)
-            self.unheld.add(cluster)
-        self.findings.add(
-            error.kind, *places, cluster=cluster, describe=lambda: messages.refused(error, agent, other)
-        )
-        return True
+        if agent.watch.layout.across:
+            agent.watch.take_abroad(*abroad_upto(meetings, phase), wide=True)
 
     def stuck(self, clusters: list[Cluster]) -> None:
         """Nobody can go on."""

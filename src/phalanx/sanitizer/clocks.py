@@ -9,7 +9,8 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
 - `X`, the same numbers, but only good enough to let a CTA exit: what a relaxed arrive at the cluster's barrier hands
   on.
 - `I`, epochs of each agent before its last `px.fence.barrier_init()`.
-- `P`, for each space of the proxy fence, epochs of each agent before its own last fence.
+- `P`, for each kind of proxy fence, and for `shared::cta` for the memory of each CTA: what of V came before such a fence
+  that is known, whoever ran it. A fence counts for all accesses that it comes after and for all that come after it.
 - `S` and `R`, only in clusters: epochs of each agent whose ordinary stores have reached this CTA. A signal of CTA scope
   orders what comes after it, but the stores of another CTA are seen only by way of a release and an acquire at cluster
   scope. `S` is what is seen; `R`, in publications, is what arrived from another CTA and waits to be acquired.
@@ -22,8 +23,8 @@ One vector per agent and per publication, of 64-bit numbers, in sections:
 
 Taking over a publication is an element-wise maximum of whole vectors.
 
-A vector is about the agent's own cluster. What it learned of others by an ordered atomic, it keeps apart, a vector for each
-of them (`elsewhere`).
+A vector is about the agent's own cluster. What it learned of others, it keeps apart, a vector for each of them
+(`sanitizer/abroad.py`), and hands on with its own by every release.
 """
 
 from __future__ import annotations
@@ -34,29 +35,27 @@ import numpy as np
 
 from phalanx.ir.effects import FenceKind
 from phalanx.ir.engines import Engine
+from phalanx.sanitizer.abroad import NOTHING, Abroad, joined
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.records import Record
+    from phalanx.sanitizer.traits import Traits
     from phalanx.sim.agents import Agent
 
-PROXY_SPACES = (FenceKind.PROXY_CTA, FenceKind.PROXY_CLUSTER, FenceKind.PROXY_GLOBAL)
-HISTORY = 32
-"""Phases of a barrier whose publications are kept one by one, besides its first."""
+COMMON_FENCES = (FenceKind.PROXY_CLUSTER, FenceKind.PROXY_GLOBAL)
+"""Proxy fences that are good for the memory of all CTAs."""
 
 
 class Layout:
     """Where each number of a cluster's vectors stands."""
 
     __slots__ = (
-        "across", "agents", "barrier", "exit", "groups", "handed", "inbox", "init", "knowledge", "per_cta", "prior", "proxy",
-        "received", "seen", "sends", "signals", "size", "time",
+        "across", "agents", "barrier", "exit", "fenced", "groups", "handed", "inbox", "init", "knowledge", "per_cta",
+        "prior", "proxy", "received", "seen", "sends", "signals", "size", "time",
     )
 
-    def __init__(
-        self, ctas: int, agents: int, barriers: int, engines: tuple[Engine, ...], *, relaxed: bool, overlaps: bool,
-        handovers: tuple[FenceKind, ...] = (), across: bool = False,
-    ) -> None:
-        self.across = across
+    def __init__(self, ctas: int, agents: int, barriers: int, traits: Traits, *, overlaps: bool) -> None:
+        self.across = traits.across
         """Whether clusters hand something on to each other."""
         self.per_cta = agents
         self.agents = ctas * agents
@@ -66,26 +65,34 @@ class Layout:
         end = self.signals
         self.groups: dict[Engine, tuple[int, int]] = {}
         """For each engine, where the groups begin that are over, and those that have read their sources."""
-        for engine in engines:
+        for engine in traits.engines:
             reads = end + self.agents if engine.reads_apart else end
             self.groups[engine] = end, reads
             end = reads + self.agents
         self.inbox = end
         self.knowledge = self.inbox + self.agents
         """The length of V; X has the same."""
-        self.exit = self.knowledge if relaxed else 0
+        self.exit = self.knowledge if traits.relaxed else 0
         """Where X begins. Without relaxed arrives it is V itself."""
         end = self.exit + self.knowledge
         self.init = end
-        self.proxy = {kind: end + (1 + i) * self.agents for i, kind in enumerate(PROXY_SPACES)}
-        end += 4 * self.agents
+        end += self.agents
+        self.fenced = self.knowledge if traits.lands else self.agents
+        """The length of each part of P: without ordinary accesses that land later only epochs of agents are asked for."""
+        self.proxy: dict[FenceKind, list[int]] = {}
+        """Where P begins, for each kind of proxy fence, for the memory of each CTA."""
+        for kind in COMMON_FENCES:
+            self.proxy[kind] = [end] * ctas
+            end += self.fenced
+        self.proxy[FenceKind.PROXY_CTA] = [end + rank * self.fenced for rank in range(ctas)]
+        end += ctas * self.fenced
         self.seen = end if ctas > 1 else 0
         """Where S begins, then R. Without peers there is neither."""
         self.received = end + self.agents
         end += 2 * self.agents * (ctas > 1)
-        self.handed = {kind: end + i * self.knowledge for i, kind in enumerate(handovers)}
+        self.handed = {kind: end + i * self.knowledge for i, kind in enumerate(traits.handovers)}
         """Where H begins, for each kind of fence before a signal."""
-        self.time = end + len(handovers) * self.knowledge
+        self.time = end + len(traits.handovers) * self.knowledge
         """Where T begins: numbers of agents and of barriers as in V."""
         self.prior = self.time + self.signals
         """Where it says that the launch before is over. Without overlap nothing is there: the vector ends before it."""
@@ -98,8 +105,8 @@ class AgentClock:
     """What one agent knows. `now` is a view of `vector` that is cheap to read number by number."""
 
     __slots__ = (
-        "agent", "cluster", "commits", "dim", "elsewhere", "fenced", "fenced_elsewhere", "groups", "last_read", "layout",
-        "locally", "now", "own", "rank", "received", "seen", "taken", "unacquired", "vector",
+        "abroad", "agent", "cluster", "commits", "dim", "fenced", "fenced_abroad", "groups", "last_local", "layout", "now",
+        "own", "rank", "received", "seen", "taken", "told", "told_abroad", "unacquired", "unacquired_abroad", "vector",
     )
 
     def __init__(self, agent: Agent, dim: int, layout: Layout) -> None:
@@ -117,12 +124,8 @@ class AgentClock:
         self.received = slice(layout.received, layout.received + layout.agents)
         self.now = memoryview(self.vector)  # type: ignore[arg-type]
         self.cluster = 0
-        self.elsewhere: dict[int, np.ndarray] = {}
-        """What it knows of other clusters, by their numbers: vectors of theirs, none of which ever changes."""
-        self.fenced_elsewhere: dict[FenceKind, dict[int, np.ndarray]] = {}
-        """For each space, what it knew of them at its own last fence."""
-        self.locally: dict[FenceKind, np.ndarray] = {}
-        """For each space, what it knew at its own last fence: epochs of agents, phases, groups whose stores had landed."""
+        self.abroad: Abroad = NOTHING
+        """What it knows of other clusters."""
         self.taken: dict[FenceKind, np.ndarray] = {}
         """For each kind of fence behind a wait, its vector at its last one: what it knew then it may act upon."""
         self.reset(0)
@@ -134,17 +137,18 @@ class AgentClock:
         self.now[self.dim] = 1
         self.commits = dict.fromkeys(self.groups, 0)
         """For each engine, how many groups were committed."""
-        self.last_read: dict[Engine, Record] = {}
-        """For each engine, the last read of shared memory by work in its groups."""
+        self.last_local: dict[Engine, Record] = {}
+        """For each engine, the last access of its CTA's memory by work in its groups."""
         self.fenced: np.ndarray | None = None
+        """What it knew at its last `px.fence.cluster()`; and of other clusters."""
+        self.fenced_abroad: Abroad = NOTHING
         self.unacquired: np.ndarray | None = None
-        """Stores of other CTAs that a wait of CTA scope did not acquire; a fence may."""
-        if self.elsewhere:
-            self.elsewhere = {}
-        if self.fenced_elsewhere:
-            self.fenced_elsewhere = {}
-        if self.locally:
-            self.locally.clear()
+        """Stores of other CTAs that a wait of CTA scope did not bring, and what they knew of other clusters: a fence may."""
+        self.unacquired_abroad: Abroad = NOTHING
+        self.told: np.ndarray | None = None
+        """What others knew at a fence, before an atomic that came before one of its own: its next fence acquires that."""
+        self.told_abroad: Abroad = NOTHING
+        self.abroad = NOTHING
         if self.taken:
             self.taken.clear()
 
@@ -168,41 +172,42 @@ class AgentClock:
         own = child.now[child.dim]
         child.take(self.vector)
         child.now[child.dim] = max(own, child.now[child.dim]) + 1
-        child.elsewhere = self.elsewhere
-        child.fenced_elsewhere = dict(self.fenced_elsewhere)
-        child.locally = dict(self.locally)
+        child.abroad = self.abroad
         child.taken = dict(self.taken)
-        child.fenced = self.fenced
-        child.unacquired = self.unacquired
+        child.fenced, child.fenced_abroad = self.fenced, self.fenced_abroad
+        child.unacquired, child.unacquired_abroad = self.unacquired, self.unacquired_abroad
         self.tick()
 
     def join(self, child: AgentClock) -> None:
         """This agent goes on with all that the child did or observed."""
         self.take(child.vector)
-        self.elsewhere = joined(self.elsewhere, child.elsewhere)
-        for kind, known in child.fenced_elsewhere.items():
-            self.fenced_elsewhere[kind] = joined(self.fenced_elsewhere.get(kind, {}), known)
-        for kind, fenced in child.locally.items():
-            mine = self.locally.get(kind)
-            self.locally[kind] = fenced if mine is None else np.maximum(mine, fenced)
+        self.abroad = joined(self.abroad, child.abroad)
         child.tick()
 
     # --- other clusters ---------------------------------------------------------------------------------------------
 
-    def shake_hands(self, published: dict[int, np.ndarray]) -> None:
-        """Adds what it knows to what is published at an element of global memory, and takes over what was there.
-
-        Other roles of its cluster learn of other clusters by a fork, a join or an element of their own, not by barriers.
-        """
-        here = self.cluster
-        before = published.get(here)
-        mine = self.exposed() if before is None else np.maximum(self.exposed(), before)
-        self.elsewhere = joined(self.elsewhere, {index: vector for index, vector in published.items() if index != here})
+    def shake_hands(self, published: Abroad) -> Abroad:
+        """Takes over what is published at an element of global memory; what is published there from now on."""
+        before = published.known.get(self.cluster)
         if before is not None:
             self.take(before)
-        published.update(self.elsewhere)
-        published[here] = mine.copy()
+        self.abroad = joined(self.abroad, published.without(self.cluster))
+        mine = self.abroad.adding(self.cluster, self.exposed().copy())
         self.tick()
+        return mine
+
+    def take_abroad(self, near: Abroad, far: Abroad, *, wide: bool) -> None:
+        """What a phase brought of other clusters: from within its own CTA, and, good at cluster scope alone, from others."""
+        self.abroad = joined(self.abroad, near)
+        if wide:
+            self.abroad = joined(self.abroad, far)
+        else:
+            self.unacquired_abroad = joined(self.unacquired_abroad, far)
+
+    def look(self, told: np.ndarray, abroad: Abroad) -> None:
+        """An atomic of its own came after one that followed a fence of another: with a fence it will be synchronised."""
+        self.told = told.copy() if self.told is None else np.maximum(self.told, told)
+        self.told_abroad = joined(self.told_abroad, abroad)
 
     # --- fences -----------------------------------------------------------------------------------------------------
 
@@ -210,24 +215,35 @@ class AgentClock:
         """What the agent did before is ordered in the way of that fence."""
         layout = self.layout
         if kind is FenceKind.ACQ_REL_CLUSTER:
-            if self.unacquired is not None:
-                np.maximum(self.vector[self.seen], self.unacquired, out=self.vector[self.seen])
-                self.unacquired = None
+            self._acquire_all()
             self.fenced = self.exposed().copy()
+            self.fenced_abroad = self.abroad
         elif kind is FenceKind.BARRIER_INIT:
             self._mark(layout.init)
         elif kind in layout.handed:
             self._hand(layout.handed[kind])
         elif kind in layout.proxy:
-            kinds = (kind, FenceKind.PROXY_CTA) if kind is FenceKind.PROXY_CLUSTER else (kind,)
-            for covered in kinds:
-                self._mark(layout.proxy[covered])
-                self.locally[covered] = self.vector[: layout.knowledge].copy()
-                if self.elsewhere:
-                    self.fenced_elsewhere[covered] = self.elsewhere
+            first = layout.proxy[kind][self.rank]
+            self.vector[first : first + layout.fenced] = self.vector[: layout.fenced]
+            if kind is FenceKind.PROXY_GLOBAL and self.abroad is not NOTHING:
+                self.abroad = self.abroad.fenced()
         else:  # behind a wait
             self.taken[kind] = self.vector.copy()
         self.tick()
+
+    def _acquire_all(self) -> None:
+        """What signals and atomics have brought that only a fence makes visible."""
+        seen = self.vector[self.seen]
+        if self.unacquired is not None:
+            np.maximum(seen, self.unacquired, out=seen)
+            self.unacquired = None
+        self.abroad = joined(self.abroad, self.unacquired_abroad)
+        self.unacquired_abroad = NOTHING
+        if self.told is not None:
+            self.take(self.told)
+            self.abroad = joined(self.abroad, self.told_abroad.without(self.cluster))
+            self.told = None
+            self.told_abroad = NOTHING
 
     def _mark(self, section: int) -> None:
         """The epochs so far of this agent, and of the roles that joined it, are fenced: its threads are theirs."""
@@ -311,56 +327,3 @@ class AgentClock:
         out[inits] = self.vector[inits]
         out[layout.time :] = self.vector[layout.time :]
         return out
-
-
-def joined(some: dict[int, np.ndarray], more: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """What is known of each cluster, one way or the other."""
-    if not more or some is more:
-        return some
-    out = dict(some)
-    for cluster, vector in more.items():
-        known = out.get(cluster)
-        out[cluster] = vector if known is None else np.maximum(known, vector)
-    return out
-
-
-class Publication:
-    """What was published to a barrier, phase by phase, each with what came before it: phases complete in order."""
-
-    __slots__ = ("history", "open", "phase")
-
-    def __init__(self) -> None:
-        self.open: np.ndarray | None = None
-        self.phase = 0
-        self.history: dict[int, np.ndarray] = {}
-
-    def reset(self) -> None:
-        """A barrier begins anew: nothing is published."""
-        self.open = None
-        self.phase = 0
-        if self.history:
-            self.history.clear()
-
-    def add(self, phase: int, vector: np.ndarray) -> None:
-        """`vector` is published to `phase`, the current one."""
-        before = self.open
-        if before is None:
-            self.open = vector.copy()
-            self.phase = phase
-        elif phase == self.phase:
-            np.maximum(before, vector, out=before)
-        else:
-            self.history[self.phase] = before
-            if len(self.history) > HISTORY:
-                del self.history[list(self.history)[1]]  # the first stays
-            self.open = np.maximum(before, vector)
-            self.phase = phase
-
-    def upto(self, phase: int) -> np.ndarray | None:
-        """What `phase` and those before it published, as far as it was kept."""
-        if self.open is not None and phase >= self.phase:
-            return self.open
-        found = self.history.get(phase)
-        if found is None:
-            found = next((vector for kept, vector in reversed(self.history.items()) if kept <= phase), None)
-        return found

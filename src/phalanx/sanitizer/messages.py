@@ -229,8 +229,8 @@ def proxy(before: Record, after: Record) -> Finding:
             "proxy",
             f"{call(after.op)} {after.verb} {after.region()} through the async proxy, and {call(before.op)} "
             f"({place(before.op)}) {verb} it through the generic proxy, when it landed; put px.fence.async_proxy() after "
-            f"the wait for {waited}, before {place(after.op)}, in the role that issues it: a fence "
-            "of the sender comes before the data",
+            f"the wait for {waited}, before {place(after.op)}, in a role that has waited: a fence of "
+            "the sender comes before the data",
             after.op.loc, before.op.loc, (after.actor(), before.actor()), label=label(after), other_label=label(before),
         )
     return Finding(

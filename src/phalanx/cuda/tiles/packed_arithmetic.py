@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.literals import rounded
 from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.elementwise import operand_element
 from phalanx.cuda.tiles.index import local, slot_line
-from phalanx.ir.types import DType, TileType
+from phalanx.ir.types import DType, TileType, as_elements
 from phalanx.ir.values import Const, Value
 
 PACKED = ("bf16", "f16")
@@ -52,7 +51,7 @@ def emit_pairs(w: Writer, fn: str, result: Value, operands: Sequence[Value]) -> 
 def _pair(w: Writer, operand: Value, result: Value, var: str, dtype: DType) -> str:
     """An operand's elements at two neighbouring slots of the result."""
     if isinstance(operand, Const):
-        bits = int(rounded(operand.value, dtype).view("u2"))
+        bits = int(as_elements(operand.value, dtype).view("u2"))
         return f"0x{bits << 16 | bits:08x}u"
     low, high = (operand_element(w, operand, result, at) for at in (var, f"({var} + 1)"))
     return f"{w.use(_PAIR)}({low}, {high})"

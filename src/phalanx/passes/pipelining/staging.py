@@ -197,7 +197,7 @@ class Stager:
         threads."""
         if not self.arch.has((Feature.GATHER4,)):
             return "rows by index", "copy them by px.tma.gather4, into a ring of your own"
-        rows, columns = view.extents[0], view.extents[-1] * view.dtype.bits // 8
+        rows, columns = view.extents[0], view.dtype.nbytes(view.extents[-1])
         if view.array_type.rank != 2 or view.index_axis != 0 or view.offsets[0].type.dtype != i32:  # type: ignore[union-attr]
             return "rows by index, not those of a matrix by 32-bit numbers", "name rows of a matrix, by px.i32 numbers"
         if rows % FOUR or columns % (STAGE_GRAIN // FOUR):
