@@ -13,7 +13,7 @@ import thread_copies as kernels
 
 
 @pytest.mark.parametrize(
-    "constants, kinds", [({"WAIT": False}, ["race", "exit-hazard"]), ({"COMMIT": False, "WAIT": False}, ["race"])]
+    "constants, kinds", [({"WAIT": False}, ["race"]), ({"COMMIT": False, "WAIT": False}, ["race"])]
 )
 def test_a_wait_or_a_commit_that_is_missing(constants: dict[str, Any], kinds: list[str]) -> None:
     x, y = np.ones((16, 48), np.float32), np.zeros((16, 32), np.float32)

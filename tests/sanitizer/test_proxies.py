@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import phalanx as px
@@ -268,6 +269,110 @@ def test_async_before_generic_needs_no_fence():
         px.store(Y[0:64, 0:64], px.load(s))
 
     assert px.check(reads[1], X, Y, strict=True).ok
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=4)
+def a_copy_of_threads_is_no_fence(X, Y, *, BUG):
+    """What threads copy they read through the generic proxy: that they did says nothing of a fence."""
+    s, t = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype)
+    full, again = px.barrier(), px.barrier()
+    px.store(Y[0:64, 0:64], px.load(X[0:64, 0:64]))  # other
+    px.sync()
+    px.cp_async.load(Y[0:64, 0:64], s)
+    px.cp_async.commit(full)
+    full.wait(0)
+    if not BUG:
+        px.fence.async_proxy("global")
+    with again.transaction():
+        px.tma.load(Y[0:64, 0:64], t, again)  # bug
+    again.wait(0)
+    px.store(Y[64:128, 0:64], px.load(t))
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=9)
+def who_waited_for_a_copy_of_threads_needs_their_fence(X, Y, *, BUG):
+    """The issuer knows of the stores by the copy alone; and that they were fenced, if that was before the copy."""
+    s, t = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype)
+    full, again = px.barrier(), px.barrier()
+    with px.warps(0, 4):
+        px.store(Y[0:64, 0:64], px.load(X[0:64, 0:64]))  # other
+        if not BUG:
+            px.fence.async_proxy("global")
+        px.sync()
+        px.cp_async.load(Y[0:64, 0:64], s)
+        px.cp_async.commit(full)
+    with px.warps(4, 1):
+        full.wait(0)
+        with again.transaction():
+            px.tma.load(Y[0:64, 0:64], t, again)  # bug
+    with px.warps(5, 4):
+        again.wait(0)
+        px.store(Y[64:128, 0:64], px.load(t))
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=9)
+def who_waited_for_a_copy_of_threads_fences(X, Y, *, BUG):
+    s, t = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype)
+    full, again = px.barrier(), px.barrier()
+    with px.warps(0, 4):
+        px.store(Y[0:64, 0:64], px.load(X[0:64, 0:64]))  # other
+        px.sync()
+        px.cp_async.load(Y[0:64, 0:64], s)
+        px.cp_async.commit(full)
+    with px.warps(4, 1):
+        if BUG:
+            px.fence.async_proxy("global")
+        full.wait(0)
+        if not BUG:
+            px.fence.async_proxy("global")
+        with again.transaction():
+            px.tma.load(Y[0:64, 0:64], t, again)  # bug
+    with px.warps(5, 4):
+        again.wait(0)
+        px.store(Y[64:128, 0:64], px.load(t))
+
+
+@planted("proxy", args=(X, Y))
+@px.kernel(warps=5)
+def a_copy_lands_over_what_threads_stored(X, Y, *, BUG):
+    """Without the fence the store may land last."""
+    s, full = px.shared((64, 64), X.dtype), px.barrier()
+    with px.warps(0, 1):
+        px.store(s, px.load(X[0:64, 0:64]))  # other
+        if not BUG:
+            px.fence.async_proxy()
+        with full.transaction():
+            px.tma.load(X[64:128, 0:64], s, full)  # bug
+    with px.warps(1, 4):
+        full.wait(0)
+        px.store(Y[0:64, 0:64], px.load(s))
+
+
+HALVES = np.ones((64, 64), np.float16)
+
+
+@px.kernel(warps=4)
+def two_products_on_one_line(X, Y, *, FENCE):
+    a, b = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype)
+    x = px.load(X[0:64, 0:64])
+    px.store(a, x)
+    px.store(b, x)
+    if FENCE:
+        px.fence.async_proxy()
+    acc = px.dot(a, a.T) + px.dot(b, b.T)
+    px.store(Y[0:64, 0:64], acc)
+
+
+def test_each_of_two_products_on_one_line_has_its_finding():
+    y = np.zeros((64, 64), np.float32)
+    findings = px.check(two_products_on_one_line[1], HALVES, y, FENCE=False, arch="sm_90a").findings
+    assert [finding.kind for finding in findings] == ["proxy", "proxy"]
+    assert len({finding.location.line for finding in findings}) == 1
+    assert len({finding.location.column for finding in findings}) == 2
+    assert px.check(two_products_on_one_line[1], HALVES, y, FENCE=True, arch="sm_90a").ok
 
 
 C, D = array(128, 64), array(128, 64)

@@ -75,22 +75,24 @@ def test_raise_if_found():
 
 
 def test_a_random_schedule_prints_its_seed():
-    @px.kernel(warps=3)
+    @px.kernel(warps=5)
     def by_luck(X, Y):
-        """Both roles arrive once; who comes first decides what the third sees, and only some orders deadlock."""
-        turn = px.shared((64,), px.i32)
-        done = px.barrier(count=2)
-        px.store(turn, px.zeros((64,), px.i32))
-        with px.warps(0, 1):
-            px.atomic_add(turn[0:1], px.full((1,), 1, px.i32))
-            done.arrive()
-        with px.warps(1, 1):
-            if px.sum(px.atomic_add(turn[0:1], px.full((1,), 1, px.i32))) == 1:
+        """Four roles arrive, unless they came in the very order that is opposite to their numbers."""
+        turn, orders = px.shared((1,), px.i32), px.shared((4,), px.i32)
+        done = px.barrier(count=4, checked=False)
+        px.store(turn, px.zeros((1,), px.i32))
+        px.store(orders, px.zeros((4,), px.i32))
+        for role in px.static_range(4):
+            with px.warps(role, 1):
+                if px.atomic_add(turn[0], 1) == 3 - role:
+                    px.atomic_add(orders[0], 1)
                 done.arrive()
-        with px.warps(2, 1):
+        with px.warps(4, 1):
             done.wait(0)
+            if px.atomic_add(orders[0], 0) == 4:
+                done.wait(1)
 
-    report = px.check(by_luck[1], X, Y, schedules=30, seed=5)
+    report = px.check(by_luck[1], X, Y, schedules=200, seed=5)
     finding, = report.findings
     assert finding.kind == "deadlock" and finding.schedule == "random"
     again = px.check(by_luck[1], X, Y, schedules=3, seed=finding.seed)

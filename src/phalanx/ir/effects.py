@@ -56,7 +56,8 @@ class Access:
     that memory its sender had read before; and nothing else of the sender, as with any copy that lands. `fenced`: the
     compiler lets a proxy fence follow a generic write wherever an engine uses the same memory.
     `folds`: an atomic whose old values nobody sees, by the name of its function: memory ends the same in whatever order
-    several with that name are done. `only_if`: it happens only where that condition holds. `across`: of an operand in shared
+    several with that name are done. `strong`: a read of each element as a whole, whoever updates it meanwhile: to atomics it
+    is as one of them. `only_if`: it happens only where that condition holds. `across`: of an operand in shared
     memory, that its rows do not run along K but across it (MN-major).
     """
 
@@ -68,6 +69,7 @@ class Access:
     exchange: bool = False
     fenced: bool = False
     folds: str = ""
+    strong: bool = False
     use: Use = Use.ORDINARY
     engine: Engine | None = None
     only_if: Value | None = None

@@ -90,6 +90,8 @@ def _needs_no_barrier(op: Op) -> bool:
     if any(not _needs_no_barrier(inner) for block in op.blocks() for inner in block.ops):
         return False
     effects = op.effects()
-    plain = (a.region.space.is_common and a.mode is Mode.READ and a.when is When.NOW for a in effects.accesses)
+    plain = (
+        a.region.space.is_common and a.mode is Mode.READ and not a.strong and a.when is When.NOW for a in effects.accesses
+    )
     rest = dataclasses.replace(effects, accesses=(), executor=Executor.ALL)
     return all(plain) and rest.is_pure and (effects.executor is Executor.ALL or not effects.accesses)

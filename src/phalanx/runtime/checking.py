@@ -151,7 +151,7 @@ def check_function(
     )
     took = perf_counter() - began
     progress(1)
-    asked = HeldRuns()
+    asked = HeldRuns((first, *rest))
     asked.add((), doubts.values())
     runs: list[tuple[Schedule, Held]] = [(schedule, ()) for schedule in rest]
     with ExitStack() as stack:

@@ -8,6 +8,7 @@ after.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -21,21 +22,34 @@ from phalanx.sanitizer.globals import GlobalShadow, Tile, distinct, key_of, repe
 from phalanx.sanitizer.records import Record
 from phalanx.sanitizer.shared import Cell, Cells
 
-MANY_READS = 64
 READ, WRITE, ATOMIC = Mode.READ, Mode.WRITE, Mode.ATOMIC
 
 
+class Copied(Enum):
+    """What an agent knows by way of a copy of the writes that the copy has read."""
+
+    UNKNOWN = "unknown"
+    LOADED = "loaded"
+    """That they are over."""
+    FENCED = "fenced"
+    """That they are over, and fenced for engines."""
+
+
+UNKNOWN, FENCED = Copied.UNKNOWN, Copied.FENCED
+
 class Conflicts:
     """Compares accesses and reports what is not ordered: `race`, `proxy`, `unhanded`, `unwritten` and `over_barrier` are
-    told."""
+    told; `either`, of two atomics that could as well have come the other way round, with another outcome."""
 
     def __init__(
         self, *, strict: bool, race: Callable[[Record, Record], None], proxy: Callable[[Record, Record], None],
         unhanded: Callable[[Record, Record], None], unwritten: Callable[[Record, Record | None], None],
-        over_barrier: Callable[[Record, Cell], None],
-        units: Mapping[Buffer, Storage] | None = None,
+        over_barrier: Callable[[Record, Cell], None], either: Callable[[Record, Record], None],
+        units: Mapping[Buffer, Storage] | None = None, mixed: bool = False,
     ) -> None:
         self.strict = strict
+        self.mixed = mixed
+        """Whether the kernel has atomics on elements of different sizes."""
         self.units = units
         """Where buffers share memory and do not mean the same bytes by it: what each belongs to as the user wrote it."""
         self.race = race
@@ -43,6 +57,7 @@ class Conflicts:
         self.unhanded = unhanded
         self.unwritten = unwritten
         self.over_barrier = over_barrier
+        self.either = either
 
     # --- shared memory ----------------------------------------------------------------------------------------------
 
@@ -63,27 +78,26 @@ class Conflicts:
         now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             write = cell.write
-            if cell.copied is None or not is_copied(cell, clock):
+            copied = UNKNOWN if cell.copied is None and cell.loaded is None else how_copied(cell, clock)
+            if copied is not FENCED:
                 if write is None:
                     if not cell.atomics:
                         self._unwritten(record, cell)
-                elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
+                elif copied is UNKNOWN and (now[write.dim] < write.epoch or (peers and not is_seen(write, clock))):
                     self.race(write, record)
-                elif engine and not write.engine and not is_fenced(clock, write, record):
+                elif engine and not write.engine and not is_fenced(clock, write, record, cell):
                     self.proxy(write, record)
                 elif self.units is not None and self._is_left_over(write, record):
                     self._unwritten(record, cell, write)
                 if cell.atomics:
-                    self._after(cell.atomics, record, fenced=True, seen=True)
+                    self._after(cell.atomics, record, cell, copied, fenced=True, seen=True)
             if record.is_published and not record.raced:
                 note_copy(cell, record)
             reads = cell.reads
             if not reads:
                 reads.append(record)
             elif record.work is not None:  # what its issuer knew is not known to whoever learns of its end
-                if len(reads) >= MANY_READS:
-                    reads[:] = [read for read in reads if now[read.dim] < read.epoch]
-                reads.append(record)
+                supersede(reads, record)
             elif len(reads) == 1 and now[reads[0].dim] >= reads[0].epoch:
                 reads[0] = record
             else:
@@ -99,22 +113,21 @@ class Conflicts:
             reads = cell.reads
             if reads:
                 if len(reads) > 1 or strict or now[reads[0].dim] < reads[0].epoch:
-                    self._after(reads, record, fenced=strict)
+                    self._after(reads, record, cell, fenced=strict)
             write = cell.write
-            if cell.copied is not None:
-                copied, cell.copied = is_copied(cell, clock), None
-            else:
-                copied = False
+            copied = UNKNOWN if cell.copied is None and cell.loaded is None else how_copied(cell, clock)
             if cell.atomics:
-                if not copied:
-                    self._after(cell.atomics, record, fenced=True)
+                if copied is not FENCED:
+                    self._after(cell.atomics, record, cell, copied, fenced=True)
                 cell.atomics.clear()
-            if write is not None and not copied:
-                if now[write.dim] < write.epoch or (write.clock.rank != record.rank and not is_seen(write, clock)):
+            if write is not None and copied is not FENCED:
+                unseen = write.clock.rank != record.rank and not is_seen(write, clock)
+                if copied is UNKNOWN and (now[write.dim] < write.epoch or unseen):
                     if not any(self._in_order(write, read) and self._in_order(read, record) for read in reads):
                         self.race(write, record)
-                elif engine and not write.engine and not is_fenced(clock, write, record):
+                elif engine and not write.engine and not is_fenced(clock, write, record, cell):
                     self.proxy(write, record)
+            cell.copied = cell.loaded = None
             if reads:
                 reads.clear()
             if cell.barrier is not None:
@@ -126,36 +139,51 @@ class Conflicts:
         now, engine, peers = clock.now, record.engine, clock.layout.seen
         for cell in cells:
             if cell.reads:  # they stay: an atomic that comes later may be in no order with them
-                self._after(cell.reads, record, fenced=self.strict)
+                self._after(cell.reads, record, cell, fenced=self.strict)
+            if cell.atomics and self.mixed:
+                self._after(cell.atomics, record, cell, fenced=False)
             write = cell.write
-            if cell.copied is not None:
-                copied, cell.copied = is_copied(cell, clock), None
-            else:
-                copied = False
+            copied = UNKNOWN if cell.copied is None and cell.loaded is None else how_copied(cell, clock)
             if write is None:
                 if not cell.atomics:
                     self._unwritten(record, cell)
-            elif copied:
+            elif copied is FENCED:
                 pass
-            elif now[write.dim] < write.epoch or (peers and not is_seen(write, clock)):
+            elif copied is UNKNOWN and (now[write.dim] < write.epoch or (peers and not is_seen(write, clock))):
                 self.race(write, record)
-            elif engine and not write.engine and not is_fenced(clock, write, record):
+            elif engine and not write.engine and not is_fenced(clock, write, record, cell):
                 self.proxy(write, record)
+            cell.copied = cell.loaded = None
+            if cell.atomics and not record.access.folds:  # type: ignore[union-attr]
+                self._either(cell.atomics, record)
             if cell.barrier is not None:
                 self.over_barrier(record, cell)
             cell.atomics[:] = [other for other in cell.atomics if now[other.dim] < other.epoch]
             cell.atomics.append(record)
 
-    def _after(self, before: list[Record], record: Record, *, fenced: bool, seen: bool = False) -> None:
+    def _after(
+        self, before: list[Record], record: Record, cell: Cell, copied: Copied = Copied.UNKNOWN, *, fenced: bool,
+        seen: bool = False,
+    ) -> None:
         """All of `before` must be over (with `seen`, have reached its CTA); with `fenced`, generic ones need a proxy
-        fence if an engine follows."""
+        fence if an engine follows. Two that are atomic alike need neither. `copied`: what is known of all of them."""
         clock = record.clock
-        now, engine = clock.now, record.engine
+        now, engine, strong = clock.now, record.engine, record.strong
         for other in before:
-            if now[other.dim] < other.epoch or (seen and not is_seen(other, clock)):
+            if strong and other.stands_beside(record):
+                continue
+            if copied is UNKNOWN and (now[other.dim] < other.epoch or (seen and not is_seen(other, clock))):
                 self.race(other, record)
-            elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, record, cell):
                 self.proxy(other, record)
+
+    def _either(self, before: Iterable[Record], record: Record) -> None:
+        """Atomics that are in no order, and whose outcome depends on which comes first."""
+        assert record.access is not None
+        for other in before:
+            assert other.access is not None
+            if other.strong and not is_known(other, record.clock) and not record.access.commutes(other.access):
+                self.either(other, record)
 
     def _in_order(self, before: Record, after: Record) -> bool:
         return in_order(before, after, strict=self.strict)
@@ -211,8 +239,12 @@ class Conflicts:
         self._after_numbers(writes, record, shadow, fenced=True)
         if mode is not READ and arrays.reads is not None:
             self._after_numbers(arrays.reads[key], record, shadow, fenced=self.strict)
-        if mode is not ATOMIC and arrays.atomics is not None:
-            self._after_numbers(arrays.atomics[key], record, shadow, fenced=True)
+        if arrays.atomics is not None:
+            if mode is not ATOMIC or self.mixed:
+                self._after_numbers(arrays.atomics[key], record, shadow, fenced=mode is not ATOMIC)
+            if record.strong and not record.access.folds:  # type: ignore[union-attr]
+                for met in distinct(arrays.atomics[key]):
+                    self._either(shadow.records[met], record)
         number = shadow.number(record)
         if mode is WRITE:
             arrays.writes[key] = number
@@ -229,14 +261,17 @@ class Conflicts:
         """An access of a tile that is only ever accessed as a whole."""
         mode = record.mode
         write = tile.write
-        copied = tile.copied is not None and write is not None and (
-            write.cluster == record.cluster and is_copied(tile, record.clock)
-        )
-        if write is not None and not copied:
-            self._after_global((write,), record, fenced=True)
+        copied = UNKNOWN
+        if write is not None:
+            if write.cluster == record.cluster and (tile.copied is not None or tile.loaded is not None):
+                copied = how_copied(tile, record.clock)
+            if copied is not FENCED:
+                self._after_global((write,), record, tile, copied, fenced=True)
         if mode is READ:
             if tile.atomics:
                 self._after_global(tile.atomics, record, fenced=True)
+                if record.strong:
+                    self._either(tile.atomics, record)
             elif write is not None and write.cluster == record.cluster and not record.raced:
                 if record.is_published:
                     note_copy(tile, record)
@@ -244,10 +279,14 @@ class Conflicts:
             return
         if tile.reads:
             self._after_global(tile.reads, record, fenced=self.strict)
+            if mode is ATOMIC:
+                self._either(tile.reads, record)
         if mode is ATOMIC:
+            if tile.atomics and not record.access.folds:  # type: ignore[union-attr]
+                self._either(tile.atomics, record)
             tile.atomics = few(tile.atomics, record)
             return
-        tile.copied = None
+        tile.copied = tile.loaded = None
         if tile.atomics:
             self._after_global(tile.atomics, record, fenced=True)
             tile.atomics = []
@@ -274,13 +313,20 @@ class Conflicts:
             for number in distinct(numbers):
                 self._after_global(shadow.records[number], record, fenced=fenced)
 
-    def _after_global(self, before: Iterable[Record], record: Record, *, fenced: bool) -> None:
-        clock, engine = record.clock, record.engine
+    def _after_global(
+        self, before: Iterable[Record], record: Record, tile: Tile | None = None, copied: Copied = Copied.UNKNOWN, *,
+        fenced: bool,
+    ) -> None:
+        clock, engine, strong = record.clock, record.engine, record.strong
         reads = record.mode is not WRITE
         for other in before:
-            if not is_known(other, clock) or (reads and other.mode is not READ and not is_seen(other, clock)):
+            if strong and other.stands_beside(record):
+                continue
+            if copied is UNKNOWN and (
+                not is_known(other, clock) or (reads and other.mode is not READ and not is_seen(other, clock))
+            ):
                 self.race(other, record)
-            elif fenced and engine and not other.engine and not is_fenced(clock, other, record):
+            elif fenced and engine and not other.engine and not is_fenced(clock, other, record, tile):
                 self.proxy(other, record)
 
 
@@ -288,7 +334,7 @@ def in_order(before: Record, after: Record, *, strict: bool) -> bool:
     """Whether one engine does both, one after the other, for the same agent.
 
     An engine that keeps the order of certain accesses alone says of which; what all rely on and no document promises counts,
-    unless the checks are strict. Two products on one accumulator are in order if they are of one shape.
+    unless the checks are strict. Two products are in order if their accumulator is one and the same, with one shape.
     """
     engine = before.worker
     if engine is None or engine is not after.worker or not engine.in_order:
@@ -301,22 +347,48 @@ def in_order(before: Record, after: Record, *, strict: bool) -> bool:
     assert first is not None and second is not None
     uses = first.use, second.use
     if uses == (Use.ACCUMULATOR, Use.ACCUMULATOR):
-        return uses in engine.keeps and first.region.shape == second.region.shape
+        return uses in engine.keeps and first.region.shape == second.region.shape and same_place(before, after)
     return uses in engine.keeps or (not strict and uses in engine.usually_keeps)
 
 
+def same_place(before: Record, after: Record) -> bool:
+    """Whether two accesses of a CTA's memory are of the very same bytes."""
+    first, second = before.place.cells[before.rank], after.place.cells[after.rank]
+    return before.rank == after.rank and set(map(id, first)) == set(map(id, second))
+
+
 def note_copy(memory: Cell | Tile, record: Record) -> None:
-    """A copy has read what is there, ordered after the writes: it is known to have, when its phase is."""
-    copied = memory.copied
-    if copied is None:
-        copied = memory.copied = {}
-    copied[record.dim] = min(record.epoch, copied.get(record.dim, record.epoch))
+    """A copy has read what is there, ordered after the writes: it is known to have, when its phase is.
+
+    That they were fenced, too: for an engine's copy they had to be, for one of threads they may have been.
+    """
+    before = [*memory.atomics] if memory.write is None else [memory.write, *memory.atomics]
+    if record.engine or all(write.engine or is_fenced(record.clock, write, record, memory) for write in before):
+        phases = memory.copied = {} if memory.copied is None else memory.copied
+    else:
+        phases = memory.loaded = {} if memory.loaded is None else memory.loaded
+    phases[record.dim] = min(record.epoch, phases.get(record.dim, record.epoch))
 
 
-def is_copied(memory: Cell | Tile, clock: AgentClock) -> bool:
-    """Whether the agent knows that a copy has read what is there: then it knows the writes too, and their fence."""
+def how_copied(memory: Cell | Tile, clock: AgentClock) -> Copied:
+    """Whether the agent knows that a copy has read what is there: then it knows the writes too, and their fence if
+    there was one."""
     now = clock.now
-    return any(now[dim] >= epoch for dim, epoch in memory.copied.items())  # type: ignore[union-attr]
+    if memory.copied is not None and any(now[dim] >= epoch for dim, epoch in memory.copied.items()):
+        return FENCED
+    if memory.loaded is not None and any(now[dim] >= epoch for dim, epoch in memory.loaded.items()):
+        return Copied.LOADED
+    return UNKNOWN
+
+
+def supersede(records: list[Record], new: Record) -> None:
+    """Adds an access by an engine to `records`, in the place of the one that it stands for."""
+    for position, record in enumerate(records):
+        if new.stands_for(record):
+            if new.epoch > record.epoch:
+                records[position] = new
+            return
+    records.append(new)
 
 
 def few(records: list[Record], new: Record) -> list[Record]:
@@ -326,7 +398,10 @@ def few(records: list[Record], new: Record) -> list[Record]:
     """
     if new.work is None:
         records = [record for record in records if not is_known(record, new.clock)]
-    records = [*records, new]
+        records.append(new)
+    else:
+        records = [*records]
+        supersede(records, new)
     if new.access is not None and new.clock.layout.across:
         return records
     other = next((record for record in records if record.cluster != new.cluster), None)
@@ -354,16 +429,21 @@ def is_seen(write: Record, clock: AgentClock) -> bool:
     return bool(clock.now[layout.seen + write.dim] >= write.epoch)
 
 
-def is_fenced(clock: AgentClock, before: Record, after: Record) -> bool:
-    """Whether a proxy fence lies between a generic access and `after`, which `clock`'s agent issues now, by either of them.
+def is_fenced(clock: AgentClock, before: Record, after: Record, memory: Cell | Tile | None = None) -> bool:
+    """Whether a proxy fence lies between a generic access and `after`, which `clock`'s agent issues now.
 
-    A store that lands later than its instruction (`st.async`) can't be fenced by who issued it: whoever issues now has to
-    have learned that its phase is complete, and then fenced.
+    What lands later than its instruction (`st.async`) can't be fenced by who issued it: somebody has to have learned that
+    its phase is complete, and then fenced. `memory`: where it is, if a copy that read it there may be what was fenced.
     """
     if before.access is not None and before.access.fenced:
         return True
     assert after.access is not None
-    return covers(clock, before.dim, before.epoch, after.access.region.space, after.rank, before.cluster)
+    space = after.access.region.space
+    if covers(clock, before.dim, before.epoch, space, after.rank, before.cluster):
+        return True
+    if memory is None or memory.loaded is None:
+        return False
+    return any(covers(clock, dim, epoch, space, after.rank, clock.cluster) for dim, epoch in memory.loaded.items())
 
 
 def is_handed_over(before: Record, after: Record) -> bool:

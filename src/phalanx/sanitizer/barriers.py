@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.doubts import Pass
     from phalanx.sanitizer.records import CopyWork
     from phalanx.sim.barriers import MBarrier
+    from phalanx.sim.engines import Signal
 
 
 class Event(NamedTuple):
@@ -23,7 +24,7 @@ class Event(NamedTuple):
     number: int = 0
     """Arrivals or bytes."""
     serial: int = 0
-    """The how many-th signal of its agent."""
+    """The how many-th signal of its agent, or `BY_ENGINE`."""
 
     def known_to(self, other: AgentClock) -> bool:
         """Whether another agent knows that it happened, in the order of memory."""
@@ -34,22 +35,25 @@ class Event(NamedTuple):
         return other.knows_signal(self.clock, self.serial)
 
 
+BY_ENGINE = 1 << 62
+"""Stands for the number of an arrival that an engine makes when it has done its work: its agent's next signals may come
+before it, so that nobody knows of it but those who know its phase to be complete."""
 KEPT_LOGS = 8
 """Phases whose signals are remembered for the messages."""
 ARRIVE, EXPECT, COPY = "arrive", "expect", "copy"
 
-Signal = tuple[str, Any, Op, int, int, int]
-"""Kind, the agent's clock (or the copy), instruction, epoch, arrivals or bytes, the how many-th of its agent."""
+Given = tuple[str, Any, Op, int, int, int]
+"""A signal: kind, the agent's clock (or the copy), instruction, epoch, arrivals or bytes, the how many-th of its agent."""
 
 
-MISSING: Signal = (COPY, None, Op(), 0, 0, 0)
+MISSING: Given = (COPY, None, Op(), 0, 0, 0)
 """Stands for the signals of a phase that are forgotten."""
 
 
 class PhaseLog:
     """The signals of one phase, sorted out."""
 
-    def __init__(self, signals: list[Signal]) -> None:
+    def __init__(self, signals: list[Given]) -> None:
         self.arrivals = [Event(*rest) for kind, *rest in signals if kind is ARRIVE]
         self.expects = [Event(*rest) for kind, *rest in signals if kind is EXPECT]
         self.copies: list[tuple[CopyWork, int]] = [
@@ -71,8 +75,8 @@ class BarrierClock:
     """One mbarrier. Phases count on over re-initialisations, from an even number each time, so that parities stay."""
 
     __slots__ = (
-        "barrier", "base", "dim", "ended", "init", "last_work", "logs", "passes", "publication", "ready", "ready_async",
-        "tracked", "uncovered", "uses", "waited",
+        "barrier", "base", "coming", "dim", "ended", "init", "last_work", "logs", "passes", "publication", "ready",
+        "ready_async", "tracked", "uncovered", "uses", "waited",
     )
 
     def __init__(self, barrier: MBarrier, dim: int, *, tracked: bool) -> None:
@@ -85,8 +89,10 @@ class BarrierClock:
         """Agents that are known to come after its init."""
         self.ready_async: set[int] = set()
         """The same for their copies: the init is fenced too."""
-        self.logs: dict[int, list[Signal]] = {}
+        self.logs: dict[int, list[Given]] = {}
         self.uses: dict[int, Event] = {}
+        self.coming: dict[Signal, int | None] = {}
+        """Arrivals of engines that were asked for, if something may end its life, with the phase that they came in."""
         self.passes: dict[tuple[int, int], Pass] = {}
         """Waits (agent, phase) after which the next phase is not known to complete."""
         self.uncovered: list[tuple[Event, int]] = []
@@ -108,6 +114,7 @@ class BarrierClock:
             self.uses.clear()
         self.passes.clear()
         self.uncovered = []
+        self.coming = {}
 
     @property
     def title(self) -> str:
@@ -135,8 +142,9 @@ class BarrierClock:
         self.passes.clear()
         self.uncovered = []
         self.last_work = None
+        self.coming = {signal: None for signal, phase in self.coming.items() if phase is None}
 
-    def note(self, phase: int, signal: Signal) -> None:
+    def note(self, phase: int, signal: Given) -> None:
         """Remembers a signal for the messages."""
         log = self.logs.get(phase)
         if log is None:

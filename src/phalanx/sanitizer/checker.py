@@ -16,7 +16,7 @@ from phalanx.ir.spaces import SHARED
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.abroad import NOTHING, Abroad
 from phalanx.sanitizer.accesses import Conflicts, covers
-from phalanx.sanitizer.barriers import ARRIVE, COPY, EXPECT, BarrierClock, Event
+from phalanx.sanitizer.barriers import ARRIVE, BY_ENGINE, COPY, EXPECT, BarrierClock, Event
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.cluster_state import ClusterState
 from phalanx.sanitizer.deadlocks import report_stuck
@@ -47,6 +47,7 @@ class Checker(Telling):
     def __init__(self, function: Function, args: tuple[Any, ...], findings: Findings, *, strict: bool = False) -> None:
         super().__init__(function, findings, strict=strict)
         self.traits = Traits(function)
+        self.doubts = Doubts(function)
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
         self.handshakes: dict[int, Abroad] = {}
@@ -54,12 +55,11 @@ class Checker(Telling):
         shares = any(buffer.why or (buffer.reuse and buffer.space.scattered) for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
-            over_barrier=self.over_barrier,
+            over_barrier=self.over_barrier, either=self.doubts.either, mixed=self.traits.mixed,
             units={buffer: buffer if buffer.space.scattered else unit_of(buffer) for buffer in function.buffers}
             if shares else None,
         )
         self.outside: dict[Op, tuple[int, str]] = {}
-        self.doubts = Doubts(function)
         self.refused: dict[Cluster, CopyWork] = {}
         """By cluster, the request for another one that was refused first."""
 
@@ -101,10 +101,12 @@ class Checker(Telling):
                 if phase > barrier.waited and not work.faulty and work.op not in self.racing_ops:
                     self.never_waited(barrier, work)
         for clock in state.clocks:
-            for read in clock.last_local.values():
-                known = max(other.now[read.dim] for other in state.clocks)
-                if known < read.epoch and read.op not in self.racing_ops:
-                    self.findings.add("unfinished", read.op.loc, describe=partial(messages.unfinished_group, read))
+            for engine, last in clock.last_local.items():
+                if clock.commits[engine] >= last.epoch and last.mode is not READ:
+                    continue  # the commit's arrival is what the CTA's exit has to wait for
+                known = max(other.now[last.dim] for other in state.clocks)
+                if known < last.epoch and last.op not in self.racing_ops:
+                    self.findings.add("unfinished", last.op.loc, describe=partial(messages.unfinished_group, last))
 
     def fork(self, parent: Agent, child: Agent) -> None:
         """A role begins with all that its parent knows."""
@@ -246,7 +248,7 @@ class Checker(Telling):
         rank = clock.rank if place.is_common else place.cta.rank  # of a pair's work half is in the other CTA
         record = Record(clock, op, access, place, rank, dim, clock.commits[engine] + 1, work)
         if not place.is_common:
-            if access.mode is READ:
+            if access.mode is READ or access.region.space.handover is None:
                 clock.last_local[engine] = record
             self.conflicts.shared(record, self.cells(place.cta, place))
             if place.cta is not clock.agent.cta:
@@ -301,25 +303,32 @@ class Checker(Telling):
         vector = clock.timed()
         for dim in clock.groups[engine]:
             vector[dim] = clock.commits[engine]
-        signal.watch = vector, clock.now[clock.dim], clock.count()
+        signal.watch = vector, clock.now[clock.dim]
+        clock.count()
         for barrier in signal.barriers:
-            if clock.dim not in barrier.watch.ready_async or barrier.watch.tracked:
-                self.signal(barrier.watch, clock, signal.op, engine=True)
+            state: BarrierClock = barrier.watch
+            if clock.dim not in state.ready_async or state.tracked:
+                self.signal(state, clock, signal.op, engine=True)
+            if state.tracked:
+                state.coming[signal] = None
             dim = clock.groups[engine][0]  # over for whoever knows that the work before it is
             record = Record(clock, signal.op, None, barrier, barrier.cta.rank, dim, clock.commits[engine])
             self.visit(barrier.cta, record)
 
     def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
-        """The work is over for whoever waits for the phase that the engine arrives in."""
+        """The work is over for whoever waits for the phase that the engine arrives in; nothing else tells of the arrival."""
         clock: AgentClock = signal.agent.watch
         state: BarrierClock = barrier.watch
         if not barrier.live:
             return
-        vector, epoch, number = signal.watch
+        vector, epoch = signal.watch
+        if state.tracked:
+            state.coming = {other: phase for other, phase in state.coming.items() if phase is None}
+            state.coming[signal] = state.base + barrier.phase
         phase = state.base + barrier.phase
         if state.passes:
             self.doubts.comes_after(state, clock, phase)
-        state.note(phase, (ARRIVE, clock, signal.op, epoch, signal.count, number))
+        state.note(phase, (ARRIVE, clock, signal.op, epoch, signal.count, BY_ENGINE))
         state.publication.add(phase, vector)
 
     # --- mbarriers --------------------------------------------------------------------------------------------------
@@ -460,6 +469,9 @@ class Checker(Telling):
         if state.last_work is not None and clock.now[state.dim] <= state.last_work[1]:
             work = state.last_work[0]
             rivals.append(Event(work.clock, work.op, 0))
+        for signal, phase in state.coming.items():
+            if phase is None or clock.now[state.dim] <= phase:
+                rivals.append(Event(signal.agent.watch, signal.op, 0))
         if rivals:
             self.findings.add(
                 "barrier-invalidated", rivals[0].op.loc, op.loc, cluster=clock.cluster,

@@ -3,7 +3,7 @@
 A wait that nothing protects may find its barrier a phase further, and one that did may come in time. A signal whose agent
 does not know that the phase before is complete may count for that one, and an expect that no arrive of its phase comes
 after may come when the phase is over. A test that said yes may say no while a signal of its phase is not known to come
-first, and one that said no may say yes.
+first, and one that said no may say yes. Atomics that see what others left may come in another order.
 Nothing of this is a mistake yet: many kernels come to the same end either way. So each doubt names an agent, from one of
 its signals on, or the copies of a barrier, and a run holds them back as long as anything else can happen. What goes wrong
 then is a finding like any other, with the doubt as its explanation.
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op
 from phalanx.location import Location
-from phalanx.sanitizer.records import actor_of
+from phalanx.sanitizer.barriers import BY_ENGINE
+from phalanx.sanitizer.records import Record, actor_of, does, role_of
 from phalanx.sim.scheduler import Hold
 from phalanx.sim.spins import spinning_tests
 
@@ -115,15 +116,16 @@ class Doubts:
 
     def unknown(self, barrier: BarrierClock, clock: AgentClock, phase: int, why: str, op: Op) -> None:
         """Signals of that phase that may be still to come, for all that the agent knows: each is a doubt."""
-        log = barrier.log(phase)
+        log, mbarrier, whose = barrier.log(phase), barrier.barrier, agent_at(clock, clock.dim)
+        landing = Hold((mbarrier.cta.rank, self.numbers[mbarrier.array], mbarrier.index), copies=True)
         for event in log.arrivals:
-            if not event.given_to(clock):
-                self.hold(event, f"{why} without the arrive of {event.op.loc.short}", op.loc, agent_at(clock, clock.dim))
+            story = f"{why} without the arrive of {event.op.loc.short}"
+            if event.serial == BY_ENGINE:
+                self.add(Doubt(landing, story, event.op.loc, op.loc, whose))
+            elif not event.given_to(clock):
+                self.hold(event, story, op.loc, whose)
         for work, _ in log.copies[:1]:
-            mbarrier = barrier.barrier
-            target = (mbarrier.cta.rank, self.numbers[mbarrier.array], mbarrier.index)
-            why = f"{why} without the copy of {work.op.loc.short}"
-            self.add(Doubt(Hold(target, copies=True), why, work.op.loc, op.loc, agent_at(clock, clock.dim)))
+            self.add(Doubt(landing, f"{why} without the copy of {work.op.loc.short}", work.op.loc, op.loc, whose))
 
     def hold(
         self, event: Event, why: str, other: Location | None = None, whose: tuple[int, int] | None = None
@@ -167,6 +169,25 @@ class Doubts:
         why = f"here the test of {op.loc.short} says yes"
         agent = agent_at(clock, clock.dim)
         self.add(Doubt(Hold(agent, signal), why, op.loc, op.loc, agent))
+
+    # --- atomics ----------------------------------------------------------------------------------------------------
+
+    def either(self, before: Record, after: Record) -> None:
+        """Two atomics that came in this order, for which nothing asks, and whose outcomes depend on it.
+
+        Of clusters it is enough that the first comes last. The agents of one are told apart, unless the other order is
+        that of their numbers, in which all of them begin where nothing is held back.
+        """
+        if before.cluster != after.cluster:
+            self.add(Doubt(Hold((), first=True)))
+        elif before.clock.dim < after.clock.dim:
+            one, two = before.clock.agent, after.clock.agent
+            why = (
+                f"here {does(role_of(two), 'come')} to {after.region()} ({after.op.loc.short}) before "
+                f"{role_of(one)} of CTA {one.cta.rank} ({before.op.loc.short})"
+            )
+            held, whose = agent_at(before.clock, before.clock.dim), agent_at(after.clock, after.clock.dim)
+            self.add(Doubt(Hold(held), why, before.op.loc, after.op.loc, whose))
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the checks report: one finding per cause, deduplicated by kind and pair of lines."""
+"""What the checks report: one finding per cause, deduplicated by kind and pair of places."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def place_dict(location: Location) -> dict[str, Any]:
     }
 
 
-def site(location: Location | None) -> tuple[str, int] | None:
-    """What makes two places the same line."""
-    return None if location is None or location is NOWHERE else (location.file, location.line)
+def site(location: Location | None) -> tuple[str, int, int] | None:
+    """What makes two places the same: a line may have several calls."""
+    return None if location is None or location is NOWHERE else (location.file, location.line, location.column)
 
 
-Key = tuple[str, frozenset[tuple[str, int] | None]]
+Key = tuple[str, frozenset[tuple[str, int, int] | None]]
 
 
 def key_of(kind: str, location: Location, other: Location | None) -> Key:

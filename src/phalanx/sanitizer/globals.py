@@ -25,7 +25,7 @@ from phalanx.sim.places import GlobalPlace, PartPlace, RowsPlace
 class Tile:
     """The history of one tile of an array: the last write, the reads and the atomics since."""
 
-    __slots__ = ("atomics", "copied", "reads", "write")
+    __slots__ = ("atomics", "copied", "loaded", "reads", "write")
 
     def __init__(self) -> None:
         self.write: Record | None = None
@@ -33,6 +33,7 @@ class Tile:
         self.atomics: list[Record] = []
         self.copied: dict[int, int] | None = None
         """As of a `Cell`; of the cluster of the last write."""
+        self.loaded: dict[int, int] | None = None
 
 
 class ArrayShadow:
@@ -163,7 +164,9 @@ class GlobalShadow:
         key = (old, new)
         number = self.merged.get(key)
         if number is None:
-            together = self.records[old] + self.records[new]
+            added = self.records[new]
+            kept = [r for r in self.records[old] if not any(later.stands_for(r) for later in added)]
+            together = (*kept, *added)
             across = together[0].clock.layout.across
             other = None if across else next((r for r in together if r.cluster != together[0].cluster), None)
             self.records.append(together if other is None else (together[0], other))

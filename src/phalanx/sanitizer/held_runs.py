@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from phalanx.sanitizer.doubts import Doubt, Key
-from phalanx.sim.scheduler import Hold
+from phalanx.sim.scheduler import Hold, Schedule
 
 Held = tuple[Doubt, ...]
 """What a run holds back, the last of it longest."""
@@ -21,7 +21,9 @@ MOST_PAIRS = 48
 class HeldRuns:
     """The runs that are still to be made."""
 
-    def __init__(self) -> None:
+    def __init__(self, planned: Iterable[Schedule]) -> None:
+        self.first_goes_last = any(schedule.kind == "early" for schedule in planned)
+        """Whether a run that shows this is made anyway."""
         self.keys: set[tuple[Key, ...]] = set()
         self.holds: set[tuple[Hold, ...]] = set()
         self.alone: list[Held] = []
@@ -33,6 +35,8 @@ class HeldRuns:
     def add(self, held: Held, doubts: Iterable[Doubt]) -> None:
         """A run that held that back leaves these doubts."""
         for doubt in doubts:
+            if doubt.hold.first and self.first_goes_last:
+                continue
             if any(before(doubt, earlier) for earlier in held):
                 continue
             self._ask(self.alone, (doubt,))
@@ -69,6 +73,8 @@ def anywhere(doubt: Doubt) -> Key:
 
 def differ(one: Doubt, two: Doubt) -> bool:
     """Whether to hold back both may show more than each alone: not what is the same, or for the same instruction."""
+    if one.hold.first or two.hold.first:
+        return False
     same_target = (one.hold.copies, one.hold.target) == (two.hold.copies, two.hold.target)
     same_instruction = one.other is not None and one.other == two.other
     return not (same_target or same_instruction or anywhere(one) == anywhere(two))

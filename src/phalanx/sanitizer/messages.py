@@ -70,6 +70,16 @@ def race(before: Record, after: Record) -> Finding:
             "race", f"{what}; {remedy}", after.op.loc, before.op.loc, (after.actor(), before.actor()),
             label=label(after), other_label=label(before),
         )
+    if before.strong and after.strong and before.element_size != after.element_size:
+        what = (
+            f"{call(after.op)} {after.verb} {after.region()} by elements of {after.element_size} bytes, and "
+            f"{call(before.op)} ({place(before.op)}) {before.verb} {before.region()}, the same memory, by elements of "
+            f"{before.element_size}: atomics go one after the other only where they take the same elements"
+        )
+        return Finding(
+            "race", f"{what}; take elements of one size in both, or order the two", after.op.loc, before.op.loc,
+            (after.actor(), before.actor()), label=label(after), other_label=label(before),
+        )
     what = (
         f"{call(after.op)} {after.verb} {after.region()} and nothing orders it after {call(before.op)} "
         f"({place(before.op)}), which {before.verb} {'it' if same_bytes(before, after) else before.region()}"

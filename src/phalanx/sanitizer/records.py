@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.clocks import AgentClock
     from phalanx.sim.agents import Agent
 
-WRITE, ASYNC, COMMIT = Mode.WRITE, Proxy.ASYNC, When.COMMIT
+WRITE, ATOMIC, ASYNC, COMMIT = Mode.WRITE, Mode.ATOMIC, Proxy.ASYNC, When.COMMIT
 VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}
 
 
@@ -72,7 +72,8 @@ class Record:
     """One access: it is over for whoever knows `epoch` of number `dim` (or of one of `also`) of cluster `cluster`."""
 
     __slots__ = (
-        "access", "also", "clock", "cluster", "dim", "engine", "epoch", "mode", "op", "place", "raced", "rank", "work",
+        "access", "also", "clock", "cluster", "dim", "engine", "epoch", "mode", "op", "place", "raced", "rank", "strong",
+        "work",
     )
 
     def __init__(
@@ -85,9 +86,10 @@ class Record:
         self.access = access
         """None: a signal of the mbarrier `place`, or its init or end."""
         if access is None:
-            self.mode, self.engine = WRITE, False
+            self.mode, self.engine, self.strong = WRITE, False, False
         else:
             self.mode, self.engine = access.mode, access.proxy is ASYNC
+            self.strong = access.strong or access.mode is ATOMIC
         self.place = place
         self.rank = rank
         """The CTA whose shared memory it touches."""
@@ -103,6 +105,23 @@ class Record:
         if self.access is None:
             return "signals"
         return VERBS[self.mode]
+
+    @property
+    def element_size(self) -> int:
+        """The bytes of an element as this access takes it."""
+        assert self.access is not None
+        return self.access.region.dtype.itemsize
+
+    def stands_beside(self, other: Record) -> bool:
+        """Whether both are atomic, element by element of one size: then neither minds the other."""
+        return self.strong and other.strong and self.element_size == other.element_size
+
+    def stands_for(self, other: Record) -> bool:
+        """Whether whoever knows that this access is over, and fenced, knows it of the other, earlier one."""
+        return (
+            self.dim == other.dim and self.cluster == other.cluster and self.epoch >= other.epoch and not self.also
+            and self.engine is other.engine and self.strong is other.strong
+        )
 
     @property
     def is_published(self) -> bool:

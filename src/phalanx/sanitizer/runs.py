@@ -52,6 +52,8 @@ def describe_hold(hold: Hold) -> str:
 
 def held_back(held: Held, seed: int) -> Schedule:
     """The schedule that shows what doubts are about."""
+    if any(doubt.hold.first for doubt in held):
+        return Schedule("early", seed)
     return Schedule("starve", seed, tuple(doubt.hold for doubt in held))
 
 

@@ -26,7 +26,7 @@ Cells = list["Cell"]
 class Cell:
     """Bytes with one history: the last write, and the reads and atomics since that it does not dominate."""
 
-    __slots__ = ("atomics", "barrier", "copied", "index", "lists", "reads", "size", "unwritten", "write")
+    __slots__ = ("atomics", "barrier", "copied", "index", "lists", "loaded", "reads", "size", "unwritten", "write")
 
     def __init__(self, index: int, size: int, barrier: MBarrier | None = None) -> None:
         self.index = index
@@ -44,7 +44,10 @@ class Cell:
         self.unwritten: list[Record] | None = None
         """Reads that came before any write."""
         self.copied: dict[int, int] | None = None
-        """Phases (barrier, epoch) of copies that have read what is there: who knows one of them knows the writes too."""
+        """Phases (barrier, epoch) of copies that have read what is there: who knows one of them knows the writes too, and
+        that they were fenced."""
+        self.loaded: dict[int, int] | None = None
+        """The same of copies through the generic proxy of what was not fenced: only that the writes are over."""
         self.reads.clear()
         self.atomics.clear()
 
@@ -54,6 +57,7 @@ class Cell:
         part.write, part.unwritten = self.write, self.unwritten and list(self.unwritten)
         part.reads, part.atomics = list(self.reads), list(self.atomics)
         part.copied = self.copied and dict(self.copied)
+        part.loaded = self.loaded and dict(self.loaded)
         self.size -= size
         part.lists = list(self.lists)
         for cells in part.lists:

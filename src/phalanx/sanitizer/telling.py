@@ -129,8 +129,15 @@ class Telling(Monitor):
 
     def exit_hazard(self, visit: Record) -> None:
         """The memory of a CTA that has exited, or may have, is touched."""
-        if not visit.raced:
+        if not visit.raced and not self._ends_racing_work(visit):
             self.findings.add("exit-hazard", visit.op.loc, describe=lambda: messages.exit_hazard(visit))
+
+    def _ends_racing_work(self, visit: Record) -> bool:
+        """Whether it is a commit whose work nobody waited for before touching the same memory: that is a finding already."""
+        if visit.access is not None or not self.racing_ops:
+            return False
+        engines = {engine for engine, groups in visit.clock.groups.items() if visit.dim in groups}
+        return any(access.engine in engines for op in self.racing_ops for access in op.effects().accesses)
 
     def too_soon(self, visit: Record) -> None:
         """The memory of a CTA that may not have started is not there yet: its start is in no order with the access."""

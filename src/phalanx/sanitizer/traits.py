@@ -44,8 +44,15 @@ class Traits:
         spaces = dict.fromkeys(access.region.space for access in accesses)
         self.handovers = tuple(space.handover[0] for space in spaces if space.handover is not None)
         """The fences before a signal by which threads hand memory to each other."""
+        self.mixed = len({access.region.dtype.itemsize for access in accesses if is_strong(access)}) > 1
+        """Whether atomics take elements of different sizes."""
         self.lands = any(map(lands, accesses))
         """Whether ordinary accesses end later than their instruction, or with something else than it."""
+
+
+def is_strong(access: fx.Access) -> bool:
+    """Whether it takes each element as a whole, whoever updates it meanwhile."""
+    return access.strong or access.mode is fx.Mode.ATOMIC
 
 
 def lands(access: fx.Access) -> bool:

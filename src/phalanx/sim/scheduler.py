@@ -45,18 +45,21 @@ class Hold:
 
     An agent (`target`: its CTA's rank, and its number, where 0 is the code outside roles) from its signal number
     `signal` on, as a monitor counts them; or, with `copies`, what lands on a barrier (rank, number of its array, index).
+    `first`: the first cluster of the grid as a whole, until the others are over: that is what an "early" run does.
     """
 
     target: tuple[int, ...]
     signal: int = 0
     copies: bool = False
+    first: bool = False
 
 
 @frozen
 class Schedule:
     """How a run resolves what the hardware leaves open.
 
-    "late" completes asynchronous work only when no agent can go on, "early" at its issue; "random" makes a seeded
+    "late" completes asynchronous work only when no agent can go on, "early" at its issue, and the first cluster of the
+    grid goes on only when no other can; "random" makes a seeded
     choice among agents and completions, at every instruction with an effect; "starve" holds back what `held` names while
     anything else can happen, the last of it while the others can. A loop that asks a barrier a limited number of times comes
     to its end before what is held back. Example: ``Schedule("random", seed=3)``.
@@ -90,6 +93,8 @@ class Scheduler:
         self.room = min(machine.held, max(1, sms // machine.function.cluster_size))
         self.free: list[Cluster] = []
         self.active: deque[Cluster] = deque()
+        self.last: Cluster | None = None
+        """The cluster that goes on only when no other can."""
         self.tries = 0
         self.asked: dict[Agent, int] = {}
 
@@ -111,6 +116,8 @@ class Scheduler:
         quiet = 0
         active = self.active
         while active or self._start():
+            if active[0] is self.last and self._goes_last(quiet):
+                continue
             outcome = self._turn(active[0])
             if outcome is Outcome.FINISHED:
                 self._finish(active[0])
@@ -130,8 +137,21 @@ class Scheduler:
             return False
         cluster = self.free.pop() if self.free else Cluster(self.machine)
         cluster.start(index)
+        if not index and self.schedule.kind == "early":
+            self.last = cluster
         self.active.appendleft(cluster)
         return True
+
+    def _goes_last(self, quiet: int) -> bool:
+        """Lets another cluster have the turn of the one that goes last, while there is one that does not ask in vain."""
+        active = self.active
+        if self._start():
+            return True
+        if len(active) > 1 and quiet < len(active) and self.tries < MOST_TRIES:
+            active.rotate(-1)
+            return True
+        self.last = None
+        return False
 
     def _turn(self, cluster: Cluster) -> Outcome:
         """Runs a cluster until it has ended or does nothing but poll."""

@@ -158,8 +158,7 @@ class AtomicCas(Atomic):
 class AtomicLoad(Op):
     """Every element of a region as it is now, atomically per element; elements outside a global array are 0.
 
-    To those who update the region it is as an update that leaves everything as it was: no race. Of global memory it comes
-    from where all SMs see it.
+    A read, but no race with those who update the region. Of global memory it comes from where all SMs see it.
     """
 
     mnemonic: ClassVar[str] = "atomic_load"
@@ -167,8 +166,8 @@ class AtomicLoad(Op):
     result: Value = defined()
 
     def effects(self) -> Effects:
-        """Reads the region, as one of those who update it."""
-        return Effects(accesses=(Access(Mode.ATOMIC, self.view),))
+        """Reads the region while others may update it."""
+        return Effects(accesses=(Access(Mode.READ, self.view, strong=True),))
 
 
 ATOMICS: tuple[type[Atomic], ...] = (AtomicAdd, AtomicMax, AtomicMin, AtomicExch, AtomicCas)
