@@ -14,6 +14,7 @@ from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
+from phalanx.runtime.launch.overlaps import as_launched
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
 from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.sanitizer.doubts import Doubt
@@ -111,7 +112,7 @@ def check_launch(
         grid = (0, 0, 0) if by_fit else normalise_grid(kernel, bound.grid, resolved)
         try:
             specialisation = specialise(kernel, arguments, values)
-            specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
+            specialisation = as_launched(specialisation, arguments, args, require_pipelined(pipelined))
             function = function_for(specialisation, target)
         except Error as error:
             report.findings = [finding_of(error)]

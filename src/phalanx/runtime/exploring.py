@@ -12,6 +12,7 @@ from phalanx.ir.core import Function
 from phalanx.runtime.checking import require_bound, require_executor, require_number
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
+from phalanx.runtime.launch.overlaps import as_launched
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes, travels
@@ -96,7 +97,7 @@ def explore(
         values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
         specialisation = specialise(kernel, arguments, values)
-        specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
+        specialisation = as_launched(specialisation, arguments, args, require_pipelined(pipelined))
         if leaves_grid(bound.grid):
             grid = specialisation.fitting(bound.grid, arguments, numbers=True).in_simulator()
         else:

@@ -48,15 +48,26 @@ def watched_by(specialisation: Specialisation, arguments: list[Argument]) -> Wat
     spans = [None if argument.info is None else span_of(argument.info) for argument in arguments]
     found = []
     for a, b in pairs:
+        if max(a, b) >= len(given):  # the runtime's own array shares memory with nobody
+            continue
         first, second = spans[given[a]], spans[given[b]]
         assert first is not None and second is not None
         found.append((given[a], given[b], first, second))
-    return Watched(tuple(found))
+    return Watched(tuple(found)) if found else None
 
 
 def has_empty(arguments: list[Argument]) -> bool:
     """Whether any array has no elements."""
     return any(argument.info is not None and 0 in argument.info.shape for argument in arguments)
+
+
+def as_launched(
+    specialisation: Specialisation, arguments: list[Argument], args: Sequence[Any], pipelined: bool
+) -> Specialisation:
+    """The version of the kernel that a launch with these arguments runs, for tools that run no launch."""
+    watched = watched_by(specialisation, arguments) if pipelined else None
+    overlap = watched is not None and watched.overlap(args)
+    return specialisation.plain if not pipelined or overlap or has_empty(arguments) else specialisation
 
 
 def _pointer(array: Any) -> int:
