@@ -7,15 +7,17 @@ later instruction relies on what other threads did before, a `Sync` goes right b
 - the elected thread arrives on a barrier, which publishes what all threads did and observed; an ordered atomic does, too;
 - the elected thread arrives or starts a copy that completes bytes, while another thread may still be inside an earlier
   barrier wait: it must not fall two phases behind;
-- the elected thread waited for its copies, and all threads then touch what those copies touched.
+- the elected thread waited for its copies, and all threads then touch what those copies touched;
+- one thread updates or looks at a flag, and all threads fence on their side of it (`px.fence.cluster`): the fence before
+  speaks for what all of them did, and what they do behind the other one comes after it.
 
 The tensor cores are an exception. A product needs all four warps of its warpgroup, so that when it is over in one of
 them, all four have passed whatever stood before it. A thread that arrives after `wgmma.wait` therefore speaks for its
 warpgroup, and an arrive of several warpgroups takes no barrier but one thread of each: its `form` says so.
 
 What the elected thread does twice is in order by itself, and so is a wait of all threads before an access of all
-threads. A fence needs no barrier of its own: either the accesses it covers are still pending, then they cause one, or a
-barrier already lies between them and the fence, and the elected thread has passed the fence itself.
+threads. Any other fence needs no barrier of its own: either the accesses it covers are still pending, then they cause
+one, or a barrier already lies between them and the fence, and the elected thread has passed the fence itself.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from phalanx.analysis.regions import Region, may_overlap, region_name
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Function, Op, map_blocks
-from phalanx.ir.effects import Access, Effects, Executor, Group, GroupAction, Mode, When
+from phalanx.ir.effects import Access, Effects, Executor, FenceKind, Group, GroupAction, Mode, When
 from phalanx.ir.ops.control import For, Roles, Sync, While
 from phalanx.location import NOWHERE
 from phalanx.passes.arrival_forms import choose_forms
@@ -71,6 +73,7 @@ class Done(Enum):
     ALL_WAITED = "all threads waited for a barrier phase, or asked about it"
     ONE_ACCESSED = "the elected thread touched memory, or waited until its copies had"
     ONE_EXPECTED = "the elected thread announced bytes without arriving"
+    ALL_FENCED = "all threads fenced, and one of them what it had seen of a flag"
     IN_FLIGHT = "an engine touches memory for all threads, and may still do"
     GROUP_DONE = "each warpgroup is past it as a whole, but not all of them"
 
@@ -211,6 +214,8 @@ class _Agent(OpWalk[State]):
                     yield Pending(Done.ALL_ACCESSED, op, access.region, access.mode, access)
             if effects.waits:
                 yield Pending(Done.ALL_WAITED, op)
+            if self.order.fences_a_flag(effects):
+                yield Pending(Done.ALL_FENCED, op)
             return
         for access in effects.accesses:
             if access.when is When.NOW:
@@ -297,6 +302,9 @@ class ThreadOrder:
             for arrival in self.effects(op).arrivals
             if not arrival.divisible
         }
+        every = [self.effects(op) for op in function.walk()]
+        atomics = any(access.strong or access.mode is Mode.ATOMIC for effects in every for access in effects.accesses)
+        self._has_flags = atomics and any(FenceKind.ACQ_REL_CLUSTER in effects.fences for effects in every)
         self.written = {
             access.region.memory
             for op in function.walk()
@@ -314,6 +322,10 @@ class ThreadOrder:
     def reads_only_input(self, access: Access) -> bool:
         """A read of an array that the kernel never writes: nothing can come too early for it."""
         return access.region.space.is_common and access.region.memory not in self.written
+
+    def fences_a_flag(self, effects: Effects) -> bool:
+        """A fence at cluster scope, in a kernel with atomics: one before an update and one behind a look synchronise."""
+        return self._has_flags and FenceKind.ACQ_REL_CLUSTER in effects.fences
 
     def must_follow(self, pending: Pending, op: Op, *, forked: bool = False, apart: bool = False) -> bool:
         """Whether `op` relies on `pending` having been done by other threads.
@@ -349,20 +361,29 @@ class ThreadOrder:
             return False
         match pending.done:
             case Done.ALL_ACCESSED:
-                tells = (one and bool(effects.arrivals)) or bool(effects.handshakes)
+                tells = (one and bool(effects.arrivals)) or self._tells_others(effects)
                 return tells or self._conflict(pending, effects) is not None
             case Done.ALL_WAITED:
                 return one and bool(effects.arrivals or effects.completes or effects.lifecycle)
             case Done.ONE_ACCESSED:
-                tells = bool(effects.handshakes) and pending.access is not None  # by another thread than the elected one
+                tells = self._tells_others(effects) and pending.access is not None  # by another thread than the elected one
                 return (forked or not one) and (tells or self._conflict(pending, effects) is not None)
+            case Done.ALL_FENCED:
+                touches = any(not self.reads_only_input(access) for access in effects.accesses)
+                return touches or (one and bool(effects.arrivals))
             case _:
                 return forked and any(arrival.barrier.barrier is pending.region for arrival in effects.arrivals)
+
+    def _tells_others(self, effects: Effects) -> bool:
+        """One thread tells other CTAs what all of the agent did, by an ordered atomic or by a fence before any."""
+        return bool(effects.handshakes) or self.fences_a_flag(effects)
 
     def why(self, pending: Pending, op: Op) -> str:
         """The reason shown in listings."""
         effects = self.effects(op)
         at = "" if pending.op.loc is NOWHERE else f" at line {pending.op.loc.line}"
+        if pending.done is Done.ALL_FENCED:
+            return f"all threads come after the fence{at} of the one that has looked at a flag"
         if pending.done is Done.ALL_WAITED or pending.region is None:
             return f"all threads have passed the wait{at} before the elected thread goes on"
         if pending.done is Done.ONE_EXPECTED:
@@ -370,7 +391,7 @@ class ThreadOrder:
         assert pending.region is not None
         name = region_name(pending.region)
         conflict = self._conflict(pending, effects)
-        if conflict is None and effects.handshakes:
+        if conflict is None and self._tells_others(effects):
             return f"all threads are done with {name}{at} before one of them tells other CTAs"
         if conflict is None:
             return f"all threads are done with {name}{at} before the elected thread arrives"

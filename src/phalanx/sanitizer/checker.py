@@ -125,6 +125,9 @@ class Checker(Telling):
             if place.window.index in self.memory.arrays:
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
+                if self.traits.fenced_flags and record.strong and place.view is not None and place.view.size == 1:
+                    address = place.view.__array_interface__["data"][0]
+                    self.states[agent.cta.cluster].pass_flag(clock, address, tells=access.mode is not READ)
             return
         dim = clock.dim
         if access.exchange:
@@ -133,6 +136,12 @@ class Checker(Telling):
         for cta in (place.cta,) if ranks is None else [agent.cta.cluster.ctas[rank] for rank in ranks]:
             record = Record(clock, op, access, place, cta.rank, dim, clock.now[dim])
             self.conflicts.shared(record, self.cells(cta, place))
+            if self.traits.fenced_flags:
+                for cell in self.cells(cta, place):
+                    if record.strong:
+                        self.states[cta.cluster].pass_flag(clock, cell, tells=access.mode is not READ)
+                    elif access.mode is not READ:
+                        self.states[cta.cluster].flags.pop(cell, None)
             if cta is not agent.cta:
                 self.visit(cta, record)
 

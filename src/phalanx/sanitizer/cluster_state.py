@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from phalanx.sanitizer.abroad import NOTHING, Abroad, joined
 from phalanx.sanitizer.barriers import BarrierClock
 from phalanx.sanitizer.clocks import AgentClock, Layout
 from phalanx.sanitizer.publications import Publication
@@ -25,6 +26,8 @@ class ClusterState:
         self.barriers: list[BarrierClock] = []
         self.shadows: list[SharedShadow] = []
         self.meetings = Publication()
+        self.flags: dict[object, tuple[np.ndarray, Abroad]] = {}
+        """What agents knew at their last fence of the cluster before an atomic, by the element (or cell) that it touched."""
         for rank, cta in enumerate(ctas):
             for i, agent in enumerate(agents[rank]):
                 agent.watch = AgentClock(agent, rank * len(agents[rank]) + i, self.layout)
@@ -48,3 +51,17 @@ class ClusterState:
         for shadow in self.shadows:
             shadow.reset()
         self.meetings.reset()
+        self.flags.clear()
+
+    def pass_flag(self, clock: AgentClock, place: object, *, tells: bool) -> None:
+        """An atomic touches `place`: an update tells what came before its agent's fence; it brings what others told.
+
+        What it brings is known behind the agent's next fence. All atomics but loads read and write, so that each goes on
+        with what those before it told.
+        """
+        found = self.flags.get(place)
+        if found is not None:
+            clock.look(*found)
+        if tells and clock.fenced is not None:
+            vector, abroad = (clock.fenced, NOTHING) if found is None else found
+            self.flags[place] = np.maximum(vector, clock.fenced), joined(abroad, clock.fenced_abroad)

@@ -46,6 +46,9 @@ class Traits:
         """The fences before a signal by which threads hand memory to each other."""
         self.mixed = len({access.region.dtype.itemsize for access in accesses if is_strong(access)}) > 1
         """Whether atomics take elements of different sizes."""
+        fences = [kind for mine in effects.values() for kind in mine.fences]
+        self.fenced_flags = fx.FenceKind.ACQ_REL_CLUSTER in fences and any(map(is_strong, accesses))
+        """Whether fences on both sides of an atomic may hand on what atomics alone do not."""
         self.lands = any(map(lands, accesses))
         """Whether ordinary accesses end later than their instruction, or with something else than it."""
 
