@@ -85,7 +85,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("sim/numerics.py", "type(x)"): "a number",
     ("sim/run.py", "type(arg)"): "an argument of the launch",
     ("sim/scheduler.py", "type(problem)"): "an exception",
-    ("sim/steps.py", "hasattr(copy, 'group')"): "a copy in flight",
+    ("sim/recorder.py", "hasattr(copy, 'group')"): "a copy in flight",
     ("sim/steps.py", "getattr(copy, 'data', None)"): "a copy in flight",
     ("sim/steps.py", "getattr(copy, 'group', None)"): "a copy in flight",
     ("sim/steps.py", "getattr(copy, 'destinations', ())"): "a copy in flight",

@@ -28,6 +28,7 @@ KINDS = {
     "pipelines": "random loops that pipeline themselves: as written, pipelined, by NumPy, checks, GPU",
     "flights": "random products of operands made in registers under others in flight: simulator, checks, code, host, GPU",
     "signals": "random programs of barriers: checks against exploration of every order",
+    "handovers": "random programs of commits, polls, atomics and counters: checks against exploration of every order",
     "sources": "mutated sources of valid kernels: clean errors, findings or success",
 }
 

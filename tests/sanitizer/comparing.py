@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import phalanx as px
 from phalanx.runtime.launch.specialise import read_arguments, specialise
@@ -23,21 +25,24 @@ SHOWN = {"tx-mismatch", "over-arrival"}
 
 def compare(text: str, folder: Path) -> str:
     """Asserts that the report and the exploration of a program agree; says what the report was."""
-    program = load(text, folder)
-    x, y = arguments()
-    grid = 2 if "cluster=2" in text else 1
+    return agree(text, load(text, folder), 2 if "cluster=2" in text else 1, list(arguments()))
+
+
+def agree(text: str, program: Any, grid: int, args: list[Any], limit: int = LIMIT) -> str:
+    """Compares the two for one launch of a program."""
     try:
-        report = px.check(program[grid], x, y)
+        report = px.check(program[grid], *args)
     except px.Error as error:
         assert "this is a mistake in Phalanx" not in str(error.remedy), f"failed: {error}\n{text}"
         return f"refused: {error.message}"
-    seen = px.explore(program[grid], x, y, limit=LIMIT)
+    seen = px.explore(program[grid], *args, limit=limit)
     if not seen.complete and not seen.deadlocks and not seen.errors:
         return "too large"
     story = f"{text}\n{report}\n{seen}"
     findings = [finding for finding in report.findings if finding.kind not in OUTSIDE]
     if not findings:
         assert seen.outcomes == 1 and not seen.deadlocks and not seen.errors, f"missed:\n{story}"
+        assert not seen.clashes, f"missed, though all orders end alike: {lines_of(seen.clashes)}\n{story}"
         return "clean"
     for finding in findings:
         if finding.kind == "race":
@@ -47,6 +52,11 @@ def compare(text: str, folder: Path) -> str:
         if finding.kind == "deadlock":
             assert seen.deadlocks, f"never stuck:\n{story}"
     return findings[0].kind + " alone" * (findings[0].kind in SHOWN and seen.ok)
+
+
+def lines_of(clashes: Iterable[frozenset[tuple[str, int]]]) -> str:
+    """The lines of accesses that may come at the same time."""
+    return ", ".join(" and ".join(str(line) for _, line in sorted(clash)) for clash in clashes)
 
 
 def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
@@ -83,10 +93,13 @@ def everything(steps: Steps, limit: int) -> tuple[set[bytes], bool] | None:
 
 def compare_with_everything(text: str, folder: Path, limit: int = 200) -> bool:
     """Whether the program was small enough to run it in all interleavings."""
-    program = load(text, folder)
-    args = list(arguments())
+    return agree_with_everything(text, load(text, folder), 2 if "cluster=2" in text else 1, list(arguments()), limit)
+
+
+def agree_with_everything(text: str, program: Any, grid: int, args: list[Any], limit: int) -> bool:
+    """Compares the exploration with all interleavings of one launch, where there are no more than `limit`."""
     function = specialise(program, read_arguments(program, tuple(args)), {}).prepared
-    steps = Steps(function, 2 if "cluster=2" in text else 1, args)
+    steps = Steps(function, grid, args)
     seen = everything(steps, limit)
     if seen is None:
         return False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from phalanx.ir.core import Function, Op
-from phalanx.ir.ops.control import Roles
+from phalanx.ir.effects import Effects
+from phalanx.ir.ops.control import For, Roles, While
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
 from phalanx.sanitizer.records import actor_of, does, role_of
@@ -16,7 +18,7 @@ from phalanx.sim.machine import Cluster
 from phalanx.sim.report import barrier_state, in_exchange
 
 if TYPE_CHECKING:
-    from phalanx.sanitizer.barriers import BarrierClock
+    from phalanx.sanitizer.barriers import BarrierClock, Event
     from phalanx.sanitizer.checker import Checker
 
 MAX_WAITS = 12
@@ -69,10 +71,7 @@ def report_stuck(checker: Checker, clusters: list[Cluster]) -> None:
     if len(blocked) > MAX_WAITS:
         waits.append(f"and {len(blocked) - MAX_WAITS} more")
     unbalanced = {
-        item.thing.watch: None
-        for item in blocked
-        if isinstance(item.thing, MBarrier) and item.thing.live and not item.thing.pending and item.thing.tx
-        and not item.thing.array.exchange
+        item.thing.watch: None for item in blocked if lacks_bytes(item) and not late_senders(item, blocked, checker.function)
     }
     for state in unbalanced:
         checker.unbalanced(state, state.phase, waits)
@@ -107,6 +106,38 @@ def blocked_agents(cluster: Cluster) -> list[Blocked]:
     return found
 
 
+def lacks_bytes(item: Blocked) -> bool:
+    """Whether all arrivals of the phase are in, and only its bytes do not add up."""
+    thing = item.thing
+    if not isinstance(thing, MBarrier) or thing.array.exchange:
+        return False
+    return thing.live and not thing.pending and thing.tx != 0
+
+
+def late_senders(item: Blocked, blocked: list[Blocked], function: Function) -> list[Agent]:
+    """Agents that have yet to send what the wait lacks, and can't: they wait for something else.
+
+    An agent that sends to this barrier, but nothing to the phase that lacks bytes, would do so if it could go on.
+    """
+    barrier: MBarrier = item.thing
+    state: BarrierClock = barrier.watch
+    if barrier.tx < 0:
+        return []
+    sent = {work.clock.agent for work, _ in state.log(state.phase).copies}
+    at = {other.agent: other.op for other in blocked if other.thing is not None and other.thing is not barrier}
+    return [
+        agent for agent, ops in senders(barrier, function)
+        if agent not in sent and (op := at.get(agent)) is not None and may_come(function, op, ops)
+    ]
+
+
+def may_come(function: Function, op: Op, ops: list[Op]) -> bool:
+    """Whether an agent that is at `op` may still come to one of `ops`: they are further on, or in a loop around both."""
+    order = {each: number for number, each in enumerate(function.walk())}
+    loops = [set(each.body.walk()) for each in order if isinstance(each, For | While)]
+    return any(order[each] > order[op] or any(op in loop and each in loop for loop in loops) for each in ops)
+
+
 def follow(blocked: list[Blocked], function: Function) -> list[Blocked]:
     """From one blocked wait to whoever could end it, until that one is known, is not blocked, or nobody is left."""
     by_agent = {id(item.agent): item for item in blocked}
@@ -114,9 +145,9 @@ def follow(blocked: list[Blocked], function: Function) -> list[Blocked]:
     for start in blocked:
         chain = [start]
         while True:
-            successor = next(
-                (by_agent[id(agent)] for agent in helpers(chain[-1], function) if id(agent) in by_agent), None
-            )
+            last = chain[-1]
+            able = late_senders(last, blocked, function) if lacks_bytes(last) else helpers(last, function)
+            successor = next((by_agent[id(agent)] for agent in able if id(agent) in by_agent), None)
             if successor is None or successor in chain:
                 break
             chain.append(successor)
@@ -125,9 +156,21 @@ def follow(blocked: list[Blocked], function: Function) -> list[Blocked]:
     return best
 
 
-def _weight(chain: list[Blocked]) -> tuple[bool, int]:
-    """A wait for an mbarrier says more than one for the cluster, which others keep waiting; then the longer story."""
-    return not isinstance(chain[0].thing, ClusterBarrier), len(chain)
+def _weight(chain: list[Blocked]) -> tuple[bool, bool, bool, int]:
+    """A wait for an mbarrier says more than one for the cluster, which others keep waiting; one that lacks an arrival more
+    than one for bytes that come once it is over, and most of all if it lacks one while others came; then the longer story.
+    """
+    first = chain[0]
+    return not isinstance(first.thing, ClusterBarrier), not lacks_bytes(first), bool(came(first)), len(chain)
+
+
+def came(item: Blocked) -> list[Event]:
+    """The arrivals of the phase that a wait is for, where there are some and others are missing."""
+    barrier = item.thing
+    if not isinstance(barrier, MBarrier) or barrier.array.exchange or not 0 < barrier.pending < barrier.expected:
+        return []
+    state: BarrierClock = barrier.watch
+    return state.log(state.phase).arrivals if state.awaited(item.agent.watch, barrier.phase & 1) == state.phase else []
 
 
 def helpers(item: Blocked, function: Function) -> list[Agent]:
@@ -150,20 +193,40 @@ def helpers(item: Blocked, function: Function) -> list[Agent]:
     return []
 
 
-def arrivers(function: Function, barrier: BarrierArray) -> dict[int, Op]:
-    """Which agents have an instruction that arrives there: 0 is the code outside roles, then all copies of roles."""
+def senders(barrier: MBarrier, function: Function) -> list[tuple[Agent, list[Op]]]:
+    """The agents with copies that may bring bytes to a barrier, its own CTA's first, and those copies."""
+    here = doing(function, lambda effects: any(c.barrier.barrier is barrier.array for c in effects.completes))
+    there = doing(function, lambda effects: any(
+        c.barrier.barrier is barrier.array and (c.mask is not None or c.leaders) for c in effects.completes
+    ))
+    own = barrier.cta
+    return [
+        (agent, ops[i])
+        for cta in (own, *(cta for cta in own.cluster.ctas if cta is not own))
+        for ops in (here if cta is own else there,)
+        for i, agent in enumerate((cta.main, *cta.main.children)) if i in ops
+    ]
+
+
+def arrivers(function: Function, barrier: BarrierArray) -> dict[int, list[Op]]:
+    """Which agents have instructions that arrive there, and those."""
+    return doing(function, lambda effects: any(a.barrier.barrier is barrier for a in effects.arrivals))
+
+
+def doing(function: Function, wanted: Callable[[Effects], bool]) -> dict[int, list[Op]]:
+    """Which agents have instructions with such effects, and those: 0 is the code outside roles, then all copies of roles."""
     regions = [region for op in function.walk() if isinstance(op, Roles) for region in op.regions]
-    inside: dict[int, list[int]] = {}
+    inside: dict[Op, range] = {}
     number = 1
     for region in regions:
         for op in region.body.walk():
-            inside[id(op)] = list(range(number, number + region.copies))
+            inside[op] = range(number, number + region.copies)
         number += region.copies
-    found: dict[int, Op] = {}
+    found: dict[int, list[Op]] = {}
     for op in function.walk():
-        if any(arrival.barrier.barrier is barrier for arrival in op.effects().arrivals):
-            for agent in inside.get(id(op), [0]):
-                found.setdefault(agent, op)
+        if wanted(op.effects()):
+            for agent in inside.get(op, (0,)):
+                found.setdefault(agent, []).append(op)
     return found
 
 
@@ -221,6 +284,10 @@ def remedy(first: Blocked) -> str:
             return "wait for every phase, or hold the arrivers back until it was waited for"
         if thing.phase == 0 and thing.pending == thing.expected and not thing.tx:
             return "arrive on it before this wait, or wait for parity 1 if it guards what is free at the start"
+        if arrivals := came(first):
+            given = [f"{actor_of(e.clock.agent).role} of CTA {e.clock.rank} ({e.op.loc.short})" for e in arrivals]
+            who = ", ".join(dict.fromkeys(given))
+            return f"only {who} arrived there in that phase: let everybody do so whom its count stands for"
         return "let each phase get its arrivals before anybody waits for it; a ring flips the parity when it wraps"
     if isinstance(thing, ClusterBarrier):
         return "let all threads of all CTAs reach the cluster barrier"

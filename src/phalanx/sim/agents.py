@@ -19,9 +19,11 @@ BLOCKED = 0
 STEP = 1
 """Yielded by an agent that can go on but lets others run."""
 POLL = 2
-"""Yielded by a loop that only others can end: it asks a barrier or memory again and again."""
+"""Yielded by a loop that goes in circles: it asks a barrier or memory again and again, and only others can end it."""
 TRY = 3
-"""Yielded by a polling loop that may also end by itself."""
+"""Yielded by a loop that asks a barrier, and may also end by itself."""
+ASK = 4
+"""Yielded before an instruction of a loop that does nothing but ask, where every instruction is a step of its own."""
 
 Program = Callable[..., Generator[int, None, None]]
 
@@ -35,9 +37,9 @@ class Agent:
     """
 
     __slots__ = (
-        "alive", "children", "cluster_phase", "copy", "cta", "first", "generator", "issuing", "joining", "lines", "mma",
-        "name", "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting", "wanted", "warps",
-        "watch", "writing",
+        "alive", "changes", "children", "circle", "cluster_phase", "copy", "cta", "first", "generator", "issuing", "joining",
+        "lines", "loops", "mma", "name", "open_group", "parent", "program", "queue", "reading", "resume", "turns", "waiting",
+        "wanted", "warps", "watch", "writing",
     )
 
     def __init__(self, cta: Cta, name: str, first: int, warps: int, parent: Agent | None, copy: int = 0) -> None:
@@ -53,6 +55,9 @@ class Agent:
         self.resume: Callable[[], int] = None  # type: ignore[assignment]
         self.generator: Any = None
         self.watch: Any = None  # what a monitor keeps of it
+        self.changes = 0  # by atomics that left memory otherwise than it was
+        self.loops = 0  # that ask, and that it has begun
+        self.circle = 0  # the rounds of the circle that such a loop has just closed
         self.reset()
 
     def reset(self) -> None:

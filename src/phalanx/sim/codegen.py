@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import internal
 from phalanx.ir.views import BarrierRef, View
-from phalanx.sim.agents import BLOCKED, POLL, STEP, TRY, Agent
+from phalanx.sim.agents import ASK, BLOCKED, STEP, Agent
 from phalanx.sim.budget import CALL, PROBE
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
@@ -36,6 +36,7 @@ from phalanx.sim.places import (
     transposition,
 )
 from phalanx.sim.registry import inline_of, meaning_of, text_of
+from phalanx.sim.spins import Polling
 
 FILENAME = "<simulated kernel>"
 _TABLE_LIMIT = 256
@@ -45,11 +46,19 @@ Maker = Callable[[Agent], Any]
 
 
 @dataclass
+class Asks:
+    """How a loop that asks a barrier or memory lets others run: what it yields after a round, and what is known of it."""
+
+    code: str
+    how: Polling | None = None
+
+
+@dataclass
 class Frame:
     """A Python loop that is being written. `escapes` are the exits inside it that lead further out."""
 
     label: Label
-    spin: int | None = None
+    asks: Asks | None = None
     steps: int = 1
     """Of one round, as the budget counts them; loops inside count their own."""
     escapes: list[tuple[Label, str]] = field(default_factory=list)
@@ -285,8 +294,8 @@ class Emitter:
         """A call of the instruction's meaning."""
         self.cost(CALL)
         meaning = meaning_of(op)
-        if self.preempt and not op.effects().is_pure and not any(frame.spin == POLL for frame in self.frames):
-            self.line(f"yield {STEP}")  # a polling loop has no effects to interleave, and yields anyway
+        if self.preempt and not op.effects().is_pure and not any(how.whole for how in self.polling()):
+            self.line(f"yield {ASK if self.only_asks else STEP}")
 
         arguments = CallOperands(op)
 
@@ -308,14 +317,23 @@ class Emitter:
 
     # --- loops and exits --------------------------------------------------------------------------------------------
 
+    def polling(self) -> Iterator[Polling]:
+        """What is known of the loops around this place that ask."""
+        return (frame.asks.how for frame in self.frames if frame.asks is not None and frame.asks.how is not None)
+
+    @property
+    def only_asks(self) -> bool:
+        """Whether this place is in a loop that does nothing but ask."""
+        return any(not how.acts for how in self.polling())
+
     def loop(
-        self, head: str, label: Label, body: Callable[[], None], spin: int | None = None, rounds: Op | None = None
+        self, head: str, label: Label, body: Callable[[], None], asks: Asks | None = None, rounds: Op | None = None
     ) -> None:
         """A Python loop with what must follow it: exits that only pass through are sent on.
 
         `rounds` is the instruction whose rounds count as steps of the budget; a loop of one round has none.
         """
-        frame = Frame(label, spin)
+        frame = Frame(label, asks)
         self.line(head)
         self.frames.append(frame)
         self.depth += 1
@@ -325,7 +343,8 @@ class Emitter:
             outer, self.nest = self.nest, (*self.nest, rounds)
             position = self.count_round(frame)
             body()
-            frame.steps = PROBE if spin in (POLL, TRY) else frame.steps
+            if asks is not None and (asks.how is None or asks.how.probes):
+                frame.steps = PROBE
             self.lines[position] = self.lines[position].replace("STEPS", str(frame.steps))
             self.nest = outer
         self.depth -= 1
@@ -356,8 +375,8 @@ class Emitter:
         """Leaves for (`break`) or goes on with (`continue`) the loop or scope named `target`."""
         frame = self.frames[-1]
         if frame.label is target:
-            if action == "continue" and frame.spin is not None:
-                self.line(f"yield {frame.spin}")
+            if action == "continue" and frame.asks is not None:
+                self.line(f"yield {frame.asks.code}")
             self.line(action)
             return
         code = self.exits.setdefault((target, action), len(self.exits) + 1)

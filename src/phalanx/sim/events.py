@@ -21,7 +21,7 @@ class Touch(NamedTuple):
     """Which memory or barrier."""
     mode: str
     """Memory: read, write, atomic, "fold add" for atomics that commute. Barriers: signal (an arrival, bytes), expect,
-    wait, test, life; arrive, wait."""
+    wait, test that said yes, no for one that did not, life; arrive, wait."""
     number: int = 0
     """Memory: a bit per byte. Barriers: the phase it was done in; for a wait the parity."""
     flips: bool = False
@@ -32,6 +32,10 @@ class Touch(NamedTuple):
     """A signal: its arrivals, and the bytes it adds to those outstanding."""
     alone: bool = False
     """A signal of a barrier that got more bytes than it expected: none of these commute."""
+    atomic: bool = False
+    """Memory: by one of the instructions that are no race with each other, whatever they do."""
+    reached: int = 0
+    """A wait or a test that said yes: the phase that the barrier is in; those before it are complete."""
 
     def completes_before(self, other: Touch) -> bool:
         """Whether this signal would have completed the phase, had it come right before the other one."""
@@ -63,6 +67,35 @@ class Event:
     """The last event of each process that comes before it, or is it."""
     known: dict[Process, int] = field(default_factory=dict)
     """The same, without what its copies' issuers did: a copy that lands publishes itself alone."""
+    own: dict[Process, int] = field(default_factory=dict)
+    """Of a copy: its events so far, and the writes that it read."""
+    hands: list[tuple[int, int]] = field(default_factory=list)
+    """Elements of global memory (array, a bit each) where it hands on what its agent knows, and takes over what is there."""
+    changes: bool = True
+    """Whether it may have left memory or a barrier otherwise than it was."""
+
+    def changes_nothing(self) -> None:
+        """Atomics that left memory as it was only read it."""
+        self.touches = [touch._replace(mode="read") if touch.mode == "atomic" else touch for touch in self.touches]
+        self.changes = any(touch.mode != "read" and not touch.mode.startswith("fold") for touch in self.touches)
+
+    def reads_from(self, other: Event) -> bool:
+        """Whether it reads what another event wrote."""
+        return any(
+            second.kind == "memory" and second.mode == "read" and first.mode == "write"
+            and first.kind == second.kind and first.key == second.key and first.number & second.number
+            for first in other.touches for second in self.touches
+        )
+
+    def changed(self) -> set[tuple[Any, ...]]:
+        """What it may have left otherwise than it was."""
+        if not self.changes:
+            return set()
+        return {touch.key for touch in self.touches if touch.mode not in ("read", "test", "no")}
+
+    def meets(self, other: Event) -> bool:
+        """Whether both hand on what they know at the same element."""
+        return any(mine[0] == theirs[0] and mine[1] & theirs[1] for mine in self.hands for theirs in other.hands)
 
     def follows(self, other: Event) -> bool:
         """Whether another event happens before this one, or is it."""
@@ -84,18 +117,30 @@ def order(first: Touch, second: Touch) -> Order:
         return Order.RACE
     if "life" in (one, two):
         return Order.RACE
-    asks = ("wait", "test")
+    asks = ("wait", "test", "no")
     if one in asks and two in asks:
         return Order.FREE
     if two == "wait":  # before a signal of a phase of its own parity it could not have passed
         return Order.RACE if (first.number ^ second.number) & 1 else Order.FIXED
-    if one in asks or two == "test":
+    if one in asks or two in asks:
         return Order.RACE
     # Arrivals and bytes of one phase commute, unless it completes without the first. An expect alone does not commute: the
     # phase may complete without it.
     if first.number != second.number or "expect" in (one, two) or first.alone or second.completes_before(first):
         return Order.RACE
     return Order.FREE
+
+
+def tells(first: Touch, second: Touch) -> bool:
+    """Whether whoever does `second` learns of all that came before `first`, and not just of what both touch."""
+    if first.key != second.key or first.kind != second.kind:
+        return False
+    if first.kind == "cluster":
+        return order(first, second) is not Order.FREE
+    if first.kind == "barrier":
+        passes = first.mode == "signal" and second.mode in ("wait", "test") and first.number < second.reached
+        return passes or "life" in (first.mode, second.mode)
+    return False
 
 
 def orders(first: Event, second: Event) -> Order:

@@ -81,10 +81,13 @@ class Machine:
         self.held = min(self.cluster_count, held or clusters_held()) if self.asks else self.cluster_count
         self.willing: Callable[[], bool] = lambda: True
         """Whether a request is granted while there are clusters left; the machine may say no at any time."""
+        self.vain: dict[Agent, int] = {}
+        """For each agent in a loop that goes in circles, its rounds there since anything else happened (`sim/spins.py`)."""
         self.begin()
 
     def begin(self) -> None:
         """The launch begins: as many clusters as the device holds start, the others wait."""
+        self.vain.clear()
         self.resident = deque(range(self.held))
         self.waiting = deque(range(self.held, self.cluster_count))
 

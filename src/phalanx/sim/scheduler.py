@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from enum import Enum
+from collections.abc import Iterable
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.location import NOWHERE, Location
 from phalanx.machines.h200 import H200
-from phalanx.sim.agents import POLL, STEP, TRY, Agent
+from phalanx.sim.agents import ASK, BLOCKED, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
 from phalanx.sim.report import deadlock, division_by_zero, unmet
+from phalanx.sim.spins import LONGEST_CIRCLE, asks_memory
 
 SMS = H200.sms
 """CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
-QUIET_POLLS = 64
-"""Rounds of nothing but polling after which nobody can be expected to change anything."""
-QUIET_TRIES = 1 << 22
-"""The same for polling loops that may also end by themselves."""
+IN_VAIN = 2 * LONGEST_CIRCLE
+"""Rounds in circles, of each agent that is left, after which nobody can be expected to change anything: one whole circle."""
 MOST_TRIES = 1 << 14
 """So often a loop that may also end by itself asks in vain before others go on, in a run that holds something back."""
 STEPS_IN_A_ROW = 4096
@@ -74,16 +73,6 @@ class Schedule:
             raise Error(f"unknown schedule {self.kind!r}", remedy='use "late", "early", "random" or "starve"')
 
 
-class Outcome(Enum):
-    """How a turn of a cluster ended."""
-
-    FINISHED = "finished"
-    STALLED = "stalled"
-    """It only polls, and so did before: others may have to act first."""
-    BUSY = "busy"
-    """It polls, or is in a long loop, but something happened."""
-
-
 class Scheduler:
     """Runs all clusters of a machine."""
 
@@ -95,7 +84,7 @@ class Scheduler:
         self.active: deque[Cluster] = deque()
         self.last: Cluster | None = None
         """The cluster that goes on only when no other can."""
-        self.tries = 0
+        self.vain = machine.vain
         self.asked: dict[Agent, int] = {}
 
     def run(self) -> None:
@@ -113,22 +102,26 @@ class Scheduler:
     # --- late and early ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        quiet = 0
         active = self.active
         while active or self._start():
-            if active[0] is self.last and self._goes_last(quiet):
+            if active[0] is self.last and self._goes_last():
                 continue
-            outcome = self._turn(active[0])
-            if outcome is Outcome.FINISHED:
+            if self._turn(active[0]):
                 self._finish(active[0])
-                quiet = self.tries = 0
                 continue
-            quiet = quiet + 1 if outcome is Outcome.STALLED else 0
             if self._start():
                 continue
             active.rotate(-1)
-            if quiet > QUIET_POLLS * len(active) or self.tries > QUIET_TRIES:
+            if self._in_vain(active):
                 raise self._stuck(list(active))
+
+    def _in_vain(self, clusters: Iterable[Cluster]) -> bool:
+        """Whether all that is left of these clusters goes in circles, and has done so since anything else happened."""
+        vain = self.vain
+        return all(
+            not cluster.ready and not cluster.pending and all(vain.get(agent, 0) > IN_VAIN for agent in cluster.spinning)
+            for cluster in clusters
+        )
 
     def _start(self) -> bool:
         """Begins the next cluster of the grid if there is one, and room for it."""
@@ -142,23 +135,23 @@ class Scheduler:
         self.active.appendleft(cluster)
         return True
 
-    def _goes_last(self, quiet: int) -> bool:
+    def _goes_last(self) -> bool:
         """Lets another cluster have the turn of the one that goes last, while there is one that does not ask in vain."""
         active = self.active
         if self._start():
             return True
-        if len(active) > 1 and quiet < len(active) and self.tries < MOST_TRIES:
+        others = [cluster for cluster in active if cluster is not self.last]
+        if others and not self._in_vain(others):
             active.rotate(-1)
             return True
         self.last = None
         return False
 
-    def _turn(self, cluster: Cluster) -> Outcome:
-        """Runs a cluster until it has ended or does nothing but poll."""
+    def _turn(self, cluster: Cluster) -> bool:
+        """Runs a cluster until it does nothing but ask, or has ended: then true."""
         ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
         ready.extend(spinning)
         spinning.clear()
-        happened = tried = False
         steps = 0
         while True:
             while ready:
@@ -167,36 +160,29 @@ class Scheduler:
                     code = agent.resume()
                 except StopIteration:
                     agent.finish()
-                    happened = True
-                    continue
+                    code = BLOCKED
                 except Error as error:
                     raise self._placed(error, agent) from None
                 except Exception as problem:
                     raise (explained := self._explain(problem)) from explained.__cause__
                 if not code:
-                    happened = True
+                    self.vain.clear()
                 elif code == STEP:
                     steps += 1
                     (ready if steps % STEPS_IN_A_ROW else spinning).append(agent)
-                    tried = True
                 else:
                     spinning.append(agent)
-                    tried = tried or code != POLL
             if pending:
                 copy = pending.pop() if len(pending) <= NEWEST_FIRST else pending.popleft()
                 if copy.step():
                     pending.appendleft(copy)
-                happened = True
+                self.vain.clear()
                 ready.extend(spinning)
                 spinning.clear()
             elif not cluster.live:
-                return Outcome.FINISHED
+                return True
             elif spinning:
-                if happened:
-                    self.tries = 0
-                elif tried:
-                    self.tries += max(steps, 1)
-                return Outcome.BUSY if happened or tried else Outcome.STALLED
+                return False
             else:
                 raise self._stuck([cluster])
 
@@ -208,7 +194,6 @@ class Scheduler:
         active = self.active
         while len(active) < RANDOM_WIDTH and self._start():
             pass
-        quiet = 0
         while active:
             cluster = active[rng.randrange(len(active))]
             ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
@@ -225,7 +210,7 @@ class Scheduler:
                 del pending[choice]
                 if copy.step():
                     pending.append(copy)
-                quiet = 0
+                self.vain.clear()
                 continue
             choice -= len(pending)
             if choice < len(ready):
@@ -234,24 +219,19 @@ class Scheduler:
             else:
                 agent = spinning.pop(choice - len(ready))
             code = self._resume(agent)
-            if code == STEP:
+            if code in (STEP, ASK):
                 ready.append(agent)
             elif code:
                 spinning.append(agent)
-            if code and code != STEP:
-                quiet += 1 if code != POLL else QUIET_TRIES // (QUIET_POLLS * 4 * (1 + sum(map(_spinners, active))))
-            elif not code:
-                quiet = 0
-            if quiet > QUIET_TRIES and not any(c.ready or c.pending for c in active):
-                if not self._start():
+                if self.vain.get(agent, 0) > IN_VAIN and self._in_vain(active) and not self._start():
                     raise self._stuck(list(active))
-                quiet = 0
 
     def _run_starving(self) -> None:
         """One step after the other; what is held back comes when there is nothing else."""
         active = self.active
-        quiet = 0
+        across = asks_memory(self.machine.function)  # which other clusters may change
         stale = False  # something happened since those that spin have asked
+        idle = 0  # clusters that have asked in vain since then
         while active or self._start():
             cluster = active[0]
             ready, spinning = cluster.ready, cluster.spinning
@@ -263,40 +243,39 @@ class Scheduler:
                 spinning.clear()
                 continue
             if agent is None and self._land(cluster):
-                quiet = 0
+                idle = 0
+                continue
+            if agent is None and spinning and across and (self._start() or idle < len(active) - 1):
+                if active[0] is cluster:
+                    active.rotate(-1)
+                    idle += 1
+                stale = True
                 continue
             if agent is None and (hold := self._next_hold(cluster)) is not None:
                 if hold.copies:
                     self._land(cluster, hold)
-                    quiet = 0
                     continue
                 agent = _held_agent(cluster, hold)
-            if agent is None and spinning and quiet <= QUIET_POLLS * len(spinning):
+            if agent is None and spinning and not self._in_vain([cluster]):
                 agent = spinning.pop(0)
                 ready.append(agent)
             if agent is None:
-                if cluster.live:
-                    if not self._start():
-                        if len(active) > 1 and quiet <= QUIET_POLLS * len(active) * 4:
-                            quiet += 1
-                            active.rotate(-1)
-                            continue
+                if not cluster.live:
+                    self._finish(cluster)
+                elif not self._start():
+                    if len(active) == 1 or self._in_vain(active):
                         raise self._stuck([cluster])
-                    continue
-                self._finish(cluster)
-                quiet = 0
+                    active.rotate(-1)
                 continue
             ready.remove(agent)
             code = self._resume(agent)
-            if code == STEP or (code == TRY and self._tries(agent)):
+            if code in (STEP, ASK) or (code == TRY and self._tries(agent)):
                 ready.append(agent)
             elif code:
                 spinning.append(agent)
-                quiet += 1
-            if code in (0, STEP):
+            if code in (BLOCKED, STEP):
                 stale = True
-                if agent not in held:
-                    quiet = 0
+                idle = 0
 
     def _held(self, cluster: Cluster) -> list[Agent]:
         """The agents that are held back now."""
@@ -324,6 +303,7 @@ class Scheduler:
                 del pending[position]
                 if copy.step():
                     pending.appendleft(copy)
+                self.vain.clear()
                 cluster.ready.extend(cluster.spinning)
                 cluster.spinning.clear()
                 return True
@@ -345,14 +325,17 @@ class Scheduler:
 
     def _resume(self, agent: Agent) -> int:
         try:
-            return agent.resume()
+            code = agent.resume()
         except StopIteration:
             agent.finish()
-            return 0
+            code = BLOCKED
         except Error as error:
             raise self._placed(error, agent) from None
         except Exception as problem:
             raise (explained := self._explain(problem)) from explained.__cause__
+        if code == BLOCKED:
+            self.vain.clear()
+        return code
 
     def _finish(self, cluster: Cluster) -> None:
         """Its slot is free again."""
@@ -410,7 +393,3 @@ def _held_agent(cluster: Cluster, hold: Hold) -> Agent:
     rank, number = hold.target
     main = cluster.ctas[rank].main
     return main.children[number - 1] if number else main
-
-
-def _spinners(cluster: Cluster) -> int:
-    return len(cluster.spinning)

@@ -10,8 +10,6 @@ import hashlib
 import io
 from collections.abc import Sequence
 from copy import copy as shallow
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import numpy as np
@@ -19,260 +17,35 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.ir.engines import Engine
 from phalanx.ir.ops.control import While
-from phalanx.ir.spaces import Home
-from phalanx.ir.views import in_global
-from phalanx.sim.agents import POLL, STEP, TRY, Agent
+from phalanx.sim.agents import ASK, BLOCKED, POLL, STEP, TRY, Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import BulkGroup, Copy, GroupWait, Line, Signal, Work, groups_done
-from phalanx.sim.events import Event, Order, Process, Touch, order
-from phalanx.sim.machine import Cluster, Cta, Machine
-from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import BufferPlace, BufferRows, PatchPlace, RowsPlace
+from phalanx.sim.events import Event, Order, Process, Touch, order, tells
+from phalanx.sim.machine import Cluster, Machine
+from phalanx.sim.recorder import Asked, Recorder
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters, written_arrays
-from phalanx.sim.scattered import cells_of, region_key
 from phalanx.sim.scheduler import Schedule, Scheduler
-from phalanx.sim.spins import spin_kind, spinning_tests
+from phalanx.sim.spins import polling, spinning_tests
 
 GROUP_WAITS = (fx.GroupAction.WAIT, fx.GroupAction.WAIT_READ)
-MANY_TRIES = 256
-"""A loop that may end by itself has asked so often that others may go first."""
-MODES = {fx.Mode.READ: "read", fx.Mode.WRITE: "write", fx.Mode.ATOMIC: "atomic"}
 EVENT = 5_000
 """Steps of the budget that an event of an explored run counts: each is compared with those before it."""
 Clock = dict[Process, int]
-Accesses = list[tuple[fx.Access, Any, "list[int] | None"]]
-Asked = tuple[Op, MBarrier, int]
-"""A test, its barrier and the parity that it asked for."""
+WRITTEN = "written by"
+"""Before a process in a clock: of its events up to that one the writes alone are known."""
 
 
-class Recorder(Monitor):
-    """Writes down what the current event touches, and who starts and ends with it."""
+class Circle:
+    """What an agent asks in a loop (the how many-th of its loops that ask), and its rounds since others changed that."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.event = Event((), 0)
-        self.masks: dict[Any, int] = {}
-        self.expected: dict[MBarrier, int] = {}
-        """Bytes that an instruction expects with the arrival that follows."""
-        self.asked: list[Asked] = []
-        """Tests that said no since the agent went on."""
-
-    def touch(self, op: Op, touch: Touch) -> None:
-        """The current event touches something."""
-        self.event.touches.append(touch)
-        self.event.ops.append(op)
-
-    # --- memory -----------------------------------------------------------------------------------------------------
-
-    def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
-        """The bytes that an access touches, as part of the current event."""
-        mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
-        region = access.region
-        if region.space.home is Home.CTA:
-            mask = self.buffer_mask(place)
-            cluster = place.cta.cluster
-            for rank in (place.cta.rank,) if ranks is None else ranks:
-                self.touch(op, Touch("memory", ("local", cluster.index, rank), mode, mask))
-        elif in_global(region) and region.array in self.steps.written:
-            index = region.array.index
-            shared = self.steps.shared_arrays.get(index)
-            mask = self.global_mask(index, place) if shared is None else -1
-            self.touch(op, Touch("memory", ("global", index if shared is None else shared), mode, mask))
-
-    def buffer_mask(self, place: BufferPlace) -> int:
-        if isinstance(place, BufferRows):
-            return reduce(or_, map(self.buffer_mask, place.parts()), 0)
-        key = region_key(place)
-        mask = self.masks.get(key)
-        if mask is None:
-            machine, buffer = place.cta.cluster.machine, place.buffer
-            marks = np.zeros(machine.local_bytes + machine.scattered_bytes, np.bool_)
-            if buffer.space.scattered:
-                marks[machine.local_bytes :][cells_of(buffer)[place.key]] = True
-            else:
-                start = machine.offsets[buffer]
-                box = marks[start : start + buffer.host_bytes].reshape(*buffer.shape, buffer.dtype.itemsize)
-                box[place.key] = True
-            mask = self.masks[key] = _bits(marks)
-        return mask
-
-    def global_mask(self, index: int, place: Any) -> int:
-        """The elements of a global array that a place names, a bit each."""
-        window, starts = place.window, place.starts
-        plain = not isinstance(place, RowsPlace)
-        if isinstance(place, PatchPlace):
-            return self.patch_mask(place)
-        key = (index, starts, window.extents)
-        mask = self.masks.get(key) if plain else None
-        if mask is None:
-            marks = np.zeros(window.array.shape, np.bool_)
-            parts: list[Any] = [
-                slice(max(start, 0), max(0, min(start + extent, size))) if isinstance(start, int)
-                else start[(start >= 0) & (start < size)]
-                for start, extent, size in zip(starts, window.extents, window.array.shape)
-            ]
-            marks[tuple(parts)] = True
-            mask = _bits(marks)
-            if plain:
-                self.masks[key] = mask
-        return mask
-
-    @staticmethod
-    def patch_mask(place: PatchPlace) -> int:
-        """The elements of an array that patches have, a bit each."""
-        marks = np.zeros(place.window.array.shape, np.bool_)
-        if place.key is not None:
-            marks[place.key] = True
-        return _bits(marks)
-
-    # --- copies and products ----------------------------------------------------------------------------------------
-
-    def issue(self, agent: Agent, op: Op, copy: Copy, accesses: Accesses) -> None:
-        """A copy keeps its accesses until it is carried out."""
-        copy.watch = list(accesses)
-        if op.asks_for_work and agent.cta.cluster in self.steps.refused:
-            self.steps.asked_again.append((agent, op))
-        if isinstance(copy, Work):
-            self.steps.told.append(copy)
-
-    def copied(self, copy: Copy, *, reads: bool) -> None:
-        """A step of a copy: a store reads first and writes later, all others do both at once."""
-        for access, place, ranks in copy.watch:
-            if not hasattr(copy, "group") or reads is (access.mode is fx.Mode.READ):
-                self.access(copy.agent, copy.op, access, place, ranks)
-
-    def complete(self, copy: Copy, barrier: MBarrier | None) -> bool | None:
-        """Bytes land on a barrier."""
-        if barrier is not None:
-            self.signal(copy.op, barrier, 0, -copy.nbytes)  # type: ignore[attr-defined]
-        return None
-
-    def answered(self, copy: Copy, granted: bool) -> None:
-        """Which cluster a request gets, and whether one, depends on those before it."""
-        self.touch(copy.op, Touch("grid", (), "take"))
-        if not granted:
-            self.steps.refused.setdefault(copy.agent.cta.cluster, self.event.process[:-1])
-
-    def commit(self, agent: Agent, op: Op, engine: Engine) -> None:
-        """A group is closed: waits will ask for it by its number."""
-        if engine.issuer is fx.Executor.ONE:
-            self.steps.groups.setdefault(agent, []).append(agent.open_group)
-        else:
-            self.steps.products.setdefault(agent, []).append(None)
-
-    def work_given(self, agent: Agent, op: Op, accesses: Accesses) -> None:
-        """It may read its operands at once, or as late as the wait."""
-        for access, place, ranks in accesses:
-            self.access(agent, op, access, place, ranks)
-        self.steps.products.setdefault(agent, []).append(list(accesses))
-
-    def signal_asked(self, signal: Signal) -> None:
-        """The engine's arrival will tell of all the work given so far."""
-        signal.watch = []
-        self.steps.told.append(signal)
-        line = signal.line
-        self.steps.covered[signal] = {*line.works, *(work for work, _, _ in self.steps.over.get(line, ()))}
-
-    def signal_given(self, signal: Signal, barrier: MBarrier) -> None:
-        """The engine arrives on a barrier."""
-        self.signal(signal.op, barrier, signal.count, 0)
-
-    def groups_passed(self, agent: Agent, op: Op, engine: Engine, newest: int, read: bool) -> None:
-        """Work that its agent carries out reads its operands at the latest now."""
-        if engine.issuer is fx.Executor.ONE:
-            return  # a wait that passes when it is chosen
-        products = self.steps.products.get(agent, [])
-        commits = sum(item is None for item in products)
-        while commits > newest and products:
-            item = products.pop(0)
-            if item is None:
-                commits -= 1
-            else:
-                for access, place, ranks in item:
-                    self.access(agent, op, access, place, ranks)
-
-    # --- barriers ---------------------------------------------------------------------------------------------------
-
-    def key(self, barrier: MBarrier) -> tuple[Any, ...]:
-        """What names a barrier in events."""
-        cta = barrier.cta
-        return (cta.cluster.index, cta.rank, self.steps.arrays[barrier.array], barrier.index)
-
-    def signal(self, op: Op, barrier: MBarrier, arrivals: int, nbytes: int) -> None:
-        """Arrivals and bytes on a barrier, with what is pending there."""
-        key, before = self.key(barrier), (barrier.pending, barrier.tx)
-        alone = key in self.steps.overfull
-        self.touch(op, Touch("barrier", key, "signal", barrier.phase, False, before, (arrivals, nbytes), alone))
-
-    def arrive(self, agent: Agent, op: Op, barrier: MBarrier, count: int) -> None:
-        """Arrivals, with the bytes that the same instruction expects."""
-        self.signal(op, barrier, count, self.expected.pop(barrier, 0))
-
-    def expect(self, agent: Agent, op: Op, barrier: MBarrier, nbytes: int) -> None:
-        """Bytes are expected, with the arrival of the same instruction or by themselves."""
-        if op.effects().arrivals:
-            self.expected[barrier] = nbytes
-        else:
-            self.touch(op, Touch("barrier", self.key(barrier), "expect", barrier.phase))
-
-    def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
-        """Only a test comes here: waits pass when they are chosen. One that spins is as good as a wait."""
-        if op in self.steps.spinning:
-            self.touch(op, Touch("barrier", self.key(barrier), "wait", phase & 1))
-        else:
-            self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
-
-    def test_failed(self, agent: Agent, op: Op, barrier: MBarrier) -> None:
-        """A loop that spins asks again, and nobody noticed; another program may go on with the no."""
-        self.asked.append((op, barrier, barrier.phase & 1))
-        if op not in self.steps.spinning:
-            self.touch(op, Touch("barrier", self.key(barrier), "test", barrier.phase))
-
-    def lifecycle(self, agent: Agent, op: Op, life: fx.Life, barrier: MBarrier) -> None:
-        """A barrier begins or ends."""
-        self.touch(op, Touch("barrier", self.key(barrier), "life"))
-
-    def rendezvous(self, agent: Agent, op: Op, rendezvous: fx.Rendezvous, phase: int) -> None:
-        """An arrival at the cluster's barrier."""
-        cluster = agent.cta.cluster.index
-        if rendezvous.span is fx.Span.CLUSTER and rendezvous.arrives:
-            self.touch(op, Touch("cluster", (cluster,), "arrive", phase))
-
-    def problem(self, error: Error, agent: Agent | None = None, barrier: MBarrier | None = None) -> bool:
-        """A signal that the barrier refuses: the run is a wrong one, but goes on, to see what else could come first."""
-        if barrier is None:
-            return False
-        self.steps.problems.append(error)
-        key, touches = self.key(barrier), self.event.touches
-        for i, touch in enumerate(touches):  # in another order with any other signal it might not be refused
-            if touch.kind == "barrier" and touch.key == key:
-                touches[i] = touch._replace(mode="life")
-        return True
-
-    # --- agents -----------------------------------------------------------------------------------------------------
-
-    def fork(self, parent: Agent, child: Agent) -> None:
-        """A role begins after its parent's last event."""
-        self.steps.forked[child] = parent
-
-    def join(self, parent: Agent, child: Agent) -> None:
-        """A parent goes on after its roles' last events."""
-        self.steps.joined.setdefault(parent, []).append(child)
-
-    def cta_exited(self, cta: Cta) -> None:
-        """A CTA that exits arrives at the cluster's barrier for all its threads."""
-        cluster = cta.cluster
-        self.touch(self.steps.exit_op, Touch("cluster", (cluster.index,), "arrive", cluster.barrier.phase))
-        if not cluster.live and self.steps.machine.asks:  # the next cluster that waits starts in its place
-            self.touch(self.steps.exit_op, Touch("grid", (), "take"))
-            self.steps.free += 1
-
-
-def _bits(marks: np.ndarray) -> int:
-    return int.from_bytes(np.packbits(marks.reshape(-1)).tobytes(), "little")
+    def __init__(self, loop: int) -> None:
+        self.loop = loop
+        self.keys: set[tuple[Any, ...]] = set()
+        self.rounds = 0
+        self.within = False
+        """A round has begun and is not over: it does not count."""
 
 
 class Steps:
@@ -312,7 +85,10 @@ class Steps:
         self.overfull: set[tuple[Any, ...]] = set()
         """Barriers that ended a run like that (`overfilled`): a search adds to them, and begins anew."""
         self.local = {op: _is_local(op) for op in function.walk()}
-        self.local |= {op: False for op in function.walk() if isinstance(op, While) and spin_kind(op) == POLL}
+        self.local |= {
+            op: False for op in function.walk()
+            if isinstance(op, While) and (asks := polling(op)) is not None and asks.whole
+        }
         self.exchanges = {op for op in function.walk() if any(access.exchange for access in op.effects().accesses)}
         self.asks = {op: any(w.blocking for w in op.effects().waits) or _waits_only(op) for op in function.walk()}
 
@@ -327,8 +103,12 @@ class Steps:
         self.ready: set[Agent] = set()
         self.polls: dict[Agent, set[tuple[Any, ...]]] = {}
         self.unanswered: dict[Agent, list[Asked]] = {}
-        self.tries: dict[Agent, int] = {}
+        self.circles: dict[Agent, Circle] = {}
+        self.between_rounds: set[Agent] = set()
+        """Agents at the end of a round of a loop that asks; all others that can go on are before an instruction."""
         self.copies: dict[Process, Copy] = {}
+        self.landed: dict[Process, Clock] = {}
+        """What whoever learns of a copy learns of: its events, and the writes that it read."""
         self.issued: dict[Agent, int] = {}
         self.told: list[Work | Signal] = []
         """What engines were told to do by the event at hand."""
@@ -372,10 +152,7 @@ class Steps:
         if self.error is not None:
             return []
         able = [name for name, agent in self.agents.items() if self._able(agent)]
-        able += self.copies
-        if not able:  # a loop that tries in vain, and ends by itself
-            able = [name for name, agent in self.agents.items() if agent in self.ready and agent in self.tries]
-        return able
+        return able + list(self.copies)
 
     def _able(self, agent: Agent) -> bool:
         if agent in self.ready:
@@ -399,13 +176,20 @@ class Steps:
             process, number, clock=dict(self.clocks.get(process, {})), known=dict(self.knows.get(process, {}))
         )
         event.clock[process] = event.known[process] = number
+        if process in self.copies:
+            event.own = self.landed.setdefault(process, {})
+            event.own[process] = number
         try:
             with np.errstate(all="ignore"):
                 copy = self.copies.get(process)
                 if copy is not None:
                     self._step_copy(process, copy, event)
                 else:
-                    self._step_agent(self.agents[process], event)
+                    agent = self.agents[process]
+                    changes = agent.changes
+                    self._step_agent(agent, event)
+                    if agent.changes == changes:
+                        event.changes_nothing()
         except Error as error:
             self._note(error)
         self._relate(event)
@@ -454,10 +238,10 @@ class Steps:
         if not copy.step():
             del self.copies[process]
         if isinstance(copy, Work):
-            self.over.setdefault(copy.line, []).append((copy, event.clock, {process: event.number}))
+            self.over.setdefault(copy.line, []).append((copy, event.clock, event.own))
         group = getattr(copy, "group", None)
         if group is not None:
-            self.steps_of_copies.setdefault(group, []).append((reads, event.clock, {process: event.number}))
+            self.steps_of_copies.setdefault(group, []).append((reads, event.clock, event.own))
 
     def _step_agent(self, agent: Agent, event: Event) -> None:
         if agent in self.ready:
@@ -470,7 +254,7 @@ class Steps:
         if isinstance(thing, MBarrier):
             if not thing.live:
                 thing.require(op)
-            self.recorder.touch(op, Touch("barrier", self.recorder.key(thing), "wait", agent.wanted))
+            self.recorder.touch(op, Touch("barrier", self.recorder.key(thing), "wait", agent.wanted, reached=thing.phase))
         elif isinstance(thing, ClusterBarrier):
             index = agent.cta.cluster.index
             self.recorder.touch(op, Touch("cluster", (index,), "wait", agent.cluster_phase))
@@ -483,28 +267,42 @@ class Steps:
                         _join(event.known, own)
         self._go_on(agent)
 
-    def _go_on(self, agent: Agent) -> None:
-        """To its next instruction that others may notice, or to a wait."""
-        self.recorder.asked = []
+    def _go_on(self, agent: Agent, *, begins: bool = False) -> None:
+        """To its next instruction that others may notice, or to a wait; past one, where it is at the end of a round."""
+        event, asked = self.recorder.event, self.recorder.asked
+        asked.clear()
         self.unanswered.pop(agent, None)
-        code = self.resume(agent)
         self.polls.pop(agent, None)
-        while code == STEP and agent.alive:
+        between_rounds = agent in self.between_rounds
+        self.between_rounds.discard(agent)
+        code = self.resume(agent)
+        while code in (STEP, ASK) and agent.alive:
             op = self.machine.code.op_at(agent.generator.gi_frame.f_lineno)
-            if op is None or not (self.local.get(op) or self.asks.get(op)):
+            done = not between_rounds or event.touches or asked
+            if op is None or (done and not (self.local.get(op) or self.asks.get(op))):
                 break
+            between_rounds = between_rounds and bool(self.local.get(op) or self.asks.get(op))
             code = self.resume(agent)
-        if agent.alive and code:
+        if agent.alive and code != BLOCKED:
             self.ready.add(agent)
-            asked = self.recorder.asked
-            if code == TRY:
-                self.tries[agent] = self.tries.get(agent, 0) + 1
-            elif code != POLL:
-                self.tries.pop(agent, None)
-            if code == POLL or self.tries.get(agent, 0) > MANY_TRIES:
-                keys = {touch.key for touch in self.recorder.event.touches}
-                self.polls[agent] = keys | {self.recorder.key(barrier) for _, barrier, _ in asked}
-                self.unanswered[agent] = asked
+            self._ask_again(agent, code, {touch.key for touch in event.touches} if not begins else set())
+
+    def _ask_again(self, agent: Agent, code: int, keys: set[tuple[Any, ...]]) -> None:
+        """A loop that has gone in a circle since others changed what it asks need not be asked before they do so again."""
+        asked = self.recorder.asked
+        circle = self.circles.get(agent)
+        if circle is None or circle.loop != agent.loops:
+            circle = self.circles[agent] = Circle(agent.loops)
+        circle.keys |= keys
+        circle.keys.update(self.recorder.key(barrier) for _, barrier, _ in asked)
+        circle.within = code != POLL
+        if code in (POLL, TRY):
+            self.between_rounds.add(agent)
+        if code == POLL:
+            circle.rounds += 1
+            if 0 < agent.circle <= circle.rounds:
+                self.polls[agent] = circle.keys
+                self.unanswered[agent] = list(asked)
 
     def _settle(self) -> None:
         """Agents that were just started or woken go on to their first instruction that others may notice."""
@@ -524,7 +322,7 @@ class Steps:
                         self._after(name, self.recorder.event.clock, known)
                     self.begun.discard(agent)
                     agent.waiting = None
-                    self._go_on(agent)
+                    self._go_on(agent, begins=True)
                 while cluster.pending:
                     copy = cluster.pending.popleft()
                     number = self.issued[copy.agent] = self.issued.get(copy.agent, 0) + 1
@@ -576,37 +374,48 @@ class Steps:
         """Fills in the event's clock; `races` are the events before it that could as well have come after it."""
         self.races: list[Event] = []
         self.clashes: list[tuple[Op, Op]] = []
+        over: list[tuple[Event, Touch]] = []
+        """Writes that are known to be over, from the newest: what came before them is no clash with what comes after."""
         for before in reversed(self.trace):
             follows, knows = event.follows(before), event.known.get(before.process, 0) >= before.number
+            written = (WRITTEN, *before.process)
+            sees = knows or event.known.get(written, 0) >= before.number  # its writes, at least
+            if sees and event.own and event.reads_from(before):
+                _join(event.own, {written: before.number})
+            if sees:
+                over += [(before, touch) for touch in before.touches if touch.mode == "write"]
             if follows and knows:
                 continue
             found = Order.FREE
-            tells = False
+            told = event.meets(before)
             for i, first in enumerate(before.touches):
                 for j, second in enumerate(event.touches):
                     how = order(first, second)
                     found = max(found, how)
-                    tells = tells or (how is not Order.FREE and first.kind not in ("memory", "grid"))
-                    if how is Order.RACE and first.kind == "memory" and not knows:
+                    told = told or tells(first, second)
+                    known = sees if first.mode == "write" else knows
+                    if how is Order.RACE and first.kind == "memory" and not known and _meet(before, first, second, over):
                         ops = before.ops[i], event.ops[j]
                         if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
                             self.clashes.append(ops)
-            if found is Order.FREE:
+            if found is Order.FREE and not told:
                 continue
             if found is Order.RACE and not follows:
                 self.races.append(before)
-            _join(event.clock, before.clock)
-            if tells:  # two accesses of the same bytes tell nothing of others
+            if found is not Order.FREE:
+                _join(event.clock, before.clock)
+            if told:
                 if before.process[0] == "copy":
-                    _join(event.known, {before.process: before.number})
+                    _join(event.known, before.own)
                     _join(event.known, self.published.get(before.process, {}))
                 else:
                     _join(event.known, before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
-        for agent, keys in list(self.polls.items()):
-            changed = any(touch.key in keys and touch.mode not in ("read", "test") for touch in event.touches)
-            if changed and self.names[agent] != event.process:
-                del self.polls[agent]
+        changed = event.changed()
+        for agent, circle in self.circles.items():
+            if changed and not changed.isdisjoint(circle.keys) and self.names[agent] != event.process:
+                circle.rounds = -1 if circle.within else 0
+                self.polls.pop(agent, None)
 
     def _flips(self, event: Event) -> None:
         for i, touch in enumerate(event.touches):
@@ -660,6 +469,23 @@ class Steps:
             if param in self.written:
                 digest.update(np.ascontiguousarray(self.args[param.index]).tobytes())
         return digest.digest()
+
+
+def _meet(before: Event, first: Touch, second: Touch, over: list[tuple[Event, Touch]]) -> bool:
+    """Whether two accesses of which the first is not known to the second touch bytes that nobody has written in between."""
+    if first.atomic and second.atomic:
+        return False
+    left = first.number & second.number
+    for write, touch in over:
+        if touch.key == first.key and _sees(write.known, before, first):
+            left &= ~touch.number
+    return bool(left)
+
+
+def _sees(known: Clock, event: Event, touch: Touch) -> bool:
+    """Whether a touch of an event is known."""
+    written = known.get((WRITTEN, *event.process), 0) if touch.mode == "write" else 0
+    return max(written, known.get(event.process, 0)) >= event.number
 
 
 def _overlapping(args: Sequence[Any]) -> dict[int, int]:

@@ -32,11 +32,11 @@ from phalanx.ir.ops.control import (
     While,
 )
 from phalanx.ir.values import Const
-from phalanx.sim.agents import BLOCKED, POLL, STEP, Agent
+from phalanx.sim.agents import BLOCKED, STEP, TRY, Agent
 from phalanx.sim.budget import CALL
-from phalanx.sim.codegen import Emitter
+from phalanx.sim.codegen import Asks, Emitter
 from phalanx.sim.registry import meaning, never_run, text
-from phalanx.sim.spins import spin_kind
+from phalanx.sim.spins import Rounds, polling, tries
 
 
 @text(Assign)
@@ -67,19 +67,21 @@ def if_(op: If, emit: Emitter) -> None:
 
 @text(For)
 def for_(op: For, emit: Emitter) -> None:
-    """Writes a loop over a range, whose steps the budget counts."""
-    spin = spin_kind(op)
+    """Writes a loop over a range, whose steps the budget counts. It ends by itself, and others run between its tests."""
+    asks = Asks(str(TRY)) if tries(op) else None
+    if asks is not None and not emit.only_asks:
+        emit.line(f"{emit.bind('c', lambda agent: agent.cta.cluster.machine.vain.clear)}()")
 
     def body() -> None:
         emit.block(op.body)
-        if spin is not None:
-            emit.line(f"yield {spin}")
+        if asks is not None:
+            emit.line(f"yield {asks.code}")
 
     step = emit.expr(op.step)
     if not isinstance(op.step, Const):
         step = f"{step} or {emit.bind('f', lambda agent: lambda: refuse_step(op))}()"
     head = f"for {emit.define(op.index)} in range({emit.expr(op.start)}, {emit.expr(op.stop)}, {step}):"
-    emit.loop(head, op.label, body, spin, rounds=op)
+    emit.loop(head, op.label, body, asks, rounds=op)
 
 
 def refuse_step(op: For) -> NoReturn:
@@ -92,19 +94,24 @@ def refuse_step(op: For) -> NoReturn:
 @text(While)
 def while_(op: While, emit: Emitter) -> None:
     """Writes a loop whose test is computed before every iteration."""
-    spin = spin_kind(op)
-    if emit.preempt and spin == POLL:
-        emit.line(f"yield {STEP}")  # the first time that it asks is no part of what came before
+    asks, how = None, polling(op)
+    if how is not None:
+        state = ", ".join(map(emit.variable, how.carried))
+        rounds = emit.bind("o", lambda agent: Rounds(agent, how))
+        asks = Asks(f"{rounds}.end({state})", how)
+        if emit.preempt and how.whole:
+            emit.line(f"yield {STEP}")  # the first time that it asks is no part of what came before
+        emit.line(f"{rounds}.begin({state})")
 
     def body() -> None:
         emit.block(op.test)
         emit.line(f"if not {emit.expr(op.cond)}:")
         emit.line("    break")
         emit.block(op.body)
-        if spin is not None:
-            emit.line(f"yield {spin}")
+        if asks is not None:
+            emit.line(f"yield {asks.code}")
 
-    emit.loop("while True:", op.label, body, spin, rounds=op)
+    emit.loop("while True:", op.label, body, asks, rounds=op)
 
 
 @text(Break)

@@ -54,15 +54,15 @@ def store(op: Store, agent: Agent) -> Callable[..., None]:
 @meaning(AtomicMin)
 def atomic_fold(op: Atomic, agent: Agent) -> Callable[..., Any]:
     """Replaces every element by what the operation makes of it and the new one; gives the old ones."""
-    view, function = op.view, numerics.binary(op.update, op.view.dtype)
+    view, function = op.view, noting(numerics.binary(op.update, op.view.dtype), agent)
     return lambda place, value: tile_of(view, place.fold(function, value))
 
 
 @meaning(AtomicExch)
 def atomic_exch(op: AtomicExch, agent: Agent) -> Callable[..., Any]:
     """Replaces every element; gives the old ones."""
-    view = op.view
-    return lambda place, value: tile_of(view, place.fold(lambda old, new: new, value))
+    view, function = op.view, noting(lambda old, new: np.broadcast_to(new, np.shape(old)), agent)
+    return lambda place, value: tile_of(view, place.fold(function, value))
 
 
 @meaning(AtomicCas)
@@ -73,7 +73,20 @@ def atomic_cas(op: AtomicCas, agent: Agent) -> Callable[..., Any]:
     def swap(old: Any, new: Any, expected: Any) -> Any:
         return np.where(old == expected, new, old)
 
-    return lambda place, value, compare: tile_of(view, place.fold(swap, value, compare))
+    function = noting(swap, agent)
+    return lambda place, value, compare: tile_of(view, place.fold(function, value, compare))
+
+
+def noting(function: Callable[..., Any], agent: Agent) -> Callable[..., Any]:
+    """`function` of the old elements and others, which takes note of what is not as it was."""
+
+    def run(old: Any, *others: Any) -> Any:
+        new = function(old, *others)
+        if not np.array_equal(old, new):
+            agent.changes += 1
+        return new
+
+    return run
 
 
 @meaning(AtomicLoad)
