@@ -9,7 +9,7 @@ from typing import Any
 
 WORK = (
     # What a kernel does, by its name: the first pattern that is found says it.
-    ("attention, backward", r"backward_(keys|queries)|prepare_rows|finish_queries|(flash|fmha|sdpa).*(bprop|bwd|backward)"),
+    ("attention, backward", r"backward_(keys|queries)|prepare_rows|finish_sums|(flash|fmha|sdpa).*(bprop|bwd|backward)"),
     ("attention, forward", r"attention_tiles|flash|fmha|sdpa|cudnn"),
     ("products", r"matmul|split_k|split_ring|nvjet|gemm|cutlass|splitKreduce"),
     ("loss", r"cross_entropy|softmax|nll_loss"),

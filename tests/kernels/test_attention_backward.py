@@ -13,10 +13,11 @@ from phalanx.kernels.attention import backward
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.backward_config import BackwardConfig, choose_backward
 from phalanx.kernels.attention.backward_keys import is_crossed
+from phalanx.kernels.attention.backward_order import KeyOrder
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
 
-ALL = tuple((backward, name) for name in ("prepare_rows", "backward_keys", "backward_queries", "finish_queries"))
+ALL = tuple((backward, name) for name in ("prepare_rows", "backward_keys", "backward_queries", "finish_sums"))
 
 
 def arrays(rng, batch, group, kv_heads, queries, keys, dim, dtype=BF16, amplitude=1.0):
@@ -68,6 +69,29 @@ def test_blocks_with_and_without_a_mask(options):
     """Of heads of 128: of 250 queries and 200 keys some blocks are crossed by a bound, some are not."""
     rng = np.random.default_rng(9)
     both(*arrays(rng, 1, 1, 1, 250, 200, 128), **options)
+
+
+@pytest.mark.parametrize("shares, options", [(5, {"causal": True}), (2, {}), (40, {"window": (30, 20)})], ids=str)
+def test_ctas_that_share_a_block_of_keys(monkeypatch, shares, options):
+    """Each leaves sums of its own, also where it has no queries; gradients are equal bit for bit where they are repeated."""
+    monkeypatch.setattr(backward, "choose_order", lambda *_: KeyOrder(2, shares))
+    rng = np.random.default_rng(10)
+    given = arrays(rng, 2, 3, 1, 150, 200, 64)
+    with launches(*ALL) as found:
+        first = both(*given, **options)
+    assert [launch.kernel.name for launch in found] == ["prepare_rows", "backward_keys", *["finish_sums"] * 3]
+    if shares == 5:
+        for launch in found[1:3]:
+            report = launch.check(schedules=1)
+            assert report.ok, str(report)
+    again = both(*given, deterministic=True, **options)
+    assert np.array_equal(first[1], again[1]) and np.array_equal(first[2], again[2])
+
+
+@pytest.mark.long
+def test_ctas_share_keys_of_heads_of_256(monkeypatch):
+    monkeypatch.setattr(backward, "choose_order", lambda *_: KeyOrder(1, 2))
+    both(*arrays(np.random.default_rng(11), 1, 2, 2, 150, 140, 256), causal=True)
 
 
 @px.kernel(warps=1)
@@ -133,7 +157,7 @@ def test_all_kernels_are_clean():
         attention_backward(do, q, k, v, *given, causal=True, config=config)
         attention_backward(do, q, k, v, *given, causal=True, config=config, deterministic=True)
     assert [launch.kernel.name for launch in found] == [
-        "prepare_rows", "backward_keys", "finish_queries", "prepare_rows", "backward_keys", "backward_queries",
+        "prepare_rows", "backward_keys", "finish_sums", "prepare_rows", "backward_keys", "backward_queries",
     ]  # fmt: skip
     for launch in found[:3] + found[5:]:
         report = launch.check(schedules=2)

@@ -12,7 +12,7 @@ import pytest
 import phalanx as px
 from mutation.launches import Case
 from mutation.library import LIBRARY
-from phalanx.kernels.attention.backward_rows import finish_queries, prepare_rows
+from phalanx.kernels.attention.backward_rows import finish_sums, prepare_rows
 from phalanx.kernels.attention.decode_ring import join_splits
 from phalanx.kernels.attention.narrow import turn_values
 from phalanx.kernels.gather import gather_tiles, scatter_tiles, sum_tiles
@@ -43,8 +43,8 @@ BEFORE_AND_AFTER_ATTENTION = {
         "prepare_rows", prepare_rows[2, 2, 2], [HEADS, HEADS, LOGS, STARTS, np.zeros((1, 2, 4, 2, 64), np.float32), None],
         {"BM": 64, "D": 64},
     ),
-    "finish_queries": lambda: Case(
-        "finish_queries", finish_queries[2, 2, 1], [SUMS, None, HEADS.copy(), 0.125, 2], {"BM": 64, "D": 64}
+    "finish_sums": lambda: Case(
+        "finish_sums", finish_sums[2, 2, 1], [SUMS[None], None, HEADS.copy(), 0.125, 2], {"BM": 64, "D": 64}
     ),
     "turn_values": lambda: Case(
         "turn_values", turn_values[2, 2, 1],

@@ -29,15 +29,15 @@ def by_keys() -> Case:
     """One CTA with 128 keys: three blocks of queries through rings of 2."""
     given, _ = operands(128)
     sums, results = np.zeros((3, 2, 32 * 64), np.float32), [np.zeros((1, 1, 128, 64), BF16) for _ in range(2)]
-    args = [*given, sums, *results, 0.18, 0.125, None, None, None, 1, 1, 1]
+    args = [*given, sums, *results, 0.18, 0.125, None, None, None, 1, 1, None, 1]
     return Case("backward_keys", backward_keys[1], args, {"BM": 64, "D": 64})
 
 
 def by_queries() -> Case:
     """One CTA with the first 128 queries: three blocks of keys through rings of 2."""
     given, _ = operands(150)
-    args = [*given, np.zeros((1, 1, 150, 64), BF16), None, 0.18, 0.125, None, None, None, 1]
-    return Case("backward_queries", backward_queries[1, 1, 1], args, {"BM": 64, "D": 64, "FIRST": 0, "COLUMNS": 64})
+    args = [*given, np.zeros((1, 1, 150, 64), BF16), None, 0.18, 0.125, None, None, None, 1, 1]
+    return Case("backward_queries", backward_queries[1], args, {"BM": 64, "D": 64, "FIRST": 0, "COLUMNS": 64})
 
 
 GRADIENTS: dict[str, Callable[[], Case]] = {"backward_keys": by_keys, "backward_queries": by_queries}

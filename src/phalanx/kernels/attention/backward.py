@@ -28,15 +28,14 @@ from phalanx.kernels.attention.backward_config import (
     require_config_fits,
 )
 from phalanx.kernels.attention.backward_keys import backward_keys
+from phalanx.kernels.attention.backward_order import KeyOrder, choose_order
 from phalanx.kernels.attention.backward_queries import backward_queries
-from phalanx.kernels.attention.backward_rows import finish_queries, part_size, prepare_rows
+from phalanx.kernels.attention.backward_rows import finish_sums, part_size, prepare_rows
+from phalanx.kernels.attention.forward import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ArgumentKind, kind_of
 from phalanx.runtime.launch.replay import refuse_recording, remembered
-
-L2_BYTES = 32 << 20
-"""How much of L2 the queries of heads may take that are worked on side by side, with their gradients."""
 
 
 @remembered("do", "q", "k", "v", "o", "lse", "bias", "cu_seqlens_q", "cu_seqlens_k")
@@ -117,14 +116,23 @@ class _Call:
         rows = blocks, heads.heads, self.sequences
         prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
         given = *operands, stats, self.bias, self.cu_q, self.cu_k
+        order = KeyOrder() if heads.varlen else choose_order(heads, self.scores[3], self.scores[4], sms_of(q))
+        shares = order.shares if order.shares > 1 else None
+        key_blocks = px.cdiv(heads.keys, KEYS)
+        places = order.shares, heads.batch * heads.kv_heads * key_blocks, 2, KEYS // 2 * heads.dim
+        of_keys, of_values = (dk, dv) if shares is None else (empty(q, places, "f32"), empty(q, places, "f32"))
         for want in ("both",) if heads.dim <= TOGETHER else ("values", "keys"):
-            backward_keys[self._key_blocks()](
-                *given, sums, dk, dv, *self.scores, heads.group, self._band(), self.sequences, **sizes,
+            backward_keys[self._key_blocks() * order.shares](
+                *given, sums, of_keys, of_values, *self.scores, heads.group, order.band, shares, self.sequences, **sizes,
                 STAGES=2 if want == "values" else config.stages, BOUND=_may_end_early(heads),
                 BIAS_KIND=self.bias_kind, EARLY=config.early, AHEAD=config.ahead, WANT=want,
             )  # fmt: skip
+        if shares is not None:
+            grid = key_blocks, heads.kv_heads, self.sequences
+            for shared, result, factor in ((of_keys, dk, scale), (of_values, dv, 1.0)):
+                finish_sums[grid](shared, None, result, factor, key_blocks, BM=KEYS, D=heads.dim)
         if apart:
-            tiles = px.cdiv(heads.queries, 128), heads.heads, self.sequences
+            tiles = px.cdiv(heads.queries, 128) * heads.heads * self.sequences
             registers = {} if heads.dim < 256 else {"LOADER": 24, "REGISTERS": 240}
             keys = 64  # of a block, as registers are left for
             if heads.dim == 256:
@@ -133,11 +141,12 @@ class _Call:
                 keys = 32
             for first, columns in self._columns():
                 backward_queries[tiles](
-                    *given, dq, gradients if first == 0 else None, *self.scores, heads.group, **sizes, **registers,
+                    *given, dq, gradients if first == 0 else None, *self.scores, heads.group, order.band * heads.group,
+                    **sizes, **registers,
                     BN=keys, FIRST=first, COLUMNS=columns, BIAS_KIND=self.bias_kind,
                 )  # fmt: skip
-        else:
-            finish_queries[rows](sums, self.cu_q, dq, scale, room, **sizes)
+        elif sums is not None:
+            finish_sums[rows](sums[None], self.cu_q, dq, scale, room, **sizes)
 
     def _columns(self) -> list[tuple[int, int]]:
         """Columns of the queries' gradients, (first, how many), for each of which there is a pass.
@@ -155,14 +164,6 @@ class _Call:
         if heads.varlen:
             return (heads.keys // KEYS + self.sequences) * heads.kv_heads
         return px.cdiv(heads.keys, KEYS) * heads.kv_heads * heads.batch
-
-    def _band(self) -> int:
-        """How many heads go side by side: one, or where blocks differ in length as many as L2 holds the queries of."""
-        heads = self.heads
-        if self.scores[4] is None:
-            return 1
-        each = heads.queries * heads.dim * heads.group * (2 * 2 + 4)
-        return max(1, min(heads.batch * heads.kv_heads, L2_BYTES // each))
 
 
 def _may_end_early(heads: Heads) -> bool:

@@ -6,6 +6,12 @@ from where both warpgroups multiply them by all keys of the CTA: ``dQ = dS K``. 
 the others of that block: no warpgroup waits for the other's gradients, and the one has its exponentials while the other
 multiplies. Its result is added to global memory straight from registers.
 
+Under a bound to the right the CTAs with the first keys have the most queries, and go first. All CTAs begin with the last
+block of queries, and take all query heads of a group before the block before it: CTAs that began together read the same
+queries at the same time, however many heads share the keys, so that L2 holds what they read. Where there are too few
+blocks of keys for all SMs, or their ends are too far apart, several CTAs share a block (`backward_order.py`): each leaves
+f32 sums of its own, which `finish_sums` adds up in one order.
+
 Of heads beyond 128 the sums of both gradients do not fit into registers: there is a pass for those of values, which needs
 no V, and one for those of keys (`WANT`), and `backward_queries` for those of queries.
 """
@@ -16,6 +22,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.backward_rows import block_order, parts, powers, sequence_of
+from phalanx.kernels.attention.tiles import in_bands
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
@@ -27,27 +34,32 @@ SLOTS = 3
 
 @px.struct
 class KeyBlock:
-    """The keys of a CTA: which sequence and head, the first one in its sequence, how many the sequence has."""
+    """The keys of a CTA: which sequence and head, the first one in its sequence, how many the sequence has; where CTAs share
+    them, which of these it is, and the number of the block among those of all sequences and heads."""
 
     sequence: Any
     first_key: Any
     keys: Any
     head: Any
     start: Any
+    part: Any = None
+    place: Any = 0
 
 
 @px.func
-def key_block(K, CUK, t, band, sequences, BN):
-    """Block number `t`. With a bound to the left of the queries, blocks differ in length: `band` heads take turns, the first
-    keys, which the most queries see, before later ones. Packed sequences are searched for theirs."""
+def key_block(K, CUK, t, band, shares, sequences, BN):
+    """Block number `t`, of which `shares` CTAs follow each other (None: one). With a bound to the right blocks differ in
+    length: `band` heads take turns, the first keys, which the most queries see, before later ones. Packed sequences are
+    searched for theirs."""
     heads = K.shape[1]
+    part = None
+    if shares is not None:
+        part = t % shares
+        t = t // shares
     if CUK is None:
         blocks = px.cdiv(K.shape[2], BN)
-        first = t // (blocks * band) * band
-        wide = px.minimum(band, heads * sequences - first)
-        place = t - first * blocks
-        which = first + place % wide
-        found = KeyBlock(which // heads, 0, K.shape[2], which % heads, place // wide * BN)
+        which, block = in_bands(t, blocks, heads * sequences, band)
+        found = KeyBlock(which // heads, 0, K.shape[2], which % heads, block * BN, part, which * blocks + block)
     else:
         place, sequence, before = t // heads, 0, 0
         rows = px.cdiv(px.load(CUK[1]) - px.load(CUK[0]), BN)
@@ -151,13 +163,14 @@ class Shared:
 
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, sequences, *, BM, BN=128,
-    D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, WANT="both", LOADER=24, REGISTERS=240,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, shares, sequences, *, BM,
+    BN=128, D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, WANT="both", LOADER=24, REGISTERS=240,
 ):  # fmt: skip
     """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
-    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left` and `right` may be None. WANT: "both" gradients,
-    or those of "keys" or "values" alone, without SUMS.
+    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left`, `right` and `shares` may be None. With `shares` as
+    many CTAs share the keys, and DK and DV are sums in f32 (share, block, warpgroup, elements in `block_order`).
+    WANT: "both" gradients, or those of "keys" or "values" alone, without SUMS.
     """
     use = Shared(
         px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype) if WANT != "values" else None,
@@ -166,14 +179,17 @@ def backward_keys(
         px.pipe(STAGES), px.pipe(STAGES),
     )
     wait_for_prior_launch()
-    here = key_block(K, CUK, px.block_id(0), band, sequences, BN)
+    here = key_block(K, CUK, px.block_id(0), band, shares, sequences, BN)
     at = sequence_of(Q, CUQ, here.sequence, BM)
     if SUMS is not None:
         _, M, _, N = parts(BM, D, 0)
         px.assume(SUMS.shape[2] == M * N)
     first, last = query_blocks(here.start, here.keys, at.queries, left, right, BM, BN)
     count = px.where(here.start < here.keys, last - first, 0)
-    blocks, scores = (first, last, count), (factor, scale, cap, left, right)
+    begin, end = 0, count * group
+    if shares is not None:
+        begin, end = end * here.part // shares, end * (here.part + 1) // shares
+    steps, scores = (last, begin, end), (factor, scale, cap, left, right)
     arrays = Q, STATS, BIAS, CUK, SUMS, DK, DV
 
     with px.warps(0, 4, regs=LOADER):
@@ -182,31 +198,34 @@ def backward_keys(
             px.tma.load(K[at.batch, here.head, row : row + BN, 0:D], use.k[0], use.kv)
             if WANT != "values":
                 px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
-        t, h = first, here.head * group
-        for _i in range(count * group):
-            m = at.first_query + t * BM
+        t, member = last - 1 - begin // group, begin % group
+        for _i in range(begin, end):
+            h, m = here.head * group + member, at.first_query + t * BM
             with use.qp.produce() as s:
                 px.tma.load(Q[at.batch, h, m : m + BM, 0:D], use.q[s], use.qp.full[s])
                 px.tma.load(STATS[at.batch, h, at.first_block + t, 0:2, 0:BM], use.st[s], use.qp.full[s])
             with use.gp.produce() as s:
                 px.tma.load(DO[at.batch, h, m : m + BM, 0:D], use.g[s], use.gp.full[s])
-            t += 1
-            if t == last:
-                t = first
-                h += 1
+            member += 1
+            if member == group:
+                member = 0
+                t -= 1
 
     if BM < 128 and D < 128:  # halves of columns that are not equal, or no whole panels: known when the text is written
         for c in px.static_range(2):
             with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-                pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
+                pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
     else:
         with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
-            pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
+            pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
 
 
 @px.func
-def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT):
-    """What warpgroup `c` does: all queries pass by its 64 keys."""
+def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT):
+    """What warpgroup `c` does: queries pass by its 64 keys, from the last block on, those of all heads of a group in turn.
+
+    `steps`: one more than the last block, and which of all steps, blocks times heads, are this CTA's.
+    """
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
     # Few blocks are crossed by a bound, and the others need no mask. Without EARLY a branch gains less or spills registers;
@@ -214,19 +233,18 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
     BRANCH = (scores[3] is not None or scores[4] is not None or BOUND) and EARLY and (not LATE or BM == 128)
     H = 64
     b, hk = at.batch, here.head
-    first, last, count = blocks
+    last, begin, end = steps
     factor, scale, cap, left, right = scores
-    total = count * group
     top = here.start + c * H
     ahead = here.keys - at.queries
     dk = px.zeros((H, D), px.f32) if WANT != "values" else None
     dv = px.zeros((H, D), px.f32) if WANT != "keys" else None
     seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
     row0, M, left0, N = parts(BM, D, c)
-    h = hk * group
-    place = (b * Q.shape[1] + h) * STATS.shape[2] + at.first_block + first
+    t, member = last - 1 - begin // group, begin % group
+    place = (b * Q.shape[1] + hk * group + member) * STATS.shape[2] + at.first_block + t
     former = place
-    m = first * BM
+    m = t * BM
     if SUMS is not None:
         px.assume(c >= 0)
         px.assume(c < SUMS.shape[1])
@@ -237,7 +255,7 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
     use.kv.wait(0)
     put, take, zero = px.ring(SLOTS), px.ring(SLOTS), 0
     put.advance()
-    for _i in range(total):
+    for _i in range(begin, end):
         o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
         sq = use.qp.wait()
         s = px.empty((H, BM), px.f32)
@@ -251,7 +269,7 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
             px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
             px.wgmma_commit()
             px.wgmma_wait(1)
-        bias = bias_of(BIAS, b, h, here.sequence, m, top, ahead, BM, BIAS_KIND)
+        bias = bias_of(BIAS, b, hk * group + member, here.sequence, m, top, ahead, BM, BIAS_KIND)
         p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
         if not BRANCH or is_crossed(m, top, ahead, here.keys, left, right, BM, BOUND):
             p = seen.masked(p, m, BM)
@@ -297,25 +315,25 @@ def pass_queries(use, c, arrays, here, at, blocks, scores, group, BM, D, BOUND, 
         use.gp.release()
         use.qp.release()
         former = place
-        place += 1
-        m += BM
-        if m >= last * BM:
-            m = first * BM
-            h += 1
-            place += STATS.shape[2] - count
+        place += STATS.shape[2]
+        member += 1
+        if member == group:
+            member = 0
+            m -= BM
+            place -= group * STATS.shape[2] + 1
     if SUMS is not None:
         use.done[take.stage].wait(take.parity)
         z = px.empty((M, N), px.f32)
         px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[0, :, left0 : left0 + N], z, accumulate=False)
         px.wgmma_commit()
         px.wgmma_wait(0)
-        z = px.where(total > 0, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers
-        add_part(SUMS, px.minimum(former, SUMS.shape[0] - 1), c, z, M, N)
+        z = px.where(begin < end, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers
+        add_part(SUMS, px.maximum(px.minimum(former, SUMS.shape[0] - 1), 0), c, z, M, N)
     half = use.v[0, c * H : c * H + H] if WANT != "values" else use.k[0, c * H : c * H + H]
     if WANT != "keys":
-        store_keys(half, dv, DV, b, hk, here, top, CUK)
+        leave_keys(half, dv, DV, b, hk, here, top, c, CUK)
     if WANT != "values":
-        store_keys(half, dk * scale, DK, b, hk, here, top, CUK)
+        leave_keys(half, dk if here.part is not None else dk * scale, DK, b, hk, here, top, c, CUK)
 
 
 @px.func
@@ -327,18 +345,22 @@ def add_part(SUMS, block, c, z, M, N):
 
 
 @px.func
-def store_keys(half, x, G, b, h, here, top, CUK):
-    """Gradients of 64 keys over shared memory to global memory; those beyond the sequence's end are left out."""
+def leave_keys(half, x, G, b, h, here, top, c, CUK):
+    """Gradients of 64 keys over shared memory to global memory; those beyond the sequence's end are left out. Of shared keys
+    the sums of this CTA, from registers."""
     D = half.shape[1]
-    px.store(half, x.to(G.dtype))
     row = here.first_key + top
-    if CUK is None:
+    if here.part is not None:
+        px.store(G[here.part, here.place, c, 0 : 64 * D], block_order(x, 64, D))
+    elif CUK is None:
+        px.store(half, x.to(G.dtype))
         px.assume(row >= 0)
         px.fence.async_proxy()
         px.tma.store(half, G[b, h, row : row + 64, 0:D])
         px.tma.commit()
-        px.tma.wait(0)
+        px.tma.wait(0, read=True)  # nobody in this kernel reads what was written
     else:  # others' keys follow
+        px.store(half, x.to(G.dtype))
         rows = px.arange(64)
         px.store(G[b, h, px.where(rows < here.keys - top, row + rows, -1), 0:D], px.load(half))
 

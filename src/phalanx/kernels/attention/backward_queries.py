@@ -12,6 +12,7 @@ from __future__ import annotations
 import phalanx as px
 from phalanx.kernels.attention.backward_rows import powers, sequence_of
 from phalanx.kernels.attention.scores import Reach, distances
+from phalanx.kernels.attention.tiles import in_bands
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
@@ -35,10 +36,13 @@ def add_to_bias(DB, y, b, h, row, key, M, N):
 
 @px.kernel(warps=12, pdl=True)
 def backward_queries(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, *, BM, BN=64, D, FIRST, COLUMNS,
-    STAGES=2, BIAS_KIND=None, LOADER=40, REGISTERS=232,
+    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, band, *, BM, BN=64, D, FIRST,
+    COLUMNS, STAGES=2, BIAS_KIND=None, LOADER=40, REGISTERS=232,
 ):  # fmt: skip
     """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
+
+    Those of all sequences and heads are numbered along one axis of the grid. Without a bound to the right head after head;
+    with one `band` heads take turns, their last queries, which see the most keys, first.
 
     It computes COLUMNS columns of their gradients from column FIRST on. BM is what a block of STATS has. BIAS, CUQ and CUK,
     DB (gradients of the bias are added to it), `cap`, `left` and `right` may be None.
@@ -48,14 +52,22 @@ def backward_queries(
     full = px.barrier(2)
     kp, vp = px.pipe(STAGES), px.pipe(STAGES)
     wait_for_prior_launch()
-    h = px.block_id(1)
-    at = sequence_of(Q, CUQ, px.block_id(2), BM)
+    heads, tiles = Q.shape[1], px.cdiv(Q.shape[2], 2 * ROWS)
+    sequences = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    which, tile = in_bands(px.block_id(0), tiles, heads * sequences, band)
+    sequence, h = which // heads, which % heads
+    px.assume(sequence >= 0)
+    px.assume(h >= 0)
+    px.assume(tile >= 0)
+    at = sequence_of(Q, CUQ, sequence, BM)
     first_key, keys = 0, K.shape[2]
     if CUK is not None:
-        first_key = px.load(CUK[px.block_id(2)])
-        keys = px.load(CUK[px.block_id(2) + 1]) - first_key
+        first_key = px.load(CUK[sequence])
+        keys = px.load(CUK[sequence + 1]) - first_key
     reach = Reach(at.queries, keys, left, right)
-    m = px.block_id(0) * (2 * ROWS)
+    if right is not None:
+        tile = tiles - 1 - tile
+    m = tile * (2 * ROWS)
     low, high = reach.blocks(m, 2 * ROWS, BN)
     high = px.where(m < at.queries, high, low)
 
@@ -101,7 +113,7 @@ def backward_queries(
                     px.wgmma_wait(1)
                 bias = None
                 if BIAS_KIND == "slopes":
-                    bias = distances(reach, top, key, ROWS, BN) * (BIAS[px.block_id(2), h] * -LOG2E)
+                    bias = distances(reach, top, key, ROWS, BN) * (BIAS[sequence, h] * -LOG2E)
                 elif BIAS_KIND == "tile":
                     bias = px.load(BIAS[at.batch, h, top : top + ROWS, key : key + BN]).to(px.f32) * LOG2E
                 p, damped = powers(s, bias, logs, factor, cap)
@@ -130,7 +142,7 @@ def backward_queries(
                 px.wgmma_wait(0)
                 kp.release()
             if DB is not None and BIAS_KIND == "slopes":
-                px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, px.block_id(2)), h], px.sum(slopes))
+                px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, sequence), h], px.sum(slopes))
             px.store(q[c, :, 0:COLUMNS], (dq * scale).to(DQ.dtype))
             to = px.arange(ROWS)
             to = px.where(to < at.queries - top, at.first_query + top + to, -1)

@@ -120,23 +120,28 @@ def prepare_rows(O, DO, LSE, CUQ, STATS, SUMS, *, BM, D):
             px.store(SUMS[place, 0:2, 0 : M * N], px.zeros((2, M * N), px.f32))
 
 
-@px.kernel(warps=4, pdl=True)
-def finish_queries(SUMS, CUQ, DQ, scale, blocks, *, BM, D):
-    """The gradients of queries: sums times scale, in their own type and place."""
+@px.kernel(warps=lambda D: 4 if D <= 128 else 8, pdl=True)
+def finish_sums(SUMS, CU, G, scale, blocks, *, BM, D):
+    """Gradients from their sums, times scale, in their own type and place: BM rows of a head and sequence.
+
+    SUMS (shares, block, 2, elements): what several CTAs have of the same rows is added up. CU: where packed sequences begin.
+    """
     t, h = px.block_id(0), px.block_id(1)
     wait_for_prior_launch()
-    at = sequence_of(DQ, CUQ, px.block_id(2), BM)
+    at = sequence_of(G, CU, px.block_id(2), BM)
     m = t * BM
     if m < at.queries:
-        place = (at.batch * DQ.shape[1] + h) * blocks + at.first_block + t
+        place = (at.batch * G.shape[1] + h) * blocks + at.first_block + t
         for c in px.static_range(2):
             top, M, left, N = parts(BM, D, c)
-            x = row_order(px.load(SUMS[place, c, 0 : M * N]), M, N) * scale
+            x = px.load(SUMS[0, place, c, 0 : M * N])
+            for share in range(1, SUMS.shape[0]):
+                x = x + px.load(SUMS[share, place, c, 0 : M * N])
             rows = top + px.arange(M)
             to = px.where(rows < at.queries - m, at.first_query + m + rows, -1)
-            px.store(DQ[at.batch, h, to, left : left + N], x.to(DQ.dtype))
+            px.store(G[at.batch, h, to, left : left + N], (row_order(x, M, N) * scale).to(G.dtype))
 
 
 __all__ = [
-    "Sequence", "block_order", "finish_queries", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of",
+    "Sequence", "block_order", "finish_sums", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of",
 ]  # fmt: skip

@@ -143,7 +143,7 @@ def _launch(
     if heads.dtype not in HALVES:
         operands[2] = turned_values(operands[2])
     even = given.kind == "full" and not config.turns  # in turns all groups attend to all tiles
-    plan = choose_heights(heads, config, _sms(q)) if even else None
+    plan = choose_heights(heads, config, sms_of(q)) if even else None
     grid = _grid(q, heads, given.sequences, config, plan)
     band = choose_band(heads, config, grid) if given.right is not None and not given.sequences else 1
     numbers = (None,) * 5 if plan is None else (plan.whole, plan.more, plan.low, plan.first, plan.second)
@@ -187,7 +187,7 @@ def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | Non
     return scale * LOG2E, None, None
 
 
-def _sms(q: Any) -> int:
+def sms_of(q: Any) -> int:
     """SMs of the GPU that has the array; in the simulator a few."""
     info = describe(q)
     assert info is not None
@@ -198,7 +198,7 @@ def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig, plan: H
     """CTAs: one for each SM, or for each tile where there are fewer."""
     rows = heads.queries // config.rows + sequences if sequences else px.cdiv(heads.queries, config.rows)
     tiles = rows * heads.heads * heads.batch if plan is None else plan.count(heads.heads * heads.batch)
-    return max(1, min(_sms(q), tiles))
+    return max(1, min(sms_of(q), tiles))
 
 
-__all__ = ["attention"]
+__all__ = ["attention", "sms_of"]

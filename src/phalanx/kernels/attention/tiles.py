@@ -7,6 +7,15 @@ from typing import Any
 import phalanx as px
 
 
+@px.func
+def in_bands(t, blocks, heads, band):
+    """Number `t` of `blocks` blocks of each of `heads` heads, as (head, block): `band` heads take turns, block by block."""
+    first = t // (blocks * band) * band
+    wide = px.minimum(band, heads - first)
+    place = t - first * blocks
+    return first + place % wide, place // wide
+
+
 @px.struct
 class Tiles:
     """The tiles of all sequences and heads, `ROWS` queries each, numbered in the order in which they are taken.
