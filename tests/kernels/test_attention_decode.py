@@ -211,7 +211,9 @@ def test_choices() -> None:
     assert ring_stages(64, 128, 128, 2) == 3
     assert ring_stages(64, 128, 128, 2, item=1) == 4
     assert choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1
-    assert choose_decode(1, 8, 4, 65536, 128, 128).cluster == 8
+    assert (choose_decode(1, 8, 4, 65536, 128, 128).cluster, choose_decode(1, 8, 4, 65536, 128, 128).splits) == (1, 16)
+    assert (choose_decode(1, 8, 4, 2048, 128, 128).cluster, choose_decode(1, 8, 4, 2048, 128, 128).splits) == (8, 1)
+    assert choose_decode(12, 8, 4, 4096, 128, 128).splits == 4, "96 of 132 SMs wait less long for a second kernel"
     assert lone_ring(64, 128, 128) == (2, 4)
     assert choose_decode(1, 8, 4, 64, 128, 128).cluster == 1
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16

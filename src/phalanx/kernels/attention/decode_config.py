@@ -24,6 +24,10 @@ SPLIT_CLUSTER = 8
 """CTAs of a cluster where several share a sequence."""
 MOST_SEQUENCES = 1024
 """Sequences over whose lengths one warp sums up to find where its run begins."""
+START_US, JOIN_US = 2.0, 2.5
+"""Microseconds until a CTA has its first keys and has left its result, and of a second kernel that joins."""
+SM_RATE, NARROW_RATE, CARD_RATE = 43e3, 18e3, 4600e3
+"""Bytes in a microsecond of an SM that reads alone or converts elements of 8 bits, and of all of an H200."""
 WIDEST_RUNS = 128
 """Elements of a value, in runs: more sums and what a run has to remember do not fit into the registers together."""
 
@@ -98,18 +102,29 @@ def largest_cluster(units: int, capacity: int, ctas: int) -> int:
     return 1
 
 
-def spread(units: int, capacity: int, ctas: int) -> tuple[int, int]:
-    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`, `ctas` CTAs on an SM.
+def spread(units: int, capacity: int, ctas: int, nbytes: int, rate: float) -> tuple[int, int]:
+    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`: those that are done first.
 
-    Clusters are as large as all units fit on the card at once. Where that is less than half of it, because a cluster has
-    at most 16 CTAs, several clusters of 8 share a unit.
+    A CTA reads its share of the `nbytes` of a unit, at the rate at which an SM can or at which the card can, and `ctas` of
+    them are on an SM at once. Clusters join what they found by themselves, and are all on the card at once; splits cost a
+    launch that joins them, reach every SM, and may come in several turns.
     """
     device, blocks = px.device(), px.cdiv(capacity, BLOCK)
-    cluster = largest_cluster(units, capacity, ctas)
-    splits = min(device.clusters(SPLIT_CLUSTER) // max(units, 1), blocks // (SPLIT_CLUSTER * FEWEST_BLOCKS))
-    if 2 * units * cluster <= device.sms and splits > 1:
-        return SPLIT_CLUSTER, splits
-    return cluster, 1
+    best, found = (float("inf"), 0), (1, 1)
+    for cluster in CLUSTERS:
+        sms = -(-cluster // ctas)
+        at_once = device.clusters(sms if sms <= 8 else 16) * (ctas if cluster == 1 else 1)
+        most = min(blocks // (cluster * FEWEST_BLOCKS), MOST_SPLITS if cluster == 1 else at_once // max(units, 1))
+        for splits in range(1, max(1, most if cluster in (1, SPLIT_CLUSTER) else 1) + 1):
+            turns = px.cdiv(units * splits, at_once)
+            if cluster > 1 and (turns > 1 or blocks < cluster * FEWEST_BLOCKS):
+                continue
+            each = START_US + nbytes / (cluster * splits) / (rate / ctas)
+            time = max(turns * each, START_US + units * nbytes / CARD_RATE) + (JOIN_US if splits > 1 else 0.0)
+            idle = -min(units * splits * cluster, device.sms * ctas)  # of equal times that of more CTAs
+            if (time, idle) < best:
+                best, found = (time, idle), (cluster, splits)
+    return found
 
 
 def fill_card(units: int, capacity: int) -> tuple[int, int]:
@@ -138,23 +153,26 @@ def choose_decode(
     and elements of `item` bytes.
 
     Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`), and a stage more of
-    pages, which lie anywhere and take longer to come. Clusters are as large as they can be with all of them at work at
-    once (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done makes room
-    for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so do SMs,
-    which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
+    pages, which lie anywhere and take longer to come. Clusters or splits share what few sequences and heads have, whichever
+    are done first (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done
+    makes room for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so
+    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
     SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
     more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
-    box = min(page or BLOCK, BLOCK)
+    box, nbytes = min(page or BLOCK, BLOCK), capacity * (size + v_size) * item
     wide = rows > 64 and size <= 128 and v_size <= 128
     if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
-        cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas)
+        cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas, nbytes, NARROW_RATE)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
     tile = 128 if wide else 64
     units = batch * kv_heads * px.cdiv(rows, tile)
-    cluster, splits = fill_card(units, capacity) if tile > 64 else spread(units, capacity, 1)
+    if tile > 64:
+        cluster, splits = fill_card(units, capacity)
+    else:
+        cluster, splits = spread(units, capacity, 1, nbytes, SM_RATE)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
     stages, room = lone_ring(tile, size, v_size, item)
