@@ -156,8 +156,8 @@ def choose_decode(
     pages, which lie anywhere and take longer to come. Clusters or splits share what few sequences and heads have, whichever
     are done first (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done
     makes room for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so
-    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an
-    SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
+    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share
+    an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
     more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
