@@ -5,6 +5,8 @@ import pytest
 
 import phalanx as px
 from attention_cases import BF16, F8, allowed, assert_close, exact, exact_packed, heads
+from library_launches import launches
+from phalanx.kernels.attention import forward
 from phalanx.kernels.attention.config import NARROW, AttentionConfig
 from phalanx.kernels.attention.forward import attention
 
@@ -57,6 +59,43 @@ def test_no_keys_and_no_queries():
     assert attention(none, q, q).shape == none.shape
 
 
+@pytest.mark.parametrize("dim, wide, options", [
+    (72, 72, {"causal": True}), (40, 40, {}), (80, 24, {"window": (20, 5)}),
+    *(pytest.param(*sizes, {"causal": True}, marks=pytest.mark.long) for sizes in ((160, 160), (240, 200), (176, 100))),
+])  # fmt: skip
+def test_heads_of_any_size_without_a_copy(dim, wide, options):
+    """The copy engine brings zeros for columns that are not there; what lies beside the result stays as it was."""
+    rng = np.random.default_rng(12)
+    wider = heads(rng, 1, 70, 2, dim + 8)
+    q = wider[..., :dim].swapaxes(1, 2)  # rows lie apart: behind each there are other numbers
+    both(q, heads(rng, 1, 1, 90, dim), heads(rng, 1, 1, 90, wide), **options)
+
+
+def test_packed_sequences_of_odd_heads():
+    rng = np.random.default_rng(13)
+    starts = np.int32([0, 30, 30, 75])
+    q, k, v = heads(rng, 75, 2, 80), heads(rng, 75, 1, 80), heads(rng, 75, 1, 80)
+    got, logs = attention(q, k, v, causal=True, lse=True, cu_seqlens_q=starts, cu_seqlens_k=starts)
+    assert_close(got, logs, *exact_packed(q, k, v, starts, starts, causal=True))
+
+
+def test_a_launch_with_odd_heads_is_clean():
+    rng = np.random.default_rng(14)
+    with launches((forward, "attention_tiles")) as found:
+        attention(*(heads(rng, 1, 1, 70, 72) for _ in range(3)), config=OWN)
+    report = found[0].check(schedules=1)
+    assert report.ok, str(report)
+
+
+@pytest.mark.filterwarnings("ignore:attention copies [kv]")
+def test_rows_that_the_copy_engine_can_not_read_are_copied():
+    rng = np.random.default_rng(15)
+    q, k, v = (heads(rng, 1, 1, 40, 75) for _ in range(3))
+    with pytest.warns(UserWarning, match=r"attention copies q, of shape \(1, 1, 40, 75\)"):
+        got, logs = attention(q, k, v, lse=True)
+    assert_close(got, logs, *exact(q, k, v))
+
+
 def test_what_reads_bad_strides_is_copied_with_a_warning():
     rng = np.random.default_rng(3)
     wide = heads(rng, 1, 1, 40, 68)
@@ -92,7 +131,7 @@ MASKS = [
     {}, {"causal": True}, {"window": (33, 20)}, {"causal": True, "window": (70, -1)}, {"window": (-1, 5)},
     {"window": (0, 0)},
 ]  # fmt: skip
-SIZES = [(64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)]
+SIZES = [(64, 64), (96, 96), (128, 128), (160, 160), (192, 128), (192, 192), (224, 224), (256, 256)]
 
 
 @pytest.mark.long

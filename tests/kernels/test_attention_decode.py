@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -53,6 +54,19 @@ def run(
 )
 def test_against_float64(case: dict[str, Any]) -> None:
     assert run(**case) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", [
+    {"size": 72, "v_size": 40, "config": DecodeConfig(2, 2)},
+    {"size": 80, "v_size": 80, "page": 16, "config": DecodeConfig(1, 2, 16, splits=2)},
+    {"size": 75, "v_size": 75, "config": DecodeConfig(1, 2)},
+    {"size": 40, "v_size": 40, "config": DecodeConfig(1, 2, 8, 1, runs=3)},
+], ids=["cluster", "pages and splits", "copied", "runs"])  # fmt: skip
+def test_heads_of_any_size(case: dict[str, Any]) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert run((100, 3), **case) < TOLERANCE
+    assert len(caught) == (2 if case["size"] == 75 else 0), "the two caches, or nothing"
 
 
 @pytest.mark.long
@@ -245,6 +259,7 @@ def test_mistakes() -> None:
         "pages of 48 tokens": {"pages": np.zeros((2, 3), np.int32), "k_cache": odd, "v_cache": odd},
         "they differ in their last axis only": {"v_cache": np.zeros((2, 64, 1, 64), BF16)},
         "k_scale is given for a cache of 16-bit elements": {"k_scale": 2.0},
+        "values of 304 elements": {"v_cache": np.zeros((2, 64, 2, 304), BF16)},
         "scale is -1.0": {"scale": -1.0},
         "v_dim is None without v_cache": {"v_cache": None, "k_cache": wide, "q": np.zeros((2, 1, 4, 576), BF16)},
         "config is": {"config": 3},

@@ -8,7 +8,6 @@ import torch
 
 from phalanx import kernels
 from phalanx.errors import Error, caller_location
-from phalanx.kernels.attention.backward_config import DIMS
 from phalanx.torch.calls import NUMBERS, batched_along, first_axis, nothing, refuse_config
 from phalanx.torch.library import Rule, operator
 from phalanx.torch.plain import is_recorded
@@ -69,12 +68,6 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
         raise Error(
             "attention with scales has no gradient: this one would be lost", location=caller_location(),
             remedy="pass bf16 or f16 queries, keys and values without q_scale, k_scale and v_scale",
-        )
-    if q.shape[-1] not in DIMS or v.shape[-1] != q.shape[-1]:
-        raise Error(
-            f"attention with heads of {q.shape[-1]} and values of {v.shape[-1]} elements has no gradient",
-            location=caller_location(),
-            remedy=f"there are kernels for {', '.join(map(str, DIMS))}: pad with zeros, or call it under torch.no_grad()",
         )
     ctx.options = causal, scale, left, right, softcap
     ctx.set_materialize_grads(False)
@@ -149,7 +142,7 @@ def attention(
 ) -> Any:
     """`px.kernels.attention` with gradients of q, k, v and the bias, for eager and compiled code; takes autocast's type.
 
-    Gradients are `attention_backward`'s: bf16 and f16, values as wide as keys; repeats are equal where
+    Gradients are `attention_backward`'s: bf16 and f16; repeats are equal where
     ``torch.use_deterministic_algorithms(True)`` is set. The logarithms that `lse` asks for have none.
     Example: ``y = px.torch.attention(q, k, v, causal=True)``.
     """

@@ -18,8 +18,9 @@ from phalanx.kernels.padding import padded_copy
 from phalanx.kernels.products.operand_recipes import is_copyable, warn
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of
 
-DIMS = (64, 96, 128, 192, 256)
-"""Sizes of a head for which there are kernels."""
+DIMS = (64, 96, 128, 160, 192, 224, 256)
+"""Columns that kernels compute with: a head has as many as its elements, or more. The copy engine brings zeros for the
+columns that are not there, and leaves them out when it stores."""
 OPERANDS = (*HALVES, "f8e4m3")
 
 
@@ -43,9 +44,22 @@ class Heads:
         return self.heads // max(self.kv_heads, 1)
 
     @property
+    def columns(self) -> tuple[int, int]:
+        """With how many columns kernels compute of queries and keys, and of values: as many, or 128 beside 192."""
+        wide, values = (columns_of(size) for size in (self.dim, self.value_dim))
+        if wide == 192 and values <= 128:
+            return 192, 128
+        return max(wide, values), max(wide, values)
+
+    @property
     def out_dtype(self) -> str:
         """The element type of the result: that of the queries, bf16 for 8-bit ones."""
         return self.dtype if self.dtype in HALVES else "bf16"
+
+
+def columns_of(size: int) -> int:
+    """With how many columns kernels compute of `size` elements."""
+    return next(columns for columns in DIMS if columns >= size)
 
 
 def require_heads(q: Any, k: Any, v: Any, *, varlen: bool = False, dtypes: tuple[str, ...] = OPERANDS) -> Heads:
@@ -93,15 +107,11 @@ def _four(info: ArrayInfo, varlen: bool) -> tuple[int, int, int, int]:
     return batch, heads, length, dim
 
 
-def require_dims(heads: Heads, dims: tuple[int, ...] = DIMS) -> None:
-    """Refuses sizes of a head for which there is no kernel; values are as wide as keys, or 128 beside 192."""
-    if heads.dim not in dims:
-        raise refused(f"heads of {heads.dim} elements", f"pad q, k and v with zeros to one of {', '.join(map(str, dims))}")
-    if heads.value_dim != heads.dim and (heads.dim, heads.value_dim) != (192, 128):
-        raise refused(
-            f"heads of {heads.dim} elements with values of {heads.value_dim}",
-            "pass values as wide as keys, or 128 beside 192: pad them with zeros",
-        )
+def require_dims(heads: Heads) -> None:
+    """Refuses heads that no kernel has columns for."""
+    for what, size in (("heads", heads.dim), ("values", heads.value_dim)):
+        if not 1 <= size <= DIMS[-1]:
+            raise refused(f"{what} of {size} elements", f"heads have 1 to {DIMS[-1]} elements")
 
 
 def scale_of(scale: Any, dim: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
+from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.arguments import (
     Heads,
     bias_of,
@@ -14,13 +15,13 @@ from phalanx.kernels.attention.arguments import (
     packed_view,
     reach_of,
     readable,
+    require_dims,
     require_heads,
     require_lengths,
     result_like,
     scale_of,
 )
 from phalanx.kernels.attention.backward_config import (
-    DIMS,
     KEYS,
     TOGETHER,
     BackwardConfig,
@@ -34,7 +35,7 @@ from phalanx.kernels.attention.backward_rows import finish_sums, part_size, prep
 from phalanx.kernels.attention.forward import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
-from phalanx.runtime.device.arrays import ArgumentKind, kind_of
+from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, kind_of
 from phalanx.runtime.launch.replay import refuse_recording, remembered
 
 
@@ -48,7 +49,7 @@ def attention_backward(
 
     `do` is the gradient of the result, `o` and `lse` are what ``attention(..., lse=True)`` gave for `q`, `k` and `v` with
     the same `causal`, `scale`, `window`, `softcap`, `bias`, `cu_seqlens_q` and `cu_seqlens_k`, which mean the same here.
-    bf16 or f16, heads of 64, 96, 128, 192 or 256 elements, values as wide as keys; the gradients have the types and shapes
+    bf16 or f16, heads and values of up to 256 elements; the gradients have the types and shapes
     of what they are gradients of, those of keys and values are summed over the query heads that share them. Queries with
     no key to attend to (`lse` -inf) have gradients 0, and add nothing to others.
 
@@ -64,19 +65,20 @@ def attention_backward(
     """
     sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
     heads = require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
-    _require_dims(heads)
+    require_dims(heads)
     _require_results(do, o, lse, q, heads)
     left, right = reach_of(causal, window)
     cap, factor = cap_of(softcap), scale_of(scale, heads.dim)
     bias_kind, added = bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
-    results = tuple(result_like(x, heads.dim, heads.dtype) for x in (q, k, v))
+    widths, dim = (heads.dim, heads.dim, heads.value_dim), max(heads.columns)
+    results = tuple(_gradient_like(x, width, heads.dtype) for x, width in zip((q, k, v), widths))
     if has_work(heads.batch, heads.heads, heads.queries, heads.keys):
         chosen = require_config(config, BackwardConfig) or choose_backward(
-            heads.dim, bounded=left is not None or right is not None, ragged=_may_end_early(heads), varlen=sequences > 0,
+            dim, bounded=left is not None or right is not None, ragged=_may_end_early(heads), varlen=sequences > 0,
             capped=cap is not None, biased=bias_kind == "tile", sloped=bias_kind == "slopes",
         )  # fmt: skip
-        require_config_fits(chosen, heads.dim)
+        require_config_fits(chosen, dim)
         views = [packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]
         operands = [readable(what, x, "attention_backward") for what, x in zip(("q", "k", "v", "do"), views)]
         scores = factor * LOG2E if cap is None else factor / cap, factor, cap, left, right
@@ -98,6 +100,7 @@ class _Call:
         bias_kind: str | None, cu_q: Any, cu_k: Any,
     ) -> None:  # fmt: skip
         self.heads, self.sequences, self.config, self.scores = heads, sequences, config, scores
+        self.dim = max(heads.columns)
         self.bias, self.bias_kind, self.cu_q, self.cu_k = bias, bias_kind, cu_q, cu_k
 
     def launch(
@@ -106,12 +109,13 @@ class _Call:
         heads, config, scale = self.heads, self.config, self.scores[1]
         q, do = operands[0], operands[3]
         dq, dk, dv = results
-        sizes = {"BM": config.queries, "D": heads.dim}
+        dim = self.dim
+        sizes = {"BM": config.queries, "D": dim}
         blocks = px.cdiv(heads.queries, config.queries)
         room = heads.queries // config.queries + self.sequences + 1 if heads.varlen else blocks
         stats = empty(q, (heads.batch, heads.heads, room, 2, config.queries), "f32")
         apart = deterministic or gradients is not None or config.apart
-        rows_of_sums = heads.batch * heads.heads * room, 2, part_size(config.queries, heads.dim)
+        rows_of_sums = heads.batch * heads.heads * room, 2, part_size(config.queries, dim)
         sums = None if apart else empty(q, rows_of_sums, "f32")
         rows = blocks, heads.heads, self.sequences
         prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
@@ -119,9 +123,9 @@ class _Call:
         order = KeyOrder() if heads.varlen else choose_order(heads, self.scores[3], self.scores[4], sms_of(q))
         shares = order.shares if order.shares > 1 else None
         key_blocks = px.cdiv(heads.keys, KEYS)
-        places = order.shares, heads.batch * heads.kv_heads * key_blocks, 2, KEYS // 2 * heads.dim
+        places = order.shares, heads.batch * heads.kv_heads * key_blocks, 2, KEYS // 2 * dim
         of_keys, of_values = (dk, dv) if shares is None else (empty(q, places, "f32"), empty(q, places, "f32"))
-        for want in ("both",) if heads.dim <= TOGETHER else ("values", "keys"):
+        for want in ("both",) if dim <= TOGETHER else ("values", "keys"):
             backward_keys[self._key_blocks() * order.shares](
                 *given, sums, of_keys, of_values, *self.scores, heads.group, order.band, shares, self.sequences, **sizes,
                 STAGES=2 if want == "values" else config.stages, BOUND=_may_end_early(heads),
@@ -130,14 +134,14 @@ class _Call:
         if shares is not None:
             grid = key_blocks, heads.kv_heads, self.sequences
             for shared, result, factor in ((of_keys, dk, scale), (of_values, dv, 1.0)):
-                finish_sums[grid](shared, None, result, factor, key_blocks, BM=KEYS, D=heads.dim)
+                finish_sums[grid](shared, None, result, factor, key_blocks, BM=KEYS, D=dim)
         if apart:
             tiles = px.cdiv(heads.queries, 128) * heads.heads * self.sequences
-            registers = {} if heads.dim < 256 else {"LOADER": 24, "REGISTERS": 240}
+            registers = {} if dim <= 192 else {"LOADER": 24, "REGISTERS": 240}
             keys = 64  # of a block, as registers are left for
-            if heads.dim == 256:
+            if dim > 192:
                 keys = 16 if gradients is not None else 32
-            elif heads.dim > TOGETHER and gradients is not None and self.scores[2] is not None:
+            elif dim > TOGETHER and gradients is not None and self.scores[2] is not None:
                 keys = 32
             for first, columns in self._columns():
                 backward_queries[tiles](
@@ -153,7 +157,7 @@ class _Call:
 
         All at once, but for heads beyond 128 with a cap or a bias, which take the registers of a part of the sums.
         """
-        dim = self.heads.dim
+        dim = self.dim
         if dim <= TOGETHER or (self.bias_kind is None and self.scores[2] is None):
             return [(0, dim)]
         return [(0, TOGETHER), (TOGETHER, dim - TOGETHER)]
@@ -171,27 +175,24 @@ def _may_end_early(heads: Heads) -> bool:
     return heads.varlen or heads.keys % KEYS != 0
 
 
-def _require_dims(heads: Heads) -> None:
-    if heads.dim not in DIMS:
-        raise refused(
-            f"heads of {heads.dim} elements have no backward kernel",
-            f"there are kernels for {', '.join(map(str, DIMS))}: pad smaller heads with zeros",
-        )
-    if heads.value_dim != heads.dim:
-        raise refused(
-            f"heads of {heads.dim} elements with values of {heads.value_dim}", "pad the narrower ones with zeros"
-        )
+def _gradient_like(x: Any, width: int, dtype: str) -> Any:
+    """A new array for a gradient, whose rows begin at multiples of 16 bytes, as the copy engine writes them."""
+    step = COPY_CHUNK // ITEM_BYTES[dtype]
+    if width % step == 0:
+        return result_like(x, width, dtype)
+    return result_like(x, px.cdiv(width, step) * step, dtype)[..., :width]
 
 
 def _require_results(do: Any, o: Any, lse: Any, q: Any, heads: Heads) -> None:
     """Refuses results of `attention` that do not go with these queries."""
     queries = info_of("q", q, HALVES)
+    shape = *queries.shape[:-1], heads.value_dim
     for what, x in (("do", do), ("o", o)):
         info = info_of(what, x, HALVES)
-        if info.shape != queries.shape or info.dtype_name != queries.dtype_name:
+        if info.shape != shape or info.dtype_name != queries.dtype_name:
             raise refused(
-                f"{what} is {info.dtype_name} of shape {info.shape}, q {queries.dtype_name} of {queries.shape}",
-                "pass the result of attention, and its gradient, in q's type and shape",
+                f"{what} is {info.dtype_name} of shape {info.shape}, the result of these is {queries.dtype_name} of {shape}",
+                "pass the result of attention, and its gradient, in q's type and shape, as wide as v",
             )
     rows = (heads.heads, heads.queries) if heads.varlen else (heads.batch, heads.heads, heads.queries)
     info = info_of("lse", lse, ("f32",))

@@ -3,7 +3,7 @@
 A CTA has 128 keys, 64 for each of two warpgroups: the sums of their gradients take 2 x 64 x dim numbers, dim registers of a
 thread. Scores and their gradients take 64 x queries each. With heads of 128, blocks of 64 queries fit into 240 registers;
 heads of 64 take 128, which reads keys and values, the left operands in shared memory, half as often. Of heads of 192 and
-256 the sums of one gradient fit: each of the three has a pass of its own, eight products instead of five. Of heads of 256
+256 the sums of one gradient fit: each of the three has a pass of its own, eight products instead of five. Beyond 192
 shared memory has one block of queries at a time.
 """
 
@@ -14,8 +14,6 @@ from phalanx.kernels.matrices import refused
 
 KEYS = 128
 """Keys of a CTA."""
-DIMS = (64, 96, 128, 192, 256)
-"""Sizes of a head."""
 TOGETHER = 128
 """Up to this size of a head one pass has the sums of both gradients, of keys and of values."""
 
@@ -39,7 +37,7 @@ def choose_backward(
     dim: int, *, bounded: bool = False, ragged: bool = False, varlen: bool = False, capped: bool = False,
     biased: bool = False, sloped: bool = False,
 ) -> BackwardConfig:  # fmt: skip
-    """The configuration for heads of `dim` elements, which leaves registers for what packed sequences, caps and biases take.
+    """The configuration for `dim` columns, which leaves registers for what packed sequences, caps and biases take.
 
     `bounded`: by a causal mask or a window; `ragged`: keys may end within a block; `biased` by a number for each score,
     `sloped` by one for each head. What is `early` and `ahead` is what was quickest on an H200
@@ -49,7 +47,7 @@ def choose_backward(
     Anyone may call it; no hardware is involved. Example: ``choose_backward(64).queries == 128``.
     """
     if dim > TOGETHER:
-        return BackwardConfig(stages=2 if dim < 256 else 1, early=False, apart=True)
+        return BackwardConfig(stages=2 if dim <= 192 else 1, early=False, apart=True)
     masked, more = bounded or ragged or varlen, capped or biased
     if dim == 64 and (varlen or more):
         return BackwardConfig(queries=64)
@@ -69,10 +67,10 @@ def require_config_fits(config: BackwardConfig, dim: int) -> None:
         )
     if dim > TOGETHER and not config.apart:
         raise refused(f"heads of {dim} elements without apart", "give apart=True: each gradient has a pass of its own")
-    if dim == 256 and config.stages != 1:
-        raise refused(f"{config.stages} stages with heads of 256 elements", "give 1: shared memory has no room for more")
-    if dim < 256 and (config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128)):
+    if dim > 192 and config.stages != 1:
+        raise refused(f"{config.stages} stages with heads of {dim} elements", "give 1: shared memory has no room for more")
+    if dim <= 192 and (config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128)):
         raise refused(f"{config.stages} stages of {config.queries} queries", "give 2, or 3 of 64 queries")
 
 
-__all__ = ["DIMS", "KEYS", "TOGETHER", "BackwardConfig", "choose_backward", "require_config_fits"]
+__all__ = ["KEYS", "TOGETHER", "BackwardConfig", "choose_backward", "require_config_fits"]

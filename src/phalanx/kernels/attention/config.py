@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.frozen import frozen
-from phalanx.kernels.attention.arguments import Heads
+from phalanx.kernels.attention.arguments import DIMS, Heads
 from phalanx.kernels.attention.scores import LAZY
 from phalanx.kernels.matrices import HALVES, refused
 
@@ -63,7 +63,8 @@ class AttentionConfig:
 
     def constants(self, heads: Heads) -> dict[str, Any]:
         """The constants of the kernel: results leave through Q's place where that is free, and as wide as they are."""
-        as_wide = heads.value_dim == heads.dim and heads.out_dtype == heads.dtype
+        dim, wide = heads.columns
+        as_wide = wide == dim and heads.out_dtype == heads.dtype
         return {
             "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
             "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
@@ -77,19 +78,21 @@ CHOICES = {
     (64, 64): AttentionConfig(keys=128, stages=4),
     (96, 96): AttentionConfig(keys=80, stages=4),
     (128, 128): AttentionConfig(keys=80, stages=3),
+    (160, 160): replace(TWO, keys=128, parts=5),
     (192, 128): replace(TWO, keys=112),
     (192, 192): replace(TWO, keys=96, parts=3),
+    (224, 224): replace(TWO, keys=80, parts=7, producer_regs=32, regs=232),
     (256, 256): replace(TWO, keys=64, parts=2),
 }
 """By the sizes of heads of keys and of values, for what needs no further registers."""
 BIASED = {
     (64, 64): replace(TWO, keys=128), (96, 96): replace(TWO, keys=96), (128, 128): replace(TWO, keys=96),
-    (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64), (256, 256): replace(TWO, keys=32, parts=2),
+    (160, 160): replace(TWO, keys=80), (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64),
+    (224, 224): replace(TWO, keys=48, producer_regs=32, regs=232), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
 """The same where every score has a bias of its own, or a cap."""
 NARROW = {
-    dim: replace(TWO, keys=128 if dim < 256 else 64, slack=0.0, stages=3 if dim <= 128 else 2)
-    for dim in (64, 96, 128, 192, 256)
+    dim: replace(TWO, keys=128 if dim < 224 else 64, slack=0.0, stages=3 if dim <= 128 else 2) for dim in DIMS
 }
 """Of 8-bit floats."""
 
@@ -107,12 +110,12 @@ def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> Attenti
     cap or a bias. Anyone may call it; no hardware is involved. Example: ``choose(heads, kind="causal").keys``.
     """
     if heads.dtype not in HALVES:
-        return NARROW[heads.dim]
+        return NARROW[heads.columns[0]]
     if biased:
-        return BIASED[heads.dim, heads.value_dim]
-    chosen = CHOICES[heads.dim, heads.value_dim]
-    producer, others = REGISTERS.get((kind, heads.dim), (chosen.producer_regs, chosen.regs))
-    return replace(chosen, keys=FEWER.get((kind, heads.dim), chosen.keys), producer_regs=producer, regs=others)
+        return BIASED[heads.columns]
+    chosen, dim = CHOICES[heads.columns], heads.columns[0]
+    producer, others = REGISTERS.get((kind, dim), (chosen.producer_regs, chosen.regs))
+    return replace(chosen, keys=FEWER.get((kind, dim), chosen.keys), producer_regs=producer, regs=others)
 
 
 def require_fits(config: AttentionConfig, heads: Heads) -> None:

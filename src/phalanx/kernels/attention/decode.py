@@ -9,7 +9,7 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.attention.arguments import cap_of, reach_of, scale_of
+from phalanx.kernels.attention.arguments import DIMS, cap_of, columns_of, reach_of, readable, scale_of
 from phalanx.kernels.attention.decode_config import (
     BLOCK,
     MOST_SEQUENCES,
@@ -47,11 +47,11 @@ def attention_decode(
     """Attention of the last tokens of each sequence to its cache: ``softmax(scale * q @ k.T) @ v``, (B, T, H, size of v).
 
     `q` (B, T, H, D) has 1 to 16 tokens; the caches are (B, S, Hkv, D) of the same type, bf16 or f16, or 8-bit floats,
-    Hkv a divisor of H. `lengths` (B,), i32 or i64 on the same device, says how many tokens of each cache there are, the
-    T ones included; what lies behind them is never looked at. With `pages` (B, n) the caches are (pages, tokens per
-    page, Hkv, D): token t of sequence b lies in page ``pages[b, t // tokens]``, as in `kv_compact`; pages have 16, 32
-    or a multiple of 64 tokens. Without `v_cache` the values are the first `v_dim` columns of the keys, which have one
-    head: the latent cache of MLA, 576 and 512.
+    Hkv a divisor of H, D and the size of v up to 256. `lengths` (B,), i32 or i64 on the same device, says how many
+    tokens of each cache there are, the T ones included; what lies behind them is never looked at. With `pages` (B, n)
+    the caches are (pages, tokens per page, Hkv, D): token t of sequence b lies in page ``pages[b, t // tokens]``, as in
+    `kv_compact`; pages have 16, 32 or a multiple of 64 tokens. Without `v_cache` the values are the first `v_dim`
+    columns of the keys, which have one head: the latent cache of MLA, 576 and 512.
 
     8-bit caches (f8e4m3, f8e5m2) stand for their elements times `k_scale` and `v_scale`, positive: a number, or a
     vector of f32 with one scale or one for each KV head. They become elements of q's type on the SM, exactly.
@@ -64,6 +64,9 @@ def attention_decode(
     or the simulator for NumPy. Example: ``o = attention_decode(q, k_cache, v_cache, lengths, pages=table)``.
     """
     call = _known(q, k_cache, v_cache, pages, v_dim) or _call(q, k_cache, v_cache, lengths, pages, v_dim)
+    if call.unaligned:
+        k_cache = readable("k_cache", k_cache, "attention_decode")
+        v_cache = readable("v_cache", v_cache, "attention_decode")
     k_scale, k_factor = _scale("k_scale", k_scale, call)
     v_scale, v_factor = _scale("v_scale", v_scale, call)
     shape = (call.batch, call.tokens, call.heads)
@@ -106,7 +109,8 @@ def _decode(
     grid = config.cluster * config.splits, call.kv_heads * px.cdiv(call.tokens * call.group, config.rows), call.batch
     target = (results, result_logs) if parts is None else (parts, part_logs)
     softmax, where = (factor, slope, cap), (*reach, call.capacity, call.heads)
-    sizes = {"D": call.size, "DV": call.v_size, "T": call.tokens, "G": call.group, "PAGE": call.page}
+    d, dv = call.columns
+    sizes = {"D": d, "DV": dv, "T": call.tokens, "G": call.group, "PAGE": call.page}
     if v is None:
         constants = config.constants()
         del constants["CTAS"], constants["ROOM"]
@@ -117,9 +121,9 @@ def _decode(
             **config.constants(), **sizes, NARROW=call.item == 1,
         )  # fmt: skip
     if parts is not None:
-        each = max(1, JOINED // call.v_size)
+        each = max(1, JOINED // dv)
         join_splits[px.cdiv(call.rows, each)](
-            parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=call.v_size, R=each
+            parts, part_logs, results, result_logs, call.rows, SPLITS=config.splits, DV=dv, R=each
         )
     return out
 
@@ -133,17 +137,18 @@ def _launch_runs(
         k, v = (x.reshape(x.shape[0], x.shape[1] * x.shape[2], 1, x.shape[3]) for x in (k, v))
     together = call.tokens * call.group * config.heads
     units = call.kv_heads // config.heads * px.cdiv(together, config.rows)
+    d, dv = call.columns
     constants = {
-        "BATCH": 1 << (call.batch - 1).bit_length(), "BM": config.rows, "DV": call.v_size, "T": call.tokens,
+        "BATCH": 1 << (call.batch - 1).bit_length(), "BM": config.rows, "DV": dv, "T": call.tokens,
         "G": call.group, "HEADS": config.heads, "UNITS": units,
     }  # fmt: skip
     where = (*reach, call.capacity, call.heads)
     decode_runs[config.runs](
-        rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=call.size, STAGES=config.stages,
+        rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=d, STAGES=config.stages,
         ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
     )  # fmt: skip
     if config.runs > 1:
-        each = max(1, JOINED // call.v_size)
+        each = max(1, JOINED // dv)
         join_runs[px.cdiv(min(together, config.rows), each), units, call.batch](
             lengths, parts, part_logs, out, logs, *where, config.runs, R=each, **constants
         )
@@ -202,6 +207,16 @@ class Call:
         return self.batch * self.tokens * self.heads
 
     @property
+    def columns(self) -> tuple[int, int]:
+        """With how many columns kernels compute of keys and of values."""
+        return (self.size, self.v_size) if self.latent else (columns_of(self.size), columns_of(self.v_size))
+
+    @property
+    def unaligned(self) -> bool:
+        """Whether rows side by side would not begin at multiples of 16 bytes: the copy engine can't read them."""
+        return not self.latent and any(size * self.item % COPY_CHUNK for size in (self.size, self.v_size))
+
+    @property
     def heads_of_a_block(self) -> int:
         """How many KV heads may have keys in one block: all, or 1."""
         together = self.dense and BLOCK % self.kv_heads == 0 and self.tokens * self.heads <= BLOCK
@@ -233,6 +248,8 @@ def _from_shapes(
     batch, tokens, heads, size = q
     kv_heads = k[2]
     if 0 in q or not kv_heads or heads % kv_heads or type(v_size) is not int:
+        return None
+    if not latent and not 1 <= min(size, v_size) <= max(size, v_size) <= DIMS[-1]:
         return None
     page = 0 if contiguous else k[1]
     return Call(batch, tokens, heads, kv_heads, size, v_size, table * page or k[1], page, item, latent, dense)
@@ -294,8 +311,8 @@ def _value_size(keys: ArrayInfo, values: ArrayInfo, v_dim: Any) -> int:
             "they differ in their last axis only",
         )
     for what, size in (("keys", keys.shape[3]), ("values", values.shape[3])):
-        if size % 16 or not 16 <= size <= 256:
-            raise refused(f"{what} of {size} elements", "sizes are multiples of 16, up to 256")
+        if not 1 <= size <= DIMS[-1]:
+            raise refused(f"{what} of {size} elements", f"heads have 1 to {DIMS[-1]} elements")
     return int(values.shape[3])
 
 
@@ -353,7 +370,7 @@ def _cache(what: str, x: Any, queries: ArrayInfo) -> ArrayInfo:
             f"{what} is {info.dtype_name}, q is {queries.dtype_name}",
             f"pass them in one element type, or a cache of {' or '.join(NARROW)}",
         )
-    if not info.contiguous_inner or not info.aligned16 or info.shape[3] * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
+    if not info.contiguous_inner or not info.aligned16:
         raise refused(
             f"{what} has strides {info.strides}",
             f"its last axis is contiguous, and its start and other strides are multiples of {COPY_CHUNK} bytes",

@@ -6,6 +6,7 @@ from functools import cache
 
 import phalanx as px
 from phalanx.frozen import frozen
+from phalanx.kernels.attention.arguments import columns_of
 from phalanx.machines.h200 import H200
 from phalanx.runtime.exporting.choices import chosen_by_sizes
 
@@ -69,9 +70,10 @@ def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> 
     Elements of 8 bits become operands in a block of keys and one of values besides.
     """
     barriers_and_sums = 1024 if ctas > 1 else 2048
-    wide = 2 * BLOCK * (size + v_size) if item == 1 else 0
-    room = H200.shared_bytes(ctas) - barriers_and_sums - 2 * rows * size - wide
-    return min(8, room // (item * BLOCK * (size + v_size)))
+    columns = columns_of(size) + columns_of(v_size)
+    wide = 2 * BLOCK * columns if item == 1 else 0
+    room = H200.shared_bytes(ctas) - barriers_and_sums - 2 * rows * columns_of(size) - wide
+    return min(8, room // (item * BLOCK * columns))
 
 
 def lone_ring(rows: int, size: int, v_size: int, item: int = 2) -> tuple[int, int]:
@@ -79,9 +81,9 @@ def lone_ring(rows: int, size: int, v_size: int, item: int = 2) -> tuple[int, in
 
     The memory is fastest with as much: with 192 KB an SM it gives 7% less.
     """
-    stage = item * BLOCK * (size + v_size)
-    stages = max(2, IN_FLIGHT // stage)
-    return stages, max(stages, (H200.shared_bytes(2) - 2 * rows * size) // stage + 1)
+    stage = item * BLOCK * (columns_of(size) + columns_of(v_size))
+    stages = max(2, IN_FLIGHT // (item * BLOCK * (size + v_size)))
+    return stages, max(stages, (H200.shared_bytes(2) - 2 * rows * columns_of(size)) // stage + 1)
 
 
 def ctas_on_an_sm(rows: int, size: int, v_size: int, item: int = 2) -> int:
@@ -156,9 +158,9 @@ def choose_decode(
     pages, which lie anywhere and take longer to come. Clusters or splits share what few sequences and heads have, whichever
     are done first (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done
     makes room for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so
-    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs share
-    an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with one
-    more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs
+    share an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with
+    one more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box, nbytes = min(page or BLOCK, BLOCK), capacity * (size + v_size) * item

@@ -47,10 +47,11 @@ def attention(
     """``softmax(scale * q @ k.T) @ v`` of each head, without the scores in memory.
 
     `q` (batch, heads, queries, dim), `k` (batch, kv_heads, keys, dim), `v` (batch, kv_heads, keys, value_dim): torch,
-    CuPy or NumPy, bf16, f16 or f8e4m3; dim 64, 96, 128, 192 or 256, value_dim the same, or 128 beside 192. `heads` is a
-    multiple of `kv_heads`: that many neighbours share keys and values. Strides are free but for the last, so that
-    (batch, length, heads, dim) comes as ``.transpose(1, 2)``; what the copy engine can't read is copied first, with a
-    `CopyWarning`. Scores, powers and sums are f32. The result has q's shape (with value_dim) and type.
+    CuPy or NumPy, bf16, f16 or f8e4m3; dim and value_dim up to 256, quickest where they are 64, 96, 128, 160, 192, 224
+    or 256, with which kernels compute. `heads` is a multiple of `kv_heads`: that many neighbours share keys and values.
+    Strides are free but for the last, so that (batch, length, heads, dim) comes as ``.transpose(1, 2)``; what the copy
+    engine can't read is copied first, with a `CopyWarning`. Scores, powers and sums are f32. The result has q's shape
+    (with value_dim) and type.
 
     - `causal`: no query attends to keys behind its own. The last query stands beside the last key, as in
       FlashAttention; torch's ``is_causal`` puts the first beside the first, which differs where there are not as many
@@ -141,7 +142,8 @@ def _launch(
     views = [packed_view(x) if given.sequences else x for x in (*arrays, result)]
     operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:
-        operands[2] = turned_values(operands[2])
+        operands[2] = turned_values(operands[2], heads.columns[1])
+    dim, wide = heads.columns
     even = given.kind == "full" and not config.turns  # in turns all groups attend to all tiles
     plan = choose_heights(heads, config, sms_of(q)) if even else None
     grid = _grid(q, heads, given.sequences, config, plan)
@@ -149,8 +151,9 @@ def _launch(
     numbers = (None,) * 5 if plan is None else (plan.whole, plan.more, plan.low, plan.first, plan.second)
     attention_tiles[grid](
         *operands, views[3], logs[None] if given.sequences and logs is not None else logs, *others, given.factor,
-        given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=heads.dim,
-        WIDE=heads.value_dim, BIAS_KIND=given.bias_kind, SURE=_all_have_keys(given), **config.constants(heads), **named,
+        given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=dim,
+        WIDE=wide, WHOLE=wide == heads.value_dim, BIAS_KIND=given.bias_kind, SURE=_all_have_keys(given),
+        **config.constants(heads), **named,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.arguments import Heads, readable, require_dims, result_like
+from phalanx.kernels.attention.arguments import Heads, readable, result_like
 from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, capped
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
@@ -332,7 +332,11 @@ def attention_blackwell(
 
 def require_blackwell(heads: Heads, sequences: int, bias: str | None, scaled: bool, config: Any) -> None:
     """Refuses what this kernel does not have, with what does."""
-    require_dims(heads, DIMS)
+    if heads.dim not in DIMS or heads.value_dim != heads.dim:
+        raise refused(
+            f"heads of {heads.dim} elements with values of {heads.value_dim} on Blackwell",
+            f"pad q, k and v with zeros to one of {', '.join(map(str, DIMS))}",
+        )
     elsewhere = "sm_90a has it"
     if heads.dtype not in HALVES or scaled:
         what = "scales of operands" if scaled else heads.dtype

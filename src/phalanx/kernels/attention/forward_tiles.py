@@ -173,6 +173,7 @@ class Group:
     VARLEN: bool
     LEVEL: bool
     SURE: bool
+    WHOLE: bool
     SKIP: bool
     SLACK: float
     SHIFT: float
@@ -384,7 +385,8 @@ class Group:
         px.assume(batch < O.shape[0])
         px.assume(head >= 0)
         px.assume(head < O.shape[1])
-        px.assume(O.shape[3] == b.WIDE)
+        if self.WHOLE:
+            px.assume(O.shape[3] == b.WIDE)
         rows = row + px.arange(b.ROWS)  # the rows around a packed sequence are another's
         rows = px.where((rows >= 0) & (rows < tile.reach.queries), rows + tile.first_query, -1)
         if LSE is not None and self.VARLEN:
@@ -427,14 +429,14 @@ def scaled(factor, FIRST, SECOND):
 def attention_tiles(
     Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
     first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False,
-    SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", SURE=False, PRODUCER_REGS=32, REGS=160,
+    WHOLE=True, SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", SURE=False, PRODUCER_REGS=32, REGS=160,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
 
     Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
     ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to
     `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right`
-    are None where there are none. SURE: each query has a key to attend to.
+    are None where there are none. SURE: each query has a key to attend to. WHOLE: O has WIDE columns; else it has fewer.
     """
     ROWS = 64
     NARROW = V.dtype == px.f8e4m3
@@ -463,7 +465,7 @@ def attention_tiles(
         turn = px.where(c == 0, 1, 0) if TURNS else 0
         mine = Group(
             buffers, reach, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, 0,
-            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, SURE, right is not None and not TURNS, SLACK,
-            SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
+            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, SURE, WHOLE, right is not None and not TURNS,
+            SLACK, SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
         )  # fmt: skip
         mine.attend()

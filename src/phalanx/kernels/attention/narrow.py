@@ -37,11 +37,12 @@ def turn_values(V, T, *, WIDE, KEYS=64):
     px.store(T[batch, head, 0:WIDE, key : key + KEYS], v.T)
 
 
-def turned_values(v: Any) -> Any:
-    """Values (batch, heads, keys, dim) as (batch, heads, dim, keys rounded up to 16), for `wgmma` of 8-bit floats."""
+def turned_values(v: Any, columns: int) -> Any:
+    """Values (batch, heads, keys, dim) as (batch, heads, dim, keys rounded up to 16), for `wgmma` of 8-bit floats; dim is at
+    most `columns`, with which the kernel computes."""
     info = describe(v)
     assert info is not None
     batch, heads, keys, wide = info.shape
     turned = empty(v, (batch, heads, wide, px.cdiv(keys, UNIT) * UNIT), info.dtype_name)
-    turn_values[px.cdiv(keys, 64), heads, batch](v, turned, WIDE=wide)
+    turn_values[px.cdiv(keys, 64), heads, batch](v, turned, WIDE=columns)
     return turned
