@@ -113,7 +113,8 @@ def judged(ours: float, theirs: float | None, limit: float) -> Found:
 
 def forward_case(rng: random.Random) -> Found:
     """One call of `attention` with whatever it can be asked for."""
-    dim, dtype = rng.choice((64, 64, 96, 128, 128, 192, 256)), rng.choice((torch.bfloat16, torch.bfloat16, torch.float16))
+    dim = rng.choice((64, 96, 128, 128, 192, 256, 8 * rng.randrange(1, 33)))
+    dtype = rng.choice((torch.bfloat16, torch.bfloat16, torch.float16))
     kv, group, batch = rng.randrange(1, 4), rng.choice((1, 1, 2, 4)), rng.randrange(1, 3)
     queries = rng.randrange(1, 4001)
     kind = rng.choice(("full", "full", "causal", "causal", "window", "window", "cap", "slopes", "bias"))
@@ -151,7 +152,7 @@ def forward_case(rng: random.Random) -> Found:
 
 def packed_case(rng: random.Random) -> Found:
     """Packed sequences, some of them empty, each against one of its own."""
-    dim, causal, kv, group = rng.choice((64, 128, 256)), rng.random() < 0.5, rng.randrange(1, 3), rng.choice((1, 4))
+    dim, causal, kv, group = rng.choice((64, 80, 128, 256)), rng.random() < 0.5, rng.randrange(1, 3), rng.choice((1, 4))
     lengths = [(rng.choice((0, 1, rng.randrange(1, 4001))), rng.randrange(0, 2001)) for _ in range(rng.randrange(1, 6))]
     starts = torch.tensor([(0, 0), *lengths], dtype=torch.int32).cumsum(0).to(torch.int32).cuda()
     totals = [int(x) for x in starts[-1]]
@@ -277,7 +278,8 @@ def backward_case(rng: random.Random) -> Found:
 
 def decode_case(rng: random.Random) -> Found:
     """Caches of random lengths, contiguous and in pages, against float64."""
-    dim, kv, group, tokens = rng.choice((64, 128, 256)), rng.randrange(1, 5), rng.choice((1, 4, 8)), rng.choice((1, 1, 2, 5))
+    dim, kv, group = rng.choice((64, 72, 128, 160, 256)), rng.randrange(1, 5), rng.choice((1, 4, 8))
+    tokens = rng.choice((1, 1, 2, 5))
     batch, most = rng.randrange(1, 9), rng.randrange(16, 4001)
     lengths = [rng.randrange(tokens, max(tokens, most) + 1) for _ in range(batch)]
     q = normal(batch, tokens, kv * group, dim, amplitude=rng.uniform(1, 8))

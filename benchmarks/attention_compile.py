@@ -91,7 +91,7 @@ def sparse(queries: int, heads: int, kv_heads: int, dim: int, block: int, lse: b
     sparse_attention(q, k, v, indices, block=block, lse=lse, v_dim=512 if v is None else None)
 
 
-SIZES = ((64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256))
+SIZES = ((64, 64), (72, 72), (96, 96), (128, 128), (160, 160), (192, 128), (192, 192), (224, 224), (256, 256))
 Wanted = tuple[Callable[..., None], tuple[Any, ...]]
 
 
@@ -100,7 +100,7 @@ def all_calls() -> list[Wanted]:
     found: list[Wanted] = [(forward, (*sizes, kind)) for sizes in SIZES for kind in MASKS]
     found += [(forward, (*sizes, "causal", "f16")) for sizes in SIZES]
     found += [(forward, (dim, dim, kind, "f8")) for dim, _ in SIZES for kind in ("full", "causal")]
-    for dim in (64, 96, 128, 192, 256):
+    for dim in (64, 72, 96, 128, 160, 192, 224, 256):
         found += [(backward, (dim, kind, False)) for kind in MASKS]
         found += [(backward, (dim, kind, True)) for kind in ("full", "causal")]
     found += [(decode, shape) for shape in ((64, 32, 8, 8192), (16, 32, 8, 32768), (128, 64, 8, 4096), (8, 128, 1, 16384))]
