@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import phalanx as px
 from phalanx.frozen import frozen
@@ -13,8 +14,8 @@ from phalanx.runtime.exporting.choices import chosen_by_sizes
 CLUSTERS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEWEST_BLOCKS = 4
 """Blocks of keys that a CTA of a cluster has at least: with fewer, beginning and joining takes longer than reading."""
-BLOCK = 64
-"""Keys of a block."""
+BLOCK, THREADS = 64, 160
+"""Keys of a block, and threads of a CTA of 64 rows: a warpgroup, and a warp that loads."""
 BOXES = {64: 32, 128: 8}
 """Tokens of a copy, by rows of queries: the 128-byte halves of a row are asked for in close succession."""
 MOST_SPLITS = 16
@@ -27,8 +28,12 @@ MOST_SEQUENCES = 1024
 """Sequences over whose lengths one warp sums up to find where its run begins."""
 START_US, JOIN_US = 2.0, 2.5
 """Microseconds until a CTA has its first keys and has left its result, and of a second kernel that joins."""
-SM_RATE, NARROW_RATE, CARD_RATE = 43e3, 18e3, 4600e3
-"""Bytes in a microsecond of an SM that reads alone or converts elements of 8 bits, and of all of an H200."""
+WAIT_US, SM_RATE, NARROW_RATE, CARD_RATE = 0.5, 160e3, 18e3, 4600e3
+"""Microseconds from the products of a block to those of the next; bytes in a microsecond that come to an SM beside that,
+that an SM converts from 8 bits, and that all of an H200 reads."""
+CROWDED = 1.015
+"""How much longer it takes with one more CTA on an SM, and more on its way than is quickest."""
+MOST_CROWDED = 3
 WIDEST_RUNS = 128
 """Elements of a value, in runs: more sums and what a run has to remember do not fit into the registers together."""
 
@@ -91,6 +96,12 @@ def ctas_on_an_sm(rows: int, size: int, v_size: int, item: int = 2) -> int:
     return 2 if ring_stages(rows, size, v_size, 2, item) >= 2 else 1
 
 
+def fits(ctas: int, size: int, v_size: int) -> bool:
+    """Whether so many CTAs of 64 rows fit on an SM, with rings of two stages, and registers for their sums and scores."""
+    registers = 96 + columns_of(v_size) // 2
+    return ring_stages(64, size, v_size, ctas) >= 2 and THREADS * ctas * registers <= 65536
+
+
 def largest_cluster(units: int, capacity: int, ctas: int) -> int:
     """The most CTAs of a cluster with which one for each of `units` fits on the card at once, `ctas` CTAs on an SM.
 
@@ -104,28 +115,35 @@ def largest_cluster(units: int, capacity: int, ctas: int) -> int:
     return 1
 
 
-def spread(units: int, capacity: int, ctas: int, nbytes: int, rate: float) -> tuple[int, int]:
-    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`: those that are done first.
+def spread(units: int, capacity: int, crowds: tuple[int, ...], block_bytes: int, block_us: float) -> tuple[int, int, int]:
+    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`, and how many CTAs an SM has:
+    one of `crowds`. What is done first.
 
-    A CTA reads its share of the `nbytes` of a unit, at the rate at which an SM can or at which the card can, and `ctas` of
-    them are on an SM at once. Clusters join what they found by themselves, and are all on the card at once; splits cost a
-    launch that joins them, reach every SM, and may come in several turns.
+    A CTA takes `block_us` for a block of `block_bytes`, and all together as long as the memory needs. They come in turns of
+    as many as are on the card at once; in each of these the memory waits until they have begun. So more CTAs on an SM are
+    quicker where turns are short. Clusters join what they found by themselves, and are all on the card at once; splits cost
+    a launch that joins them, and reach every SM.
     """
     device, blocks = px.device(), px.cdiv(capacity, BLOCK)
-    best, found = (float("inf"), 0), (1, 1)
-    for cluster in CLUSTERS:
+
+    def turn(ctas: int, each: int) -> float:
+        """Microseconds of a turn of CTAs, each with so many blocks."""
+        return START_US + max(each * block_us, ctas * each * block_bytes / CARD_RATE)
+
+    best, found = float("inf"), (1, 1, crowds[0])
+    for ctas, cluster in product(crowds, CLUSTERS):
         sms = -(-cluster // ctas)
         at_once = device.clusters(sms if sms <= 8 else 16) * (ctas if cluster == 1 else 1)
         most = min(blocks // (cluster * FEWEST_BLOCKS), MOST_SPLITS if cluster == 1 else at_once // max(units, 1))
-        for splits in range(1, max(1, most if cluster in (1, SPLIT_CLUSTER) else 1) + 1):
-            turns = px.cdiv(units * splits, at_once)
-            if cluster > 1 and (turns > 1 or blocks < cluster * FEWEST_BLOCKS):
-                continue
-            each = START_US + nbytes / (cluster * splits) / (rate / ctas)
-            time = max(turns * each, START_US + units * nbytes / CARD_RATE) + (JOIN_US if splits > 1 else 0.0)
-            idle = -min(units * splits * cluster, device.sms * ctas)  # of equal times that of more CTAs
-            if (time, idle) < best:
-                best, found = (time, idle), (cluster, splits)
+        if cluster > 1 and (most < 1 or ctas > crowds[0]):
+            continue
+        for splits in range(1, (most if cluster in (1, SPLIT_CLUSTER) and ctas == crowds[0] else 1) + 1):
+            each = px.cdiv(blocks, cluster * splits)
+            turns, rest = divmod(units * splits, at_once)
+            time = turns * turn(at_once * cluster, each) + (turn(rest * cluster, each) if rest else 0.0)
+            time = time * CROWDED ** (ctas - crowds[0]) + (JOIN_US if splits > 1 else 0.0)
+            if time < best:
+                best, found = time, (cluster, splits, ctas)
     return found
 
 
@@ -154,32 +172,40 @@ def choose_decode(
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
 
-    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`), and a stage more of
-    pages, which lie anywhere and take longer to come. Clusters or splits share what few sequences and heads have, whichever
-    are done first (`spread`); where there are more sequences and heads than SMs, each is one CTA's: a CTA that is done
-    makes room for the next, so that sequences of somewhat different lengths even out (`choose_runs` is for others), and so
-    do SMs, which reach the memory at speeds that differ by 10%. 8-bit elements are limited by their conversion: two CTAs
-    share an SM. With more than 64 rows products are near the limit, too: 128 rows share what is loaded and converted, with
-    one more stage on its way, and all SMs are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    Memory is the limit, and fastest with one CTA on an SM that has 64 KB on their way (`lone_ring`), and a stage more
+    where none follows, or of pages, which lie anywhere and take longer to come. Where sequences are short two or more
+    CTAs share an SM: one begins while the other reads (128 sequences of 1,000 keys: 7% less time). Clusters or splits
+    share what few sequences and heads have, whichever are done first (`spread`); where there are more sequences and
+    heads than SMs, each is one CTA's: a CTA that is done makes room for the next, so that sequences of somewhat
+    different lengths even out (`choose_runs` is for others), and so do SMs, which reach the memory at speeds that
+    differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an SM. With more than 64 rows products
+    are near the limit, too: 128 rows share what is loaded and converted, with one more stage on its way, and all SMs
+    are given something (`fill_card`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
-    box, nbytes = min(page or BLOCK, BLOCK), capacity * (size + v_size) * item
+    box, block_bytes = min(page or BLOCK, BLOCK), BLOCK * (size + v_size) * item
     wide = rows > 64 and size <= 128 and v_size <= 128
     if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
-        cluster, splits = spread(batch * kv_heads * px.cdiv(rows, 64), capacity, ctas, nbytes, NARROW_RATE)
+        units, slowly = batch * kv_heads * px.cdiv(rows, 64), block_bytes * ctas / NARROW_RATE
+        cluster, splits, _ = spread(units, capacity, (ctas,), block_bytes, slowly)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    tile = 128 if wide else 64
+    tile, ctas = 128 if wide else 64, 1
     units = batch * kv_heads * px.cdiv(rows, tile)
-    if tile > 64:
+    if wide:
         cluster, splits = fill_card(units, capacity)
     else:
-        cluster, splits = spread(units, capacity, 1, nbytes, SM_RATE)
+        crowds = tuple(n for n in range(1, MOST_CROWDED + 1) if n == 1 or fits(n, size, v_size))
+        cluster, splits, ctas = spread(units, capacity, crowds, block_bytes, WAIT_US + block_bytes / SM_RATE)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
+    box = min(box, BOXES[tile])
+    if ctas > 1:
+        return DecodeConfig(cluster, 2 + (page > 0 and ring_stages(tile, size, v_size, ctas) > 2), box, ctas, tile, splits)
     stages, room = lone_ring(tile, size, v_size, item)
-    stages = min(stages + (wide or page > 0), ring_stages(tile, size, v_size, 1, item))
-    return DecodeConfig(cluster, stages, min(box, BOXES[tile]), 1, tile, splits, max(room, stages))
+    lone = units * cluster * splits <= px.device().sms and stages * block_bytes <= IN_FLIGHT
+    stages = min(stages + (wide or page > 0 or lone), ring_stages(tile, size, v_size, 1, item))
+    return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
 
 
 @chosen_by_sizes
