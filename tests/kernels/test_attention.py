@@ -150,7 +150,7 @@ def test_every_size_and_mask(dim, wide, mask):
 @pytest.mark.parametrize("seed", range(12))
 def test_random_shapes(seed):
     rng = np.random.default_rng(seed)
-    dim = int(rng.choice([64, 96, 128]))
+    dim = int(rng.choice([40, 64, 96, 112, 128]))
     kv = int(rng.choice([1, 2]))
     batch, group, queries, keys = (int(rng.integers(1, most)) for most in (3, 4, 301, 301))
     mask = {"causal": bool(rng.random() < 0.5)}
