@@ -159,6 +159,11 @@ class Cases:
         x, w = self.new(1536 + n, 512), self.new(1024, 512)
         return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
 
+    def case_matmul_shared(self, n: int) -> tuple[Run, Run | None]:
+        w = self.new(2048, 512)
+        x = w[: 1024 + n % 1024]  # both operands begin at one address
+        return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
+
     def case_matmul_few_rows(self, n: int) -> tuple[Run, Run | None]:
         x, w = self.new(1 + n % 512, 4096), self.new(6144, 4096)
         return lambda: self.k.matmul(x, w.T), lambda: self.torch.matmul(x, w.T)
@@ -221,6 +226,10 @@ class Cases:
     def case_attention(self, n: int) -> tuple[Run, Run | None]:
         (q, k, v), f = self._heads(256 + n), self._functional()
         return lambda: self.k.attention(q, k, v), lambda: f.scaled_dot_product_attention(q, k, v)
+
+    def case_attention_self(self, n: int) -> tuple[Run, Run | None]:
+        (x, *_), f = self._heads(256 + n), self._functional()  # queries, keys and values are one array
+        return lambda: self.k.attention(x, x, x), lambda: f.scaled_dot_product_attention(x, x, x)
 
     def case_attention_causal(self, n: int) -> tuple[Run, Run | None]:
         (q, k, v), f = self._heads(256 + n), self._functional()

@@ -357,6 +357,47 @@ def test_calls_that_come_a_few_times_take_the_plan(gpu: Watched, counted: Counte
         assert counted.planned == min(number + 1, PLANNED_TIMES)
 
 
+@px.kernel(warps=1)
+def add_rows(X, Y, OUT, *, B=16):
+    i = px.block_id(0) * B
+    px.store(OUT[i : i + B], px.load(X[i : i + B]) + px.load(Y[i : i + B]) * 2)
+
+
+@remembered("x", "y", "out")
+def added(x: Any, y: Any, *, out: Any = None) -> Any:
+    RUNS.append(x)
+    result = empty(x, tuple(x.shape), "f32") if out is None else out
+    add_rows[px.cdiv(x.shape[0], 16)](x, y, result)
+    return result
+
+
+@pytest.mark.parametrize("learnt", ["xy", "xx"])
+def test_new_sizes_of_arguments_that_share_an_address(gpu: Watched, learnt: str) -> None:
+    """One plan has them all, whatever it was learnt from; what comes often is repeated."""
+
+    def call(pattern: str, size: int) -> Call:
+        made = {name: vector(gpu, size) for name in "xy"}
+        return lambda: added(*[made[name] for name in pattern])
+
+    for size in (64, 80):
+        added_once = call(learnt, size)
+        gpu.run(added_once)
+    ran()
+    for size in (96, 112 + 16, *(144,) * 8):
+        for pattern in ("xx", "xy", "xx"):
+            again = call(pattern, size)
+            found = gpu.run(again)
+            assert ran() == 0
+            assert found == whole_way(gpu, again), (size, pattern)
+            ran()
+
+
+def test_a_plan_gives_back_the_result_that_is_an_operand(gpu: Watched) -> None:
+    for size in (64, 80, 96, *(112 + 16,) * 8):
+        x, y = vector(gpu, size), vector(gpu, size)
+        assert added(x, y, out=x) is x
+
+
 class Hashed:
     """An option that counts how often a call is looked up."""
 

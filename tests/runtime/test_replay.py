@@ -227,17 +227,66 @@ def test_another_element_type(gpu: Any) -> None:
     assert len(softmax.remembered) == 2 and all(softmax.remembered.values())
 
 
-def test_arguments_that_begin_at_one_address_are_told_apart_each_time(gpu: Any, calls: list[Any]) -> None:
-    x = vector(gpu)
-    for _ in range(2):
+def test_arguments_that_share_an_address_are_repeated(gpu: Any, calls: list[Any]) -> None:
+    for _ in range(3):
+        x = vector(gpu)
         assert scaled(x, out=x) is x
-    assert len(calls) == 2 and not scaled.remembered
-    other = vector(gpu)
-    for _ in range(2):  # the same geometry with two addresses is remembered
-        scaled(x, out=other)
-    assert len(calls) == 3
-    scaled(x, out=x)  # and then one address is no question any more
-    assert len(calls) == 3 and pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr()] * 2
+        assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr()] * 2
+    assert len(calls) == 1 and all(scaled.remembered.values())
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_calls_that_share_other_addresses_are_other_calls(gpu: Any, calls: list[Any], first: bool) -> None:
+    for shared in (first, not first) * 3:
+        x = vector(gpu)
+        out = x if shared else vector(gpu)
+        assert scaled(x, out=out) is out
+        assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), out.data_ptr()]
+    assert len(runs_of(calls)) == 2 == len(scaled.remembered)
+
+
+@px.kernel(warps=1)
+def add_rows(X, Y, Z, OUT, *, B=16):
+    i = px.block_id(0) * B
+    px.store(OUT[i : i + B], px.load(X[i : i + B]) + px.load(Y[i : i + B]) * 2 + px.load(Z[i : i + B]) * 3)
+
+
+@remembered("x", "y", "z")
+def added(x: Any, y: Any, z: Any) -> Any:
+    """A function that tells which of its arguments is which."""
+    CALLS.append(x)
+    result = empty(x, tuple(x.shape), "f32")
+    add_rows[px.cdiv(x.shape[0], 16)](x, y, z, result)
+    return result
+
+
+def test_every_pattern_of_addresses_has_its_own_pointers(gpu: Any, calls: list[Any]) -> None:
+    patterns = ("xxx", "xxy", "xyx", "xyy", "xyz")
+    for _ in range(3):
+        for pattern in patterns:
+            made = {name: vector(gpu) for name in pattern}
+            given = [made[name] for name in pattern]
+            result = added(*given)
+            assert pointers(gpu.library.launches[-1], 0, 1, 2, 3) == [x.data_ptr() for x in (*given, result)]
+    assert len(runs_of(calls)) == 2 and len(added.remembered) == len(patterns)  # from the third on by a plan
+
+
+def test_a_square_of_a_matrix_is_repeated(gpu: Any) -> None:
+    """Both operands are the same memory, one of them transposed."""
+    for _ in range(3):
+        x, made = gpu.empty((256, 256), gpu.bfloat16), len(gpu.library.launches)
+        matmul(x, x.swapaxes(0, 1))
+        assert len(gpu.library.launches) > made
+    assert len(matmul.remembered) == 1 and all(matmul.remembered.values())
+
+
+def test_a_known_product_does_not_write_where_it_reads(gpu: Any) -> None:
+    """That a product into another array came before does not let one into its own operand pass."""
+    a, b = gpu.empty((256, 256), gpu.bfloat16), gpu.empty((256, 256), gpu.bfloat16)
+    for _ in range(3):
+        matmul(a, b, out=gpu.empty((256, 256), gpu.bfloat16))
+    with pytest.raises(px.Error, match="out is where b is"):
+        matmul(a, b, out=b)
 
 
 @pytest.mark.parametrize("factor", [0.0, float("nan")])

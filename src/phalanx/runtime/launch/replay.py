@@ -1,9 +1,9 @@
 """What calls left behind, so that the next one like them need not be worked out again.
 
 There is one memory for each kernel and one for each function of the library. A kernel's launch is found again by its
-constants and by the geometry of its arguments (dtypes, shapes, strides, alignment, device), a library call by its options
-and the same geometry. What is found is a launcher whose parameters are packed already, but for the pointers and numbers
-that changed. `forget` empties all memories.
+constants and by the geometry of its arguments (dtypes, shapes, strides, alignment, device), a library call by its options,
+the same geometry, and which of its arguments begin at one address. What is found is a launcher whose parameters are packed
+already, but for the pointers and numbers that changed. `forget` empties all memories.
 
 `Memory` holds what is kept. `Replay` is one launch of a kernel with what must still hold for it to be the same launch;
 `CallReplay` is a call of a library function: several launches and the tensor it returns. `Recording` collects what a thread
@@ -428,9 +428,10 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. The
     function must do nothing to memory but launch kernels, and what it does must depend on the options and on the
-    arrays' types, shapes, strides, alignment (mod 16) and devices alone. A call is remembered if every array that was
-    launched begins where an argument does, or one that `record_array` was told of: so not where one was copied first, nor in
-    the simulator. It gives back an array, or a tuple of arrays and None, each an argument or all of such a new one. CuPy and
+    arrays' types, shapes, strides, alignment (mod 16), devices and on which of them share an address alone. A call is
+    remembered if every array that was launched begins where an argument does, or one that `record_array` was told of: so
+    not where one was copied first, nor in the simulator. It gives back an array, or a tuple of arrays and None, each an
+    argument or all of such a new one. CuPy and
     NumPy arrays take the whole way. For functions of the library; no kernel, no hardware. Example::
 
         @remembered("x", "weight")
@@ -464,10 +465,10 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     others = [name for name in options if parameters[name].kind is inspect.Parameter.VAR_KEYWORD]
     named = [name for name in options if name not in others]
     fields = [_options_text(named, others, namespace)]
-    for name in arrays:
+    for number, name in enumerate(arrays):
         geometry = (
             f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
-            f"{name}.get_device())"
+            f"{name}.get_device(), {_shared_text(pointers[name], [pointers[each] for each in arrays[:number]])})"
         )
         fields.append(f"None if {name} is None else {geometry}")
     call = f"function_({', '.join(passed)})"
@@ -520,6 +521,18 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
     # A file of this package, as the search for the caller's line sees it.
     exec(compile(text, os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>"), "exec"), namespace)
     return namespace[function.__name__]
+
+
+def _shared_text(pointer: str, before: Sequence[str]) -> str:
+    """Which of the arguments before it an array shares its address with, as the text of a key's field; None: with none.
+
+    A launch knows its arrays by their addresses. Where two arguments share one, it can't be told which of them a launch
+    took: either will do for calls that share as many, and for no others.
+    """
+    if not before:
+        return "None"
+    alone = " and ".join([f"{pointer} != {other}" for other in before])
+    return f"None if {alone} else ({', '.join(before)},).index({pointer})"
 
 
 def _options_text(named: Sequence[str], others: Sequence[str], namespace: dict[str, Any]) -> str:
@@ -625,9 +638,8 @@ def _learn(
             memory.keep(key, planned[0])
             memory.newest = plan.function
             return planned[1]
-    own = [x.data_ptr() for x in arrays if x is not None]
-    if len(set(own)) < len(own) or 0 in own:
-        return call(key, arrays)  # which argument a pointer stands for can't be told: this time, not the next
+    if any([x is not None and not x.data_ptr() for x in arrays]):
+        return call(key, arrays)  # an empty array lies nowhere: this time, not the next
     record = Recording()
     with describing_once():  # once for the call and for what is kept of it
         RECORDINGS.append(record)
@@ -675,9 +687,9 @@ def _made(x: Any) -> Made:
 
 
 def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
-    """Which of the arguments something is; None where it is none of them."""
-    for number, given in enumerate(arrays):
-        if given is x:
+    """Which of the arguments something is, the last one of several: results come last. None where it is none of them."""
+    for number in range(len(arrays) - 1, -1, -1):
+        if arrays[number] is x:
             return None if x is None else number
     return None
 

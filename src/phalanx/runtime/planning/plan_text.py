@@ -133,7 +133,7 @@ def _unpacked(
             shape = [size_name(number, axis) for axis in range(rank)]
             strides = [stride_name(number, axis) for axis in range(rank)]
             dtype, device = (f"d{number}", f"v{number}") if kinds else ("_", "_")
-            lines.append(f"{dtype}, {tuple_text(shape)}, {tuple_text(strides)}, _, {device} = key[{first + number}]")
+            lines.append(f"{dtype}, {tuple_text(shape)}, {tuple_text(strides)}, _, {device}, _ = key[{first + number}]")
             sizes += shape
     if sizes:  # none is below 0, and the largest is all ones: together they have its bits at most
         lines.append(f"if {' | '.join(sizes)} > {LARGEST}: return None")

@@ -142,8 +142,13 @@ def _require_same(known: KnownWay, terms: Callable[..., Any], sketch: Sketch, po
             room = next((span_of(info) for info in made if told is not None and info.pointer == told.pointer), -1)
             if told != was.info or span_of(told) != room or not is_whole(told):
                 raise NotPlanned("another array is given back")
-        elif result != was:
+        elif _address(result, sketch) != _address(was, sketch):
             raise NotPlanned("another argument is given back")
+
+
+def _address(result: Any, sketch: Sketch) -> Any:
+    """Where an argument that is given back lies: one tensor may be several arguments. Other results are themselves."""
+    return sketch.pointers[result] if isinstance(result, int) else result
 
 
 class Planned:
@@ -175,8 +180,8 @@ class Planned:
             if planned is not None:
                 self.memory.keep(key, self.more)
                 return planned[1]
-        if len(set(pointers) - {0}) < len([x for x in arrays if x is not None]):
-            return call(key, arrays)  # which argument a pointer stands for can't be told: this time, not the next
+        if any([x is not None and not pointer for x, pointer in zip(arrays, pointers, strict=True)]):
+            return call(key, arrays)  # an empty array lies nowhere: this time, not the next
         replay = CallReplay(self.sketch(key, arrays, pointers))
         self.memory.keep(key, replay)
         return replay.repeat(key, arrays, pointers, call)
