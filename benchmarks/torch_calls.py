@@ -43,7 +43,24 @@ def ways(name: str, *args: Any, **options: Any) -> dict[str, Callable[[], Any]]:
         "px.torch": lambda: ours(*args, **options),
         "torch.ops": lambda: op(*args, *options.values()),
         "recorded": lambda: ours(*tracked, **options),
+        "both ways": _both_ways(lambda: ours(*tracked, **options)),
         "compiled": lambda: compiled(*args),
+    }
+
+
+def _both_ways(run: Callable[[], Any]) -> Callable[[], Any]:
+    """A recorded call, and the gradients of its arguments."""
+    gradient = torch.ones_like(run())
+    return lambda: run().backward(gradient)
+
+
+def torch_products(x: Any, w: Any) -> dict[str, Callable[[], Any]]:
+    """A product by torch's own function."""
+    a, b = x.clone().requires_grad_(), w.clone().requires_grad_()
+    return {
+        "torch": lambda: x @ w,
+        "torch, recorded": lambda: a @ b,
+        "torch, both ways": _both_ways(lambda: a @ b),
     }
 
 
@@ -57,7 +74,8 @@ def main() -> None:
     x = torch.randn(64, 512, device="cuda", dtype=torch.bfloat16)
     w = torch.randn(256, 512, device="cuda", dtype=torch.bfloat16)
     cases = {
-        "softmax": ways("softmax", x), "rms_norm": ways("rms_norm", x, x[0].clone()), "matmul": ways("matmul", x, w.T)
+        "softmax": ways("softmax", x), "rms_norm": ways("rms_norm", x, x[0].clone()),
+        "matmul": {**ways("matmul", x, w.T), **torch_products(x, w.T)},
     }
     rows: dict[str, Any] = {}
     for name, runs in cases.items():

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 from torch.nn import functional as F  # noqa: E402
 
 import phalanx as px  # noqa: E402
-from phalanx.torch.library import ONCE, OPERATORS, REFUSING  # noqa: E402
+from phalanx.torch.library import ONCE, OPERATORS, REFUSING, ops  # noqa: E402
 from phalanx.torch.plain import is_plain  # noqa: E402
 from torch_operators import CALLS, heads, indices, numbers  # noqa: E402
 
@@ -54,6 +54,82 @@ def test_calls_that_are_not_plain() -> None:
     assert not torch.vmap(lambda y: torch.tensor(is_plain(y)).expand(1))(x).any()
     with torch._subclasses.FakeTensorMode() as mode:
         assert not is_plain(mode.from_tensor(x))
+
+
+QUICK = sorted(name for name, op in OPERATORS.items() if getattr(ops, name) is not op)
+"""Operators with a gradient, whose recorded calls go past the dispatcher where nobody else watches."""
+
+
+def gradients_of(op: Any, args: list[Any]) -> list[Any]:
+    """Results of a call of which torch records all that it can, and the gradients of its arguments."""
+    torch.manual_seed(0)
+    given = [x.clone() if torch.is_tensor(x) else x for x in args]
+    tracked = [x.requires_grad_() for x in given if torch.is_tensor(x) and x.is_floating_point()]
+    made = op(*given)
+    made = made if isinstance(made, tuple) else (made,)
+    ends = [y for y in made if y.requires_grad and y.numel()]
+    return [*made, *torch.autograd.grad(ends, tracked, [torch.randn_like(y) for y in ends], allow_unused=True)]
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("name", [name for name in QUICK if name not in ONCE])
+def test_recorded_calls_past_the_dispatcher_are_the_operator_s(name: str) -> None:
+    args = list(CALLS[name]())
+    missing = OPERATORS[name]._schema.arguments[len(args) :]
+    args += [argument.default_value for argument in missing]
+    if name == "attention":
+        args[9] = False  # the sums have no gradient
+    if name == "matmul":
+        args[4:9] = [None] * 5  # products with scales have no gradient
+    ours, theirs = gradients_of(getattr(ops, name), args), gradients_of(OPERATORS[name], args)
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert (mine is None and other is None) or torch.equal(mine, other)
+
+
+def test_which_recorded_calls_go_past_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that nothing but autograd watches: others are the operator's, of which torch makes a node of its own name."""
+    x, w = numbers(3, 40), numbers(40, 40).requires_grad_()
+
+    def node() -> str:
+        return px.torch.matmul(x, w).grad_fn.name()
+
+    assert node() == "phalanx_matmulBackward"
+    with torch.no_grad():
+        assert px.torch.matmul(x, w).grad_fn is None
+    with Seen() as seen:
+        assert node() != "phalanx_matmulBackward"
+    assert seen.names == ["matmul"]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert node() != "phalanx_matmulBackward"
+    meta = ops.matmul(x.to("meta"), w.to("meta"), *[None] * 9, False)
+    assert meta.is_meta and meta.shape == (3, 40)
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert px.torch.matmul(mode.from_tensor(x), mode.from_tensor(w)).grad_fn.name() != "phalanx_matmulBackward"
+
+
+def test_torch_sees_what_a_recorded_call_keeps() -> None:
+    """Its hooks for kept tensors, and changes of them before the gradient."""
+    x, w = numbers(8, 40), numbers(40, 40).requires_grad_()
+    kept: list[Any] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda y: (kept.append(tuple(y.shape)), y)[1], lambda y: y):
+        y = px.torch.matmul(x, w)
+    assert kept == [(8, 40), (40, 40)] and y.requires_grad
+    y = px.torch.matmul(x, w)
+    x.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_a_product_has_a_second_derivative() -> None:
+    """The gradient of a product is made of products, which torch records again where it is asked to."""
+    a, b, d = (numbers(8, 40, dtype=torch.bfloat16), numbers(40, 16), numbers(8, 16))
+    found = []
+    for product in (px.torch.matmul, torch.matmul):
+        x, w = a.clone().requires_grad_(), b.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(product(x, w), x, d, create_graph=True)
+        found.append(torch.autograd.grad(gradient.float().square().sum(), w)[0])
+    assert torch.allclose(found[0].float(), found[1].float(), rtol=0.02, atol=0.02 * float(found[1].float().abs().max()))
 
 
 def test_numpy_arrays_are_taken_as_ever() -> None:

@@ -9,7 +9,7 @@ import torch
 from phalanx import kernels
 from phalanx.errors import Error, caller_location
 from phalanx.torch.calls import NUMBERS, batched_along, first_axis, nothing, refuse_config
-from phalanx.torch.library import Rule, operator
+from phalanx.torch.library import Rule, operator, ops
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
 
@@ -56,7 +56,7 @@ def attention_backward(
     """
     refuse_config(config)
     left, right = (None, None) if window is None else window
-    made = torch.ops.phalanx.attention_backward(
+    made = ops.attention_backward(
         do, q, k, v, o, lse, causal, scale, left, right, softcap, bias, dbias, cu_seqlens_q, cu_seqlens_k, deterministic
     )
     return made if dbias else made[:3]
@@ -83,10 +83,10 @@ def _gradients(ctx: Any, do: Any, dlse: Any) -> Any:
     if do is None:
         return (None,) * 18
     if lse.numel() == 0 and o.numel():  # nobody asked for the sums: they are computed again
-        o, lse = torch.ops.phalanx.attention(q, k, v, *ctx.options, bias, True, cu_q, cu_k)
+        o, lse = ops.attention(q, k, v, *ctx.options, bias, True, cu_q, cu_k)
     dbias = bias is not None and ctx.needs_input_grad[8]
     do = do if do.stride(-1) == 1 and 0 not in do.stride() else do.contiguous()
-    dq, dk, dv, db = torch.ops.phalanx.attention_backward(
+    dq, dk, dv, db = ops.attention_backward(
         do, q, k, v, o, lse, *ctx.options, bias, dbias, cu_q, cu_k, torch.are_deterministic_algorithms_enabled()
     )
     return dq, dk, dv, *(None,) * 5, db if dbias else None, *(None,) * 9
@@ -101,7 +101,7 @@ def _batched(info: Any, axes: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
         )
     size = info.batch_size
     given = [first_axis(x, axis, size).flatten(0, 1) for x, axis in zip((q, k, v), axes)]
-    o, lse = torch.ops.phalanx.attention(*given, *rest)
+    o, lse = ops.attention(*given, *rest)
     o = o.unflatten(0, (size, -1))
     return (o, lse.unflatten(0, (size, -1)) if lse.numel() else lse.unsqueeze(0).expand(size, 0)), (0, 0)
 
@@ -149,7 +149,7 @@ def attention(
     refuse_config(config or arch)
     left, right = (None, None) if window is None else window
     scales = [_apart(one) for one in (q_scale, k_scale, v_scale)]
-    o, logs = torch.ops.phalanx.attention(
+    o, logs = ops.attention(
         q, k, v, causal, scale, left, right, softcap, bias, lse or is_recorded(q, k, v, bias), cu_seqlens_q, cu_seqlens_k,
         *(tensor for tensor, _ in scales), *(number for _, number in scales),
     )
@@ -161,7 +161,7 @@ def attention(
 
 def _batched_decoding(info: Any, axes: Any, q: Any, k: Any, v: Any, lengths: Any, pages: Any, *rest: Any) -> Any:
     """Sequences of many calls as those of one; with pages their caches are one pool, and shared."""
-    decode = torch.ops.phalanx.attention_decode
+    decode = ops.attention_decode
     if pages is None:
         return batched_along(lambda: decode, 4, 2)(info, axes, q, k, v, lengths, pages, *rest)
     if axes[1] is not None or axes[2] is not None:
@@ -208,7 +208,7 @@ def attention_decode(
     refuse_config(config)
     left, right = (None, None) if window is None else window
     (k_tensor, k_number), (v_tensor, v_number) = _apart(k_scale), _apart(v_scale)
-    o, logs = torch.ops.phalanx.attention_decode(
+    o, logs = ops.attention_decode(
         q, k_cache, v_cache, lengths, pages, causal, scale, left, right, softcap, lse, k_tensor, v_tensor, k_number,
         v_number, v_dim,
     )
@@ -236,7 +236,7 @@ def sparse_attention(
 
     Example: ``o = px.torch.sparse_attention(q, k, v, indices)``.
     """
-    o, logs = torch.ops.phalanx.sparse_attention(q, k, v, indices, block, scale, lse, v_dim)
+    o, logs = ops.sparse_attention(q, k, v, indices, block, scale, lse, v_dim)
     return (o, logs) if lse else o
 
 

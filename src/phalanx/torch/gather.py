@@ -10,7 +10,7 @@ from phalanx import kernels
 from phalanx.errors import Error, caller_location
 from phalanx.kernels.gather_backward import gather_backward
 from phalanx.torch.calls import batched_along, first_axis, refuse_config
-from phalanx.torch.library import Rule, operator
+from phalanx.torch.library import Rule, operator, ops
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
 
@@ -29,7 +29,7 @@ def _save_rows(table: int, index: int) -> Any:
 
 
 def _of_table(ctx: Any, d: Any) -> Any:
-    return torch.ops.phalanx.gather_backward(d, ctx.saved_tensors[0], ctx.rows), None
+    return ops.gather_backward(d, ctx.saved_tensors[0], ctx.rows), None
 
 
 def _batched_lookup(info: Any, axes: Any, weight: Any, ids: Any) -> Any:
@@ -40,8 +40,8 @@ def _batched_lookup(info: Any, axes: Any, weight: Any, ids: Any) -> Any:
         rows = weight.shape[1]
         start = torch.arange(info.batch_size, device=ids.device).reshape(-1, *(1,) * (ids.ndim - 1)) * rows
         inside = (ids >= 0) & (ids < rows)
-        return torch.ops.phalanx.embedding(weight.reshape(-1, weight.shape[2]), torch.where(inside, ids + start, -1)), 0
-    return torch.ops.phalanx.embedding(weight, ids.movedim(axes[1], 0)), 0
+        return ops.embedding(weight.reshape(-1, weight.shape[2]), torch.where(inside, ids + start, -1)), 0
+    return ops.embedding(weight, ids.movedim(axes[1], 0)), 0
 
 
 @operator("gather_rows(Tensor x, Tensor idx) -> Tensor", rule=Rule(_save_rows(0, 1), _of_table), batch=_batched_lookup)
@@ -67,17 +67,17 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: Any = None) -> Any
     """
     refuse_config(config)
     if out is None:
-        return torch.ops.phalanx.gather_rows(x, idx)
+        return ops.gather_rows(x, idx)
     if is_recorded(x, out):
-        return out.copy_(torch.ops.phalanx.gather_rows(x, idx))
-    torch.ops.phalanx.gather_rows_out(x, idx, out)
+        return out.copy_(ops.gather_rows(x, idx))
+    ops.gather_rows_out(x, idx, out)
     return out
 
 
 @straight(kernels.embedding, "weight", "ids")
 def embedding(weight: Any, ids: Any) -> Any:
     """`px.kernels.embedding` with a gradient, summed in f32. Example: ``h = px.torch.embedding(table, tokens)``."""
-    return torch.ops.phalanx.embedding(weight, ids)
+    return ops.embedding(weight, ids)
 
 
 # --- scatter ------------------------------------------------------------------------------------------------------------
@@ -91,12 +91,12 @@ def _of_stored(ctx: Any, d: Any) -> Any:
     (idx,) = ctx.saved_tensors
     below = None
     if ctx.needs_input_grad[2]:  # rows that were overwritten have no gradient
-        below = torch.ops.phalanx.scattered_rows(d.new_zeros((idx.shape[0], d.shape[1])), idx, d)
-    return torch.ops.phalanx.gather_rows(d.contiguous(), idx), None, below
+        below = ops.scattered_rows(d.new_zeros((idx.shape[0], d.shape[1])), idx, d)
+    return ops.gather_rows(d.contiguous(), idx), None, below
 
 
 def _of_added(ctx: Any, d: Any) -> Any:
-    return torch.ops.phalanx.gather_rows(d.contiguous(), ctx.saved_tensors[0]), None, d
+    return ops.gather_rows(d.contiguous(), ctx.saved_tensors[0]), None, d
 
 
 def _scatters(name: str, gradients: Any) -> Any:
@@ -151,7 +151,7 @@ def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: Any = None) -> Any:
 
 def _batched_caches(info: Any, axes: Any, cache: Any, keep: Any, pages: Any) -> Any:
     """Caches of many calls as one of more sequences; pages are all calls' own."""
-    compact = torch.ops.phalanx.kv_compact
+    compact = ops.kv_compact
     if pages is not None:
         if axes[0] is not None:
             raise Error(
@@ -182,8 +182,8 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
     Example: ``cache = px.torch.kv_compact(cache, keep)``.
     """
     if not inplace:
-        return torch.ops.phalanx.kv_compact(cache, keep, pages)
-    torch.ops.phalanx.kv_compact_(cache, keep, pages)
+        return ops.kv_compact(cache, keep, pages)
+    ops.kv_compact_(cache, keep, pages)
     return cache
 
 

@@ -15,7 +15,7 @@ from phalanx.kernels.products.grouped_backward import (
     moe_row_gradients,
 )
 from phalanx.torch.calls import as_sizes, nothing, refuse_config
-from phalanx.torch.library import Rule, operator
+from phalanx.torch.library import Rule, operator, ops
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.products import NAMES
 from phalanx.torch.straight import straight
@@ -68,9 +68,9 @@ def _grouped_gradients(ctx: Any, d: Any) -> Any:
     x, w, sizes, bias = ctx.saved_tensors
     d = d.contiguous()
     if ctx.activation is not None:
-        before = torch.ops.phalanx.grouped_matmul(x, w, sizes, bias, None)
-        d = torch.ops.phalanx.activation_backward(d, before, ctx.activation)
-    ops, needs = torch.ops.phalanx, ctx.needs_input_grad
+        before = ops.grouped_matmul(x, w, sizes, bias, None)
+        d = ops.activation_backward(d, before, ctx.activation)
+    needs = ctx.needs_input_grad
     dx = ops.grouped_rows_backward(d, w, sizes) if needs[0] else None
     dw = ops.grouped_weights_backward(d, x, sizes, None) if needs[1] else None
     dbias = ops.grouped_biases_backward(d, sizes, bias.dtype) if bias is not None and needs[3] else None
@@ -112,9 +112,9 @@ def grouped_matmul(
     refuse_config(config)
     sizes = as_sizes(group_sizes, x)
     if out is None or is_recorded(x, w, bias, out):
-        y = torch.ops.phalanx.grouped_matmul(x, w, sizes, bias, activation, arch)
+        y = ops.grouped_matmul(x, w, sizes, bias, activation, arch)
         return y if out is None else out.copy_(y)
-    torch.ops.phalanx.grouped_matmul_out(x, w, sizes, out, bias, activation, arch)
+    ops.grouped_matmul_out(x, w, sizes, out, bias, activation, arch)
     return out
 
 
@@ -128,7 +128,7 @@ def _save_gathered(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _gathered_gradients(ctx: Any, d: Any) -> Any:
     x, idx, w, sizes = ctx.saved_tensors
-    ops, needs, d = torch.ops.phalanx, ctx.needs_input_grad, d.contiguous()
+    needs, d = ctx.needs_input_grad, d.contiguous()
     dx = ops.moe_rows_backward(d, w, sizes, idx, x.shape[0]) if needs[0] else None
     dw = ops.grouped_weights_backward(d, x, sizes, idx) if needs[2] else None
     return dx, None, dw, None, None
@@ -151,7 +151,7 @@ def moe_gather_matmul(
     Example: ``h = px.torch.moe_gather_matmul(x, order, w1, counts)``.
     """
     refuse_config(options or None)
-    y = torch.ops.phalanx.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
+    y = ops.moe_gather_matmul(x, idx, w, as_sizes(group_sizes, x), arch)
     return y if out is None else out.copy_(y)
 
 
@@ -162,7 +162,7 @@ def _save_sorted(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _sorted_gradients(ctx: Any, d: Any) -> Any:
     x, w, sizes = ctx.saved_tensors
-    ops, needs, d = torch.ops.phalanx, ctx.needs_input_grad, d.contiguous()
+    needs, d = ctx.needs_input_grad, d.contiguous()
     dx = ops.grouped_rows_backward(d, w, sizes) if needs[0] else None
     dw = ops.grouped_weights_backward(d, x, sizes, None) if needs[1] else None
     return dx, dw, None, None
@@ -183,7 +183,7 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str |
     Example: ``y = px.torch.moe_matmul(x_sorted, w, counts)``.
     """
     refuse_config(options or None)
-    y = torch.ops.phalanx.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
+    y = ops.moe_matmul(x, w, as_sizes(group_sizes, x), arch)
     return y if out is None else out.copy_(y)
 
 
@@ -194,7 +194,7 @@ def _save_scattered(ctx: Any, inputs: Any, output: Any) -> None:
 def _scattered_gradients(ctx: Any, d: Any) -> Any:
     """Of row i the result has weight[i] * (h[i] @ w[e].T): its gradient comes by index, and is weighed twice."""
     h, w, sizes, idx, weight = ctx.saved_tensors
-    ops, needs = torch.ops.phalanx, ctx.needs_input_grad
+    needs = ctx.needs_input_grad
     rows = ops.gather_rows(d.to(h.dtype).contiguous(), idx)
     dh = dw = dweight = None
     if needs[0] or needs[4]:
@@ -239,8 +239,8 @@ def moe_matmul_scatter(
     refuse_config(options or None)
     sizes = as_sizes(group_sizes, h)
     if is_recorded(h, w, weight, out):
-        return out.copy_(torch.ops.phalanx.moe_matmul_scattered(h, w, sizes, idx, weight, out, arch))
-    torch.ops.phalanx.moe_matmul_scatter(h, w, sizes, idx, weight, out, arch)
+        return out.copy_(ops.moe_matmul_scattered(h, w, sizes, idx, weight, out, arch))
+    ops.moe_matmul_scatter(h, w, sizes, idx, weight, out, arch)
     return out
 
 

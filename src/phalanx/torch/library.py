@@ -5,11 +5,15 @@ the simulator, for those on the CPU; for tensors that only have an outline it ru
 `runtime.device.outlines`), so that shapes, strides and types of results are those of the library by construction. A
 gradient is a `Rule`; an operator without one refuses tensors that require grad. Under autocast the named arguments take its
 type, and under `vmap` a `batch` rule makes one call of many.
+
+`ops` has the operators as this package calls them: where nothing but autograd watches, the function runs within a
+`torch.autograd.Function` of the same rule, past torch's dispatcher, which takes several times as long.
 """
 
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +21,7 @@ import torch
 
 from phalanx.errors import Error, caller_location
 from phalanx.runtime.launch.outlining import outlines_only
-from phalanx.torch.plain import refuse_tangents
+from phalanx.torch.plain import autocasts, forward, modes, refuse_tangents, traced, transform
 
 LIBRARY = torch.library.Library("phalanx", "DEF")
 DEVICES = ("CPU", "CUDA")
@@ -27,6 +31,11 @@ REFUSING: list[str] = []
 """Those without a gradient, which take no tensor that requires grad."""
 ONCE: dict[str, str] = {}
 """Those that compute gradients, and of what: they have none themselves."""
+
+
+ops = types.SimpleNamespace()
+"""The operators of this namespace by name, to be called with all arguments by position: see `quick`."""
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 
 
 class Rule:
@@ -71,9 +80,46 @@ def operator(
         if batch is not None:
             torch.library.register_vmap(full, with_defaults(made, batch), lib=LIBRARY)
         OPERATORS[name] = made
+        setattr(ops, name, made if given is None else quick(made, function, given, casts=bool(casts)))
         return made
 
     return decorate
+
+
+def quick(op: Any, function: Callable[..., Any], rule: Rule, *, casts: bool = False) -> Callable[..., Any]:
+    """An operator with a gradient as eager code calls it, with all its arguments by position.
+
+    Where nobody but autograd watches, a call is the function's own, within a `torch.autograd.Function` where torch records
+    it. For all others, among them what torch.compile reads, it is the operator: with `casts` also under autocast.
+    """
+    arguments = op._schema.arguments
+    count, places = len(arguments), tuple(n for n, a in enumerate(arguments) if "Tensor" in str(a.type))
+    records = torch.is_grad_enabled
+
+    def run(ctx: Any, *args: Any) -> Any:
+        result = function(*args)
+        rule.save(ctx, args, result)
+        return result
+
+    methods = {"forward": staticmethod(run), "backward": staticmethod(rule.backward)}
+    apply = type(op._schema.name.replace("::", "_"), (torch.autograd.Function,), methods).apply  # type: ignore[attr-defined]
+
+    def call(*args: Any) -> Any:
+        if traced() or modes() or transform() is not None or forward._current_level >= 0 or (casts and autocasts()):
+            return op(*args)
+        if len(args) != count:
+            return op(*args)
+        recorded = False
+        for place in places:
+            x = args[place]
+            if x is not None:
+                kind = type(x)
+                if (kind is not _Tensor and kind is not _Parameter) or x.is_meta:
+                    return op(*args)
+                recorded = recorded or x.requires_grad
+        return apply(*args) if recorded and records() else function(*args)
+
+    return call
 
 
 def outline_of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,6 +213,6 @@ def casting(op: Any, casts: Sequence[str], device: str) -> Callable[..., Any]:
 
 
 __all__ = [
-    "LIBRARY", "ONCE", "OPERATORS", "REFUSING", "Rule", "operator", "outline_of", "refusing", "without_gradient",
-    "without_tangents",
+    "LIBRARY", "ONCE", "OPERATORS", "REFUSING", "Rule", "operator", "ops", "outline_of", "quick", "refusing",
+    "without_gradient", "without_tangents",
 ]

@@ -11,7 +11,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.kernels.products.activations_backward import activated, activation_backward
 from phalanx.kernels.rowwise.column_sums import column_sums
 from phalanx.torch.calls import NUMBERS, batched_alike, refuse_config
-from phalanx.torch.library import Rule, operator
+from phalanx.torch.library import Rule, operator, ops
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
 
@@ -33,7 +33,7 @@ def _save_activated(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _activated_gradient(ctx: Any, d: Any) -> Any:
-    return torch.ops.phalanx.activation_backward(d, ctx.saved_tensors[0], ctx.activation), None
+    return ops.activation_backward(d, ctx.saved_tensors[0], ctx.activation), None
 
 
 @operator(
@@ -59,12 +59,13 @@ SCALES = (
 def _save_product(ctx: Any, inputs: Any, output: Any) -> None:
     a, b, bias, ctx.activation, *scales = inputs[:9]
     ctx.tf32 = inputs[11] if len(inputs) > 11 else False
-    for x, name in ((a, "a"), (b, "b")):
-        if any(scale is not None for scale in scales) and x.requires_grad:
-            raise Error(
-                f"{name} requires grad, and products with scales have no gradient: this one would be lost",
-                location=caller_location(), remedy=f"pass {name}.detach(), or multiply bf16 operands without scales",
-            )
+    if [scale for scale in scales if scale is not None]:
+        for x, name in ((a, "a"), (b, "b")):
+            if x.requires_grad:
+                raise Error(
+                    f"{name} requires grad, and products with scales have no gradient: this one would be lost",
+                    location=caller_location(), remedy=f"pass {name}.detach(), or multiply bf16 operands without scales",
+                )
     ctx.arguments = len(inputs)
     ctx.save_for_backward(a, b, bias)
 
@@ -73,7 +74,7 @@ def _product_gradients(ctx: Any, d: Any) -> Any:
     a, b, bias = ctx.saved_tensors
     if ctx.activation is not None:
         before = _product(a, b, ctx.tf32, bias, d.dtype)  # what the activation was given, multiplied again
-        d = torch.ops.phalanx.activation_backward(d, before, ctx.activation)
+        d = ops.activation_backward(d, before, ctx.activation)
     return *product_gradients(d, a, b, bias, ctx.needs_input_grad, ctx.tf32), *(None,) * (ctx.arguments - 3)
 
 
@@ -81,7 +82,7 @@ def _product(a: Any, b: Any, tf32: bool, bias: Any = None, dtype: torch.dtype | 
     """A product within a gradient; of f32 its operands lie along K, as the tensor cores take them."""
     if tf32 and a.dtype == torch.float32:
         a, b = a.contiguous(), b.transpose(-1, -2).contiguous().transpose(-1, -2)
-    return torch.ops.phalanx.matmul(a, b, bias, None, None, None, None, None, None, dtype, None, tf32)
+    return ops.matmul(a, b, bias, None, None, None, None, None, None, dtype, None, tf32)
 
 
 def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any, tf32: bool) -> tuple[Any, Any, Any]:
@@ -120,7 +121,7 @@ def _bias_gradient(d: Any, a: Any, b: Any, bias: Any) -> Any:
         each = d if bias.numel() == d.numel() else d.sum()
         return each.to(bias.dtype).reshape(bias.shape)
     if bias.ndim == 1 and a.ndim > 1:
-        return torch.ops.phalanx.column_sums(d.reshape(-1, d.shape[-1]), bias.dtype)
+        return ops.column_sums(d.reshape(-1, d.shape[-1]), bias.dtype)
     return _summed_to(d, bias.shape).to(bias.dtype)
 
 
@@ -146,12 +147,12 @@ def _batched_product(
             x = x.reshape(x.shape[0], *(1,) * (longest - x.ndim + 1), *x.shape[1:])
         operands.append(x)
     if bias is not None and axes[2] is not None:
-        product = torch.ops.phalanx.matmul(*operands, None, None, *scales, *others)
+        product = ops.matmul(*operands, None, None, *scales, *others)
         bias = bias.movedim(axes[2], 0)
         bias = bias.reshape(bias.shape[0], *(1,) * (product.ndim - bias.ndim), *bias.shape[1:])
         total = (product + bias).to(product.dtype)
-        return total if activation is None else torch.ops.phalanx.activated(total, activation), 0
-    return torch.ops.phalanx.matmul(*operands, bias, activation, *scales, *others), 0
+        return total if activation is None else ops.activated(total, activation), 0
+    return ops.matmul(*operands, bias, activation, *scales, *others), 0
 
 
 @operator(
@@ -235,12 +236,12 @@ def matmul(
     if out is None or is_recorded(a, b, bias, out):
         dtype = _torch_dtype(out_dtype) if out is None else out.dtype
         if activation is not None and is_recorded(a, b, bias):
-            y = torch.ops.phalanx.matmul(a, b, bias, None, *scales, dtype, arch, tf32)
-            y = torch.ops.phalanx.activated(y, activation)
+            y = ops.matmul(a, b, bias, None, *scales, dtype, arch, tf32)
+            y = ops.activated(y, activation)
         else:
-            y = torch.ops.phalanx.matmul(a, b, bias, activation, *scales, dtype, arch, tf32)
+            y = ops.matmul(a, b, bias, activation, *scales, dtype, arch, tf32)
         return y if out is None else out.copy_(y)
-    torch.ops.phalanx.matmul_out(a, b, out, bias, activation, *scales, arch, tf32)
+    ops.matmul_out(a, b, out, bias, activation, *scales, arch, tf32)
     return out
 
 
@@ -306,9 +307,9 @@ def split_k_matmul(
     """
     refuse_config(config)
     if out is None or is_recorded(a, b, bias, out):
-        y = torch.ops.phalanx.split_k_matmul(a, b, bias, activation)
+        y = ops.split_k_matmul(a, b, bias, activation)
         return y if out is None else out.copy_(y)
-    torch.ops.phalanx.split_k_matmul_out(a, b, out, bias, activation)
+    ops.split_k_matmul_out(a, b, out, bias, activation)
     return out
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
 from phalanx import kernels
-from phalanx.torch.library import operator
+from phalanx.torch.library import operator, ops
 from phalanx.torch.straight import straight
 
 
@@ -29,7 +27,7 @@ def _pack_scales_out(scales: Any, out: Any) -> None:
 @straight(kernels.quantize, "x")
 def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, Any]:
     """`px.kernels.quantize`, for eager and compiled code. Example: ``codes, scales = px.torch.quantize(x, "mxfp8")``."""
-    codes, scales = torch.ops.phalanx.quantize(x, format, tensor_scale)
+    codes, scales = ops.quantize(x, format, tensor_scale)
     return codes, scales
 
 
@@ -37,8 +35,8 @@ def quantize(x: Any, format: str, *, tensor_scale: float = 1.0) -> tuple[Any, An
 def pack_scales(scales: Any, *, out: Any = None) -> Any:
     """`px.kernels.pack_scales`, for eager and compiled code. Example: ``blocks = px.torch.pack_scales(scales)``."""
     if out is None:
-        return torch.ops.phalanx.pack_scales(scales)
-    torch.ops.phalanx.pack_scales_out(scales, out)
+        return ops.pack_scales(scales)
+    ops.pack_scales_out(scales, out)
     return out
 
 

@@ -12,7 +12,7 @@ from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backwar
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward
 from phalanx.torch.calls import batched_alike, nothing, refuse_config
-from phalanx.torch.library import Rule, operator
+from phalanx.torch.library import Rule, operator, ops
 from phalanx.torch.plain import is_recorded
 from phalanx.torch.straight import straight
 
@@ -32,7 +32,7 @@ def _rule_of(log: bool) -> Rule:
         ctx.save_for_backward(output)
 
     def backward(ctx: Any, d: Any) -> Any:
-        return torch.ops.phalanx.softmax_backward(d, ctx.saved_tensors[0], log)
+        return ops.softmax_backward(d, ctx.saved_tensors[0], log)
 
     return Rule(save, backward)
 
@@ -65,14 +65,14 @@ def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any
     Example: ``y = px.torch.softmax(x)``.
     """
     refuse_config(config)
-    return torch.ops.phalanx.softmax(_scaled_and_masked(x, scale, mask))
+    return ops.softmax(_scaled_and_masked(x, scale, mask))
 
 
 @straight(kernels.log_softmax, "x", "mask")
 def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
     """`px.kernels.log_softmax` with a gradient, as `softmax`. Example: ``y = px.torch.log_softmax(x)``."""
     refuse_config(config)
-    return torch.ops.phalanx.log_softmax(_scaled_and_masked(x, scale, mask))
+    return ops.log_softmax(_scaled_and_masked(x, scale, mask))
 
 
 # --- norms --------------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _save_rms(ctx: Any, inputs: Any, output: Any) -> None:
 def _rms_gradients(ctx: Any, d: Any) -> Any:
     x, weight = ctx.saved_tensors
     of_weight = weight is not None and ctx.needs_input_grad[1]
-    dx, dweight = torch.ops.phalanx.rms_norm_backward(d, x, weight, ctx.eps, of_weight)
+    dx, dweight = ops.rms_norm_backward(d, x, weight, ctx.eps, of_weight)
     return dx, dweight if of_weight else None, None
 
 
@@ -110,7 +110,7 @@ def _rms_norm(x: Any, weight: Any = None, eps: float = 1e-6) -> Any:
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Any = None) -> Any:
     """`px.kernels.rms_norm` with gradients, for eager and compiled code. Example: ``y = px.torch.rms_norm(x, w)``."""
     refuse_config(config)
-    return torch.ops.phalanx.rms_norm(x, weight, eps)
+    return ops.rms_norm(x, weight, eps)
 
 
 @operator("add_rms_norm(Tensor x, Tensor(a!) residual, Tensor? weight=None, float eps=1e-6) -> Tensor")
@@ -128,8 +128,8 @@ def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *
     if is_recorded(x, residual, weight):
         total = x + residual
         residual.copy_(total)
-        return torch.ops.phalanx.rms_norm(total, weight, eps)
-    return torch.ops.phalanx.add_rms_norm(x, residual, weight, eps)
+        return ops.rms_norm(total, weight, eps)
+    return ops.add_rms_norm(x, residual, weight, eps)
 
 
 @operator(
@@ -151,7 +151,7 @@ def _layer_gradients(ctx: Any, d: Any) -> Any:
     x, weight, bias = ctx.saved_tensors
     of_weight = weight is not None and ctx.needs_input_grad[1]
     of_bias = bias is not None and ctx.needs_input_grad[2]
-    dx, dweight, dbias = torch.ops.phalanx.layer_norm_backward(d, x, weight, bias if of_bias else None, ctx.eps, of_weight)
+    dx, dweight, dbias = ops.layer_norm_backward(d, x, weight, bias if of_bias else None, ctx.eps, of_weight)
     return dx, dweight if of_weight else None, dbias if of_bias else None, None
 
 
@@ -167,7 +167,7 @@ def _layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5)
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *, config: Any = None) -> Any:
     """`px.kernels.layer_norm` with gradients, for eager and compiled code. Example: ``y = px.torch.layer_norm(x, w, b)``."""
     refuse_config(config)
-    return torch.ops.phalanx.layer_norm(x, weight, bias, eps)
+    return ops.layer_norm(x, weight, bias, eps)
 
 
 # --- cross entropy ------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _loss_gradients(ctx: Any, d: Any) -> Any:
     if ctx.reduction == "mean":
         d = d / (targets != ctx.ignore_index).sum()
     d = d.expand(targets.shape).contiguous()
-    return torch.ops.phalanx.cross_entropy_backward(d, logits, targets, ctx.ignore_index), None, None, None
+    return ops.cross_entropy_backward(d, logits, targets, ctx.ignore_index), None, None, None
 
 
 def _batched_losses(info: Any, axes: Any, logits: Any, targets: Any, reduction: str, ignore_index: int) -> Any:
@@ -232,7 +232,7 @@ def cross_entropy(
             "gradient=True for a call that torch records or traces", location=caller_location(),
             remedy="leave it out: backward() computes the gradient; or call it under torch.no_grad()",
         )
-    return torch.ops.phalanx.cross_entropy(logits, targets, reduction, ignore_index)
+    return ops.cross_entropy(logits, targets, reduction, ignore_index)
 
 
 __all__ = ["add_rms_norm", "cross_entropy", "layer_norm", "log_softmax", "rms_norm", "softmax"]

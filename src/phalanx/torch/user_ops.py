@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from phalanx.errors import Error, caller_location
-from phalanx.torch.library import DEVICES, outline_of, refusing, without_tangents
+from phalanx.torch.library import DEVICES, Rule, outline_of, quick, refusing, without_tangents
 from phalanx.torch.plain import is_plain
 
 _LIBRARIES: dict[str, Any] = {}
@@ -61,14 +61,15 @@ def op(
         for device in DEVICES:
             library.impl(short, without_tangents(name, run), device)
         torch.library.register_fake(name, outline_of(run), lib=library)
-        made = getattr(getattr(torch.ops, space), short).default
+        made = recorded = getattr(getattr(torch.ops, space), short).default
         if backward is None:
             library.impl(short, refusing(made), "Autograd", with_keyset=True)
         else:
             keep = save or _keep_everything
             gradients = backward if save is not None else _with_inputs(backward)
             torch.library.register_autograd(name, gradients, setup_context=keep, lib=library)
-        return _front(function, made)
+            recorded = quick(made, run, Rule(keep, gradients))
+        return _front(function, made, recorded)
 
     return decorate
 
@@ -121,14 +122,14 @@ def _with_inputs(backward: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _front(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
-    """The function as users call it: straight on where nobody watches, else by torch's dispatcher."""
+def _front(function: Callable[..., Any], made: Any, recorded: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as users call it: straight on where nobody watches, as a recorded call, or by torch's dispatcher."""
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         if is_plain(*args, *options.values()):
             return function(*args, **options)
-        return made(*args, **options)
+        return made(*args, **options) if options else recorded(*args)
 
     return call
 
