@@ -159,6 +159,6 @@ def test_split_k_for_many_rows_is_that_of_each() -> None:
     split_config.CHOSEN.clear()
     chosen = [split_config.choose_split(m, 4096, 4096) for m in (8, 9, 16, 128, 500)]
     for m, found in zip((8, 16, 16, 128, 504), chosen):
-        assert split_config.best_split(m, 4096, 4096)[0] == found
-    eight, rounded = (split_config.best_split(m, 840, 2880)[0] for m in (155, 160))
-    assert split_config.choose_split(155, 840, 2880) == rounded != eight, "rows in eights have one choice"
+        assert split_config.best_either_way(m, 4096, 4096, True, True, device())[0] == found
+    eight, rounded = (split_config.best_either_way(m, 1000, 2880, True, True, device())[0] for m in (171, 176))
+    assert split_config.choose_split(171, 1000, 2880) == rounded != eight, "rows in eights have one choice"

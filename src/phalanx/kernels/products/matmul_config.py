@@ -20,7 +20,7 @@ from phalanx.kernels.products.matmul_cuts import (
     deepened,
     require_fits,
 )
-from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way, best_split
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way
 from phalanx.kernels.products.tile_model import (
     cold_microseconds,
     costs_of,
@@ -229,7 +229,7 @@ def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)
         rows = -(-few // 8) * 8 if by_k[0] else few
         if usual and few <= rule.few:
-            return side, _best_split(rows, many, problem.k, *by_k, on)[0]
+            return side, _best_either_way(rows, many, problem.k, *by_k, on, False)[0]
         longer = long or (wide and few <= H200.wide_sides * many)
         for further in [further for further, compared in ((False, usual), (True, longer)) if compared]:
             config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
@@ -244,11 +244,6 @@ def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
         return found
     tiles, warm = best_tiles(problem, on)
     return found if least <= warm * cold_microseconds(problem, warm, suited(tiles, problem, on)) else None
-
-
-@lru_cache(maxsize=CHOICES)
-def _best_split(few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device) -> tuple[SplitConfig, float]:
-    return best_split(few, many, k, a_rows, b_rows, device)
 
 
 @lru_cache(maxsize=CHOICES)

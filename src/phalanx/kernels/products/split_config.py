@@ -376,7 +376,7 @@ def with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
 
 @chosen_at_example
 def choose_split(m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True) -> SplitConfig:
-    """The configuration for a product of (m, k) by (k, n), of `candidates` the one with the least `predicted` time.
+    """The configuration for a product of (m, k) by (k, n), of `candidates` the one that `best_either_way` takes.
 
     In words: K split so far that the CTAs cover the SMs, and no further, since partial sums travel at a tenth of the
     speed of the operands; row tiles share the weights they read.
@@ -393,22 +393,11 @@ def _choose_split(problem: Problem) -> SplitConfig:
 
 
 def _best_splits(problems: Sequence[Problem], device: Device) -> list[SplitConfig]:
-    return [best_split(problem.m, problem.n, problem.k, *problem.by_k, device)[0] for problem in problems]
+    return [best_either_way(problem.m, problem.n, problem.k, *problem.by_k, device)[0] for problem in problems]
 
 
 CHOSEN: ByRows[SplitConfig] = ByRows(_best_splits, MOST_ROWS // EIGHT)
 """The choices that were made."""
-
-
-def best_split(
-    m: int, n: int, k: int, a_rows: bool = True, b_rows: bool = True, device: Device | None = None
-) -> tuple[SplitConfig, float]:
-    """The configuration with the least predicted time with nothing in L2, and that; `a_rows`, `b_rows`: the operands lie
-    along K."""
-    table = table_for(m, a_rows)
-    took = predicted_all(table, m, n, k, (a_rows, b_rows), STATES[:1], device)[0] * _allowed(table, m, k, b_rows)
-    best = int(np.argmin(took))
-    return table.configs[best], float(took[best])
 
 
 def best_either_way(
