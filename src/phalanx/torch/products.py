@@ -97,11 +97,13 @@ def product_gradients(d: Any, a: Any, b: Any, bias: Any, needs: Any, tf32: bool)
         d = d.unsqueeze(-2)
     da = db = None
     if needs[0]:
-        da = _summed_to(_product(d, right.transpose(-1, -2), tf32), left.shape).reshape(a.shape)
+        da = _summed_to(_product(d, right.transpose(-1, -2), tf32), left.shape)
+        da = da.reshape(a.shape) if rows else da
     if needs[1]:
         if right.ndim == 2 and left.ndim > 2:  # one product over all rows, instead of a sum of many
             left, d = left.reshape(-1, left.shape[-1]), d.reshape(-1, d.shape[-1])
-        db = _summed_to(_in_layout_of(right, left, d, tf32), right.shape).reshape(b.shape)
+        db = _summed_to(_in_layout_of(right, left, d, tf32), right.shape)
+        db = db.reshape(b.shape) if columns else db
     return da, db, dbias
 
 
