@@ -67,14 +67,17 @@ class CompileFailure(Exception):
 
     `log` is the whole log, with the PTX line added under each ptxas error. `warnings` holds the texts of the
     performance losses ("C7514 ..."); it is empty when the text did not compile at all. `ptx` is what it was compiled
-    to, as far as that went.
+    to, as far as that went; `image` is what came out with a performance loss.
     """
 
-    def __init__(self, log: str, warnings: tuple[str, ...] = (), ptx: str = "") -> None:
+    def __init__(
+        self, log: str, warnings: tuple[str, ...] = (), ptx: str = "", image: Image | None = None
+    ) -> None:
         super().__init__("\n".join(warnings) if warnings else log)
         self.log = log
         self.warnings = warnings
         self.ptx = ptx
+        self.image = image
 
 
 class TouchedInFlight(Exception):
@@ -201,10 +204,11 @@ def compile_cuda(source: str, arch: str, *, name: str = "kernel.cu", options: tu
     touched = violations(ptx)
     if touched:
         raise TouchedInFlight(touched, ptx)
+    image = Image(cubin, ptx, log, parse_resources(log))
     losses = performance_losses(log)
     if losses:
-        raise CompileFailure(log, losses, ptx)
-    return Image(cubin, ptx, log, parse_resources(log))
+        raise CompileFailure(log, losses, ptx, image)
+    return image
 
 
 def _blob(size_of: Any, read: Any, program: Any) -> bytes:

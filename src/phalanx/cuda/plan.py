@@ -120,6 +120,15 @@ class Scratch:
     step: int = 0
 
 
+@frozen
+class OwnRegisters:
+    """Registers of a product's own: the loop that they are declared before, None where it needs none across a turn; and
+    whether nothing is in flight where the product stands."""
+
+    loop: Op | None
+    idle: bool
+
+
 @frozen(eq=False)
 class Plan:
     """A function with all choices made for one target."""
@@ -134,8 +143,8 @@ class Plan:
     pushes: Mapping[Op, PushPlan] = field(default_factory=dict)
     partial: frozenset[Op] = frozenset()
     """Reductions of tiles that leave each warp its own part, and those over the cluster that put them together."""
-    own_registers: Mapping[Op, Op | None] = field(default_factory=dict)
-    """Products that have registers of their own for a left operand, each with the loop that these are declared before."""
+    own_registers: Mapping[Op, OwnRegisters] = field(default_factory=dict)
+    """Products that have registers of their own for a left operand."""
     careful: bool = False
     """Whether products have their fences in their own statements and are marked (`text.cautions`)."""
     tensor_maps: tuple[TensorMapSlot, ...] = ()

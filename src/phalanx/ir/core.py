@@ -187,6 +187,8 @@ class Function:
     """The elements of the last parameter where that is the runtime's: 0 before a launch, and 0 again at its end."""
     strict: bool = False
     """Whether a note about lost speed is an error."""
+    on_loss: str = "error"
+    """What the assembler's word that products wait for each other becomes: "error" or "note"."""
 
     @property
     def cluster_size(self) -> int:

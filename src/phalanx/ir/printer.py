@@ -92,6 +92,7 @@ class _Printer:
         crowd = "" if function.ctas_per_sm == 1 else f", {function.ctas_per_sm} CTAs per SM"
         together = ", cooperative" if function.cooperative else ""
         flags = f"{', pdl' * function.pdl}{together}{', strict' * function.strict}"
+        flags += f", on_loss={function.on_loss}" if function.on_loss != "error" else ""
         self.lines.append(f"  warps {function.warps}{cluster}{crowd}{opted_out}{flags}")
         for buffer in function.buffers:
             shape = ", ".join(map(str, buffer.shape))

@@ -58,6 +58,7 @@ class Kernel:
     pdl: bool = False
     cooperative: bool = False
     strict: bool | None = None
+    on_loss: str = "error"
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
     memory: Any = field(default=None, init=False, repr=False)
@@ -149,6 +150,7 @@ def kernel(
     pdl: bool = False,
     cooperative: bool = False,
     strict: bool | None = None,
+    on_loss: str = "error",
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
@@ -158,7 +160,8 @@ def kernel(
     lets it begin before its predecessor on the stream has ended (programmatic dependent launch), as far as its
     `px.wait_prior()`; `cooperative=True` has all CTAs of a launch run at the same time, so that they may wait for each other
     (by atomics): a grid that the GPU does not hold at once is an error; `strict=True` makes what would be a note about lost
-    speed an error at its line (None: as PHALANX_STRICT=1 says). Any GPU from sm_90; PTX ``.entry``, ``.minnctapersm``.
+    speed an error at its line (None: as PHALANX_STRICT=1 says); `on_loss="note"` takes a kernel whose products the assembler
+    makes wait for each other, which is an error otherwise. Any GPU from sm_90; PTX ``.entry``, ``.minnctapersm``.
     Example::
 
         @px.kernel(warps=4)
@@ -198,7 +201,7 @@ def kernel(
                 positional.append(parameter.name)
         return Kernel(
             target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
-            pdl, cooperative, strict,
+            pdl, cooperative, strict, on_loss,
         )
 
     return wrap if fn is None else wrap(fn)

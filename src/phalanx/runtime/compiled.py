@@ -12,10 +12,11 @@ from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of
-from phalanx.ir.core import Function, Op
+from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.printer import text
 from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
+from phalanx.runtime.launch.strictness import refuse_slow
 
 if TYPE_CHECKING:
     from phalanx.cuda.module import Module
@@ -192,11 +193,14 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
             more = None
             if failure.warnings and (plan.own_registers or failure.warnings[0].startswith(REGISTERS_IN_FLIGHT)):
                 more = cautions.after_loss(plan.own_registers, products_of(plan.function))
-            if more is None:
-                raise _refused(function, plan, failure) from None
-            cautions = more
+            if more is not None:
+                cautions = more
+            elif failure.image is not None and function.on_loss == "note" and not function.strict:
+                return _compiled(function, plan, module, failure.image, failure.warnings)
+            else:
+                raise _refused(function, plan, module, failure) from None
         else:
-            return _compiled(function, arch, plan, module, image)
+            return _compiled(function, plan, module, image)
 
 
 def _touched(function: Function, touched: TouchedInFlight) -> Error:
@@ -210,14 +214,15 @@ def _touched(function: Function, touched: TouchedInFlight) -> Error:
     )
 
 
-def _refused(function: Function, plan: Plan, failure: CompileFailure) -> Error:
+def _refused(function: Function, plan: Plan, module: Module, failure: CompileFailure) -> Error:
     """The error for a text that does not compile, or with a loss of performance."""
     if failure.warnings:
+        first = failure.warnings[0]
         return LossOfPerformance(
-            f"kernel '{function.name}' compiles with a loss of performance: {failure.warnings[0]}",
-            location=function.loc,
+            f"kernel '{function.name}' compiles with a loss of performance: {first}",
+            location=_place_of_loss(plan, module, first) or function.loc,
             details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),
-            remedy=remedy_for(failure.warnings[0]),
+            remedy=f'{remedy_for(first)}; @px.kernel(on_loss="note") takes it as it is',
         )
     written = _blamed(function, failure.log)
     if written is not None:
@@ -235,17 +240,46 @@ def _refused(function: Function, plan: Plan, failure: CompileFailure) -> Error:
     )
 
 
-def _compiled(function: Function, arch: Arch, plan: Plan, module: Module, image: Image) -> Compiled:
+def _place_of_loss(plan: Plan, module: Module, warning: str) -> Location | None:
+    """The user's line that a loss of performance is about: the one that the assembler names, else the first product's."""
+    from phalanx.cuda.nvrtc import CompileFailure, compile_cuda
+    from phalanx.cuda.text.cautions import products_of
+    from phalanx.cuda.text.lines import user_line
+
+    products = products_of(plan.function)
+    usual = products[0].loc if products else None
+    if not re.search(r"line [1-9]", warning):
+        return usual
+    try:  # once more, with the lines of the text in the PTX
+        compile_cuda(module.source, plan.arch.name, name=f"{plan.function.name}.cu", options=("--generate-line-info",))
+    except CompileFailure as failure:
+        named = (re.search(r"line ([1-9]\d*)", text) for text in failure.warnings)
+        lines = [user_line(module.source, failure.ptx, int(match[1])) for match in named if match]
+        places = {op.loc.short: op.loc for op in plan.function.walk() if op.loc is not NOWHERE}
+        return next((places[line] for line in lines if line in places), usual)
+    return usual
+
+
+def _compiled(
+    function: Function, plan: Plan, module: Module, image: Image, losses: tuple[str, ...] = ()
+) -> Compiled:
+    """The kernel as machine code; `losses`: what the assembler said of its speed, where that is no error."""
+    refuse_slow(function, plan.notes, plan.arch)
     resources = image.resources_of(module.entry)
     spilled = resources.spill_store_bytes + resources.spill_load_bytes
+    place = (_place_of_loss(plan, module, losses[0]) or function.loc) if losses else NOWHERE
     return Compiled(
         name=module.entry,
-        arch=arch.name,
+        arch=plan.arch.name,
         ir=module.ir,
         source=module.source,
         ptx=image.ptx,
         cubin=image.cubin,
-        notes=(*(str(note) for note in plan.notes), *_spill_notes(plan, spilled)),
+        notes=(
+            *(str(note) for note in plan.notes),
+            *(str(Note(f"a loss of performance: {loss}", place)) for loss in losses),
+            *_spill_notes(plan, spilled),
+        ),
         shared_bytes=plan.shared_bytes,
         registers=resources.registers,
         spills=spilled,

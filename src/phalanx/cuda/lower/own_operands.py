@@ -15,9 +15,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from phalanx.analysis.flights import Flights, find_flights
+from phalanx.cuda.plan import OwnRegisters
 from phalanx.cuda.text.cautions import register_operands
 from phalanx.cuda.text.cells import Cells
-from phalanx.ir.core import Block, Function, Note, Op, map_blocks, rewrite, substitute
+from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite, substitute
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.engines import REGISTER_COMMITS, REGISTER_WAITS, Engine
 from phalanx.ir.ops.control import Assign, For, ReadVar, While
@@ -26,11 +27,12 @@ from phalanx.ir.values import Value, Var
 from phalanx.location import Location
 
 SAME_REGISTERS = (
-    "waits for the product of the turn before, which reads its left operand from the same registers; "
-    "two products in a turn of twice the step have registers of their own"
+    "waits for the product of the turn before, which reads its left operand from the same registers",
+    "write two products in a turn of twice the step: each has registers of its own",
 )
 MOVED_REGISTERS = (
-    "is waited for at once: what runs while it is at work would move its registers, or leaves it too few of its own"
+    "is waited for at once: what runs while it is at work would move its registers, or leaves it too few of its own",
+    "call px.wgmma_wait(0) before what is computed next, use smaller tiles, or let the operand come from shared memory",
 )
 
 
@@ -47,8 +49,8 @@ def wait_for_operands(function: Function, alone: frozenset[Location]) -> Functio
     renamed: dict[Value, Value] = {}  # accumulators, to what they are called behind the wait for them
     waits: dict[Value, Op] = {}
 
-    def say(op: Op, why: str) -> None:
-        notes[op.loc, why] = Note(f"px.{op.written} {why}", op.loc, f"px.{op.written}")
+    def say(op: Op, why: str, remedy: str) -> None:
+        notes[op.loc, why] = Note(f"px.{op.written} {why}", op.loc, f"px.{op.written}", Faster(remedy))
 
     def insert(block: Block) -> Block:
         out: list[Op] = []
@@ -58,7 +60,7 @@ def wait_for_operands(function: Function, alone: frozenset[Location]) -> Functio
                 if commits == 0:
                     out.append(REGISTER_COMMITS[engine](loc=op.loc))
                 out.append(REGISTER_WAITS[engine](max(0, commits - 1), (), (), loc=op.loc))
-                say(op, SAME_REGISTERS)
+                say(op, *SAME_REGISTERS)
             out += [map_blocks(op, insert), *late]
             late = []
             for item in op.effects().accumulations if op.loc in alone else ():
@@ -68,7 +70,7 @@ def wait_for_operands(function: Function, alone: frozenset[Location]) -> Functio
                     late.append(wait)
                 else:
                     out += [REGISTER_COMMITS[item.engine](loc=op.loc), wait]
-                say(op, MOVED_REGISTERS)
+                say(op, *MOVED_REGISTERS)
         same = len(out) == len(block.ops) and all(a is b for a, b in zip(out, block.ops, strict=True))
         return block if same else Block(tuple(out))
 
@@ -96,11 +98,10 @@ def _without_idle_waits(function: Function) -> Function:
     return dataclasses.replace(function, body=rewrite(function.body, visit))
 
 
-def find_own_registers(function: Function, every: bool) -> dict[Op, Op | None]:
+def find_own_registers(function: Function, every: bool) -> dict[Op, OwnRegisters]:
     """The products that have registers of their own for a left operand, each with the loop around all of its turns.
 
-    None stands for no such loop: it is over whenever it comes again. Without `every` only those whose operand may be made
-    while an earlier one of them is at work.
+    Without `every` only those whose operand may be made while an earlier one of them is at work.
     """
     products = [op for op in function.walk() if register_operands(op)]
     if not products:
@@ -111,7 +112,8 @@ def find_own_registers(function: Function, every: bool) -> dict[Op, Op | None]:
     for product in products:
         made = (maker for value in register_operands(product) for maker in makers.of(value))
         if every or any(flight.op is product for maker in made for flight in flights.get(maker, frozenset())):
-            found[product] = next(_loops_in_flight(function.body, product, flights), None)
+            loop = next(_loops_in_flight(function.body, product, flights), None)
+            found[product] = OwnRegisters(loop, not flights.get(product))
     return found
 
 

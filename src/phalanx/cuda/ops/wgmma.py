@@ -13,7 +13,6 @@ from functools import cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from phalanx.analysis.flights import find_flights
 from phalanx.cuda.text.cautions import mark, products_of
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
@@ -163,10 +162,7 @@ def product(
         left = descriptors("a", listed_a)
     right = descriptors("b", listed_b)
     begin = f"{{ {' '.join(declared)} setp.ne.b32 p, {operand('r', '(int)accumulate')}, 0;"
-    if steps > 1:
-        begin += " setp.eq.b32 more, 0, 0;"
-    if fenced:
-        begin += " wgmma.fence.sync.aligned;"
+    begin += " setp.eq.b32 more, 0, 0;" * (steps > 1) + " wgmma.fence.sync.aligned;" * fenced
     instructions = [
         f"{added[step]}{mnemonic} {{{operands}}}, {left[step]}, {right[step]}, "
         f"{', '.join(['more' if step else 'p', *flags])};"
@@ -175,8 +171,9 @@ def product(
     ctype, constraint = {"i32": ("int", "r"), "f16": ("px_f16", "r")}.get(d, ("float", "f"))
     outputs = ", ".join(f'"+{constraint}"({"w" if packed else "d"}[{i}])' for i in range(count))
     words = "  unsigned* const w = reinterpret_cast<unsigned*>(d);\n" if packed else ""
-    suffix = "_registers" * registers + "_negated" * negate + "_ta" * trans_a + "_tb" * trans_b
-    suffix += (f"_x{steps}" if steps > 1 else "") + "_listed_a" * listed_a + "_listed_b" * listed_b + "_fenced" * fenced
+    names = ("registers", registers), ("negated", negate), ("ta", trans_a), ("tb", trans_b), (f"x{steps}", steps > 1)
+    last = ("listed_a", listed_a), ("listed_b", listed_b), ("fenced", fenced)
+    suffix = "".join(f"_{name}" for name, given in (*names, *last) if given)
     name = f"wgmma_m64n{n}k{STEP_BYTES // item}_{kind}_{NAMES[a]}_{NAMES[b]}{suffix}"
     statement = "\\n\"\n    \"".join([begin, *instructions])
     given = [
@@ -200,6 +197,9 @@ def hold_new_accumulator(w: Writer, op: Op) -> None:
     """A tile that a product begins with is made where it was written: no later, between products in flight."""
     if op.defines in w.accumulators and op.computes and not op.effects().accumulations:
         keep_tile(w, op.defines)
+    if w.plan.careful and isinstance(op, Assign) and w.cells.source(op.value) is not w.cells.source(op.var):
+        if w.cells.source(op.var) in {w.cells.source(acc) for acc in w.accumulators}:
+            keep_tile(w, op.var)  # else each way from here on may have registers of its own for it
 
 
 @emits(WgmmaFence)
@@ -500,7 +500,7 @@ def _pack_registers(w: Writer, op: Wgmma) -> str:
 
 def _closed(w: Writer, op: Wgmma) -> str:
     """A zero that no compiler knows, nor where it can be helped before the products that came before are over."""
-    if find_flights(w.plan.function).get(op):
+    if not w.plan.own_registers[op].idle:
         return w.never
     dtype, name = op.result.type.dtype, w.name(op.result)
     if dtype.bits == 16:
@@ -520,8 +520,8 @@ def _own_registers(w: Writer, op: Wgmma) -> str | None:
 @precedes
 def declare_own_registers(w: Writer, op: Op) -> None:
     """Before a loop: registers for the left operands of products that are still at work when a turn of it begins."""
-    for product, loop in w.plan.own_registers.items():
-        if loop is op and isinstance(product, Wgmma):
+    for product, registers in w.plan.own_registers.items():
+        if registers.loop is op and isinstance(product, Wgmma):
             count = _words(w, product)
             name = _OWN.setdefault(w, {})[product] = w.unique("own")
             w.line(f"unsigned {name}[{count}];")

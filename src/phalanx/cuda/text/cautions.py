@@ -47,7 +47,7 @@ class Cautions:
 
         `own`: the products that have registers of their own.
         """
-        if not self.careful and any(register_operands(op) for op in products):
+        if not self.careful:
             return replace(self, careful=True)
         for chosen in (own, products):
             more = self.alone | {op.loc for op in chosen}

@@ -80,6 +80,7 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         pdl=kernel.pdl,
         cooperative=kernel.cooperative,
         strict=is_strict(kernel),
+        on_loss=kernel.on_loss,
     )
     check_dependent_launch(function)
     captured = tuple((source_, name, value) for (source_, name), value in reader.captured.items())
@@ -92,6 +93,11 @@ def check_dependent_launch(function: Function) -> None:
     for name, value in flags:
         if not isinstance(value, bool):
             raise Error(f"{name}={value!r} of kernel '{function.name}'", location=function.loc, remedy="it is True or False")
+    if function.on_loss not in ("error", "note"):
+        raise Error(
+            f"on_loss={function.on_loss!r} of kernel '{function.name}'", location=function.loc,
+            remedy='it is "error" or "note"',
+        )
     if function.pdl and function.cooperative:
         raise Error(
             f"kernel '{function.name}' has both pdl=True and cooperative=True",

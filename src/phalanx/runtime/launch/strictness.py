@@ -19,19 +19,22 @@ def require_fast(function: Function, arch: Arch) -> None:
     `function` is prepared for the target. For whoever runs, checks or compiles it.
     """
     if function.strict:
-        _refuse(function, (note for note in _notes(function, arch) if note.faster is None or arch.has(note.faster.needs)))
+        refuse_slow(function, _notes(function, arch), arch)
 
 
 def refuse_overlap(function: Function) -> None:
     """Raises for a launch of a strict kernel whose loops run as they are written, since its arguments share memory."""
     if function.strict:
         plain = leave_plain(function, "arguments share memory", "copy one of them first")
-        _refuse(function, plain.notes[len(function.notes) :])
+        refuse_slow(function, plain.notes[len(function.notes) :])
 
 
-def _refuse(function: Function, notes: Iterable[Note]) -> None:
-    """Raises the first of these notes that names lost speed, if there is one."""
-    slow = [note for note in dict.fromkeys(notes) if note.faster is not None]
+def refuse_slow(function: Function, notes: Iterable[Note], arch: Arch | None = None) -> None:
+    """Raises the first of these notes that names speed lost on a target, if there is one and the kernel is strict."""
+    if not function.strict:
+        return
+    lost = [note for note in dict.fromkeys(notes) if note.faster is not None]
+    slow = [note for note in lost if arch is None or arch.has(note.faster.needs)]  # type: ignore[union-attr]
     if not slow:
         return
     first, *others = slow
