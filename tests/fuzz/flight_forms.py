@@ -13,6 +13,8 @@ from fuzz.flight_draft import Draft, indented
 from fuzz.flight_operands import Operand, Tile, operand
 
 COMMIT = "px.wgmma_commit()"
+FEW = 40
+"""Registers of a role that only issues copies."""
 
 
 def wait(groups: int) -> str:
@@ -29,10 +31,17 @@ class Plan:
     warps: int
     along: str
     by_n: bool
+    given: int = 0
+    """Registers by `regs=`."""
     right: str = ""
     """The buffer with the right operands of all steps."""
     count: str = ""
     """The text of the number of steps: a constant, or an argument."""
+
+    @property
+    def registers(self) -> int:
+        """Of a thread that multiplies: what `regs=` says, or what all threads begin with."""
+        return self.given or min(255, 2**16 // (32 * self.warps) // 8 * 8)
 
     def begin(self) -> None:
         """Declares the right operand and the number of steps."""
@@ -383,7 +392,9 @@ def roles(plan: Plan) -> list[str]:
     plan.warps = consumers * copies + 4
     if draft.chance(0.6):
         draft.note("regs=")
-        few, most = ", regs=40", f", regs={min(232, (512 - 40) * 4 // (consumers * copies) // 8 * 8)}"
+        pool = plan.warps * plan.registers - 4 * FEW
+        plan.given = min(232, pool // (consumers * copies) // 8 * 8)
+        few, most = f", regs={FEW}", f", regs={plan.given}"
     many = f", copies={copies}{most}) as c:" if copies > 1 else f"{most}):"
     draft.note("copies" if copies > 1 else "one role")
     store = plan.store("acc")

@@ -93,8 +93,7 @@ def _drawn(seed: int, attempt: int) -> Case | None:
     draft.note(form)
     plan = Plan(draft, Tile(rows, k, steps, kind, rows, along=along), n, 4 * groups, along, by_n)
     body = FORMS[form](plan)
-    registers = 2**16 // (32 * plan.warps)
-    if draft.shared_bytes > MOST_BYTES or ("regs=" not in draft.features and sums + OTHERS > registers):
+    if draft.shared_bytes > MOST_BYTES or sums + OTHERS > plan.registers:
         return None
     setup = list(draft.shared)
     if draft.copies:
