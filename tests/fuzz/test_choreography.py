@@ -28,7 +28,8 @@ EVERY = (
     *(f"pass {way}" for way in ("local", "push", "push rows", "push stores", "cluster.store", "remote", "pull")),
     *(f"pass push {way}" for way in ("transposed", "converted", "reshaped", "halves")),
     *(f"meeting {way}" for way in ("push", "load", "store")),
-    "several groups in flight", "copies in a loop", "pipe with pushes", "times", "feed box",
+    "several groups in flight", "promoted", "computed under a product", "operand affine", "operand masked",
+    "operand round trip", "copies in a loop", "pipe with pushes", "times", "feed box",
     *(f"sink {way}" for way in ("store", "tma.store", "tma.reduce", "scatter", "atomic", "sum", "direct", "direct reduce")),
     "cluster.reduce", "cluster.reduce(cta=)", "cluster.reduce of a scalar", "cluster.gather",
 )  # fmt: skip
