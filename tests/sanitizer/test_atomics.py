@@ -193,6 +193,21 @@ def test_another_cta_may_come_first():
     assert {f.kind for f in px.check(first_comer[4], *arrays()[:2], WRONG=True).findings} == {"unfinished"}
 
 
+@planted("race", grid=4, args=(ONES, np.zeros((8, 64), np.float32), np.zeros(1, np.int32)))
+@px.kernel(warps=4)
+def places_by_who_comes_first(X, W, N, *, BUG):
+    """Each CTA draws a row; with the bug CTA 0 takes it for granted that it is the first."""
+    me = px.block_id(0)
+    at = px.atomic_add(N[0], 1)
+    if BUG:
+        if me == 0:
+            px.store(W[0, 0:64], px.load(X[0, 0:64]))  # bug
+        else:
+            px.store(W[at, 0:64], px.load(X[me, 0:64]))  # other
+    else:
+        px.store(W[at, 0:64], px.load(X[me, 0:64]))
+
+
 @planted("deadlock", grid=1, args=arrays()[:2])
 @px.kernel(warps=3)
 def which_role_comes_first(X, Y, *, BUG):

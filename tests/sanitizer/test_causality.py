@@ -157,6 +157,110 @@ def test_a_signal_to_a_peer_brings_other_clusters_at_cluster_scope():
     assert [finding.kind for finding in findings_of(narrow, 4, arrays())] == ["race"]
 
 
+@px.kernel(warps=5)
+def by_a_copy_that_landed(X, W, Y, *, ROW):
+    """One role learns of another cluster and copies a row of its; who waits for the copy knows that row's writes alone."""
+    c, me = px.counters(1), px.block_id(0)
+    s, full = px.shared((64,), px.f32), px.barrier(count=1)
+    if me == 0:
+        px.store(W[0, 0:64], px.load(X[0, 0:64]))
+        px.store(W[1, 0:64], px.load(X[1, 0:64]))
+        px.fence.async_proxy("global")
+        px.atomic_add(c[0], 1, order="acq_rel")
+    else:
+        with px.warps(0, 1):
+            while px.atomic_add(c[0], 0, order="acq_rel") < 1:
+                px.sync()
+            px.tma.load(W[0, 0:64], s, full)
+            px.atomic_exch(c[0], 0)
+        with px.warps(1, 4):
+            full.arrive_and_expect_tx(256)
+            full.wait(0)
+            px.store(W[ROW, 0:64], px.load(s) * 2.0)
+
+
+def test_a_copy_that_landed_tells_of_what_it_read():
+    assert px.check(by_a_copy_that_landed[2], *arrays(), ROW=0).ok
+    report = px.check(by_a_copy_that_landed[2], *arrays(), ROW=1)
+    assert [finding.kind for finding in report.findings] == ["race"]
+
+
+@px.func
+def spin(counter):
+    """Until another cluster has told."""
+    while px.atomic_add(counter, 0, order="acq_rel") < 1:
+        px.sync()
+
+
+@planted("proxy", grid=3, args=arrays())
+@px.kernel(warps=4)
+def a_third_cluster_fences_on_the_way(X, W, Y, *, BUG):
+    """What the first stores, the second fences, behind the meeting with the first, and the third has copied."""
+    c, me = px.counters(2), px.block_id(0)
+    s, full = px.shared((64,), px.f32), px.barrier()
+    if me == 0:
+        px.store(W[0, 0:64], px.load(X[0, 0:64]))  # other
+        px.atomic_add(c[0], 1, order="acq_rel")
+    if me == 1:
+        if BUG:
+            px.fence.async_proxy("global")
+        spin(c[0])
+        if not BUG:
+            px.fence.async_proxy("global")
+        px.atomic_add(c[1], 1, order="acq_rel")
+    if me == 2:
+        spin(c[1])
+        with full.transaction():
+            px.tma.load(W[0, 0:64], s, full)  # bug
+        full.wait(0)
+        px.store(Y[0, 0:64], px.load(s))
+        px.atomic_exch(c[0], 0)
+        px.atomic_exch(c[1], 0)
+
+
+@planted("proxy", grid=2, args=arrays())
+@px.kernel(warps=4)
+def another_cluster_fences_for_the_first(X, W, Y, *, BUG):
+    """It goes to the other cluster and back: what the first has stored is fenced on that way, if it is."""
+    c, me = px.counters(2), px.block_id(0)
+    s, full = px.shared((64,), px.f32), px.barrier()
+    if me == 0:
+        px.store(W[0, 0:64], px.load(X[0, 0:64]))  # other
+        px.atomic_add(c[0], 1, order="acq_rel")
+        spin(c[1])
+        with full.transaction():
+            px.tma.load(W[0, 0:64], s, full)  # bug
+        full.wait(0)
+        px.store(Y[0, 0:64], px.load(s))
+        px.atomic_exch(c[0], 0)
+        px.atomic_exch(c[1], 0)
+    else:
+        spin(c[0])
+        if not BUG:
+            px.fence.async_proxy("global")
+        px.atomic_add(c[1], 1, order="acq_rel")
+
+
+@planted("race", grid=3, args=arrays())
+@px.kernel(warps=4)
+def a_relaxed_atomic_in_the_chain(X, W, Y, *, BUG):
+    c, me = px.counters(2), px.block_id(0)
+    if me == 0:
+        px.store(W[0, 0:64], px.load(X[0, 0:64]))  # other
+        px.atomic_add(c[0], 1, order="acq_rel")
+    if me == 1:
+        spin(c[0])
+        if BUG:
+            px.atomic_add(c[1], 1)
+        else:
+            px.atomic_add(c[1], 1, order="acq_rel")
+    if me == 2:
+        spin(c[1])
+        px.store(Y[0, 0:64], px.load(W[0, 0:64]))  # bug
+        px.atomic_exch(c[0], 0)
+        px.atomic_exch(c[1], 0)
+
+
 @pytest.mark.parametrize("case", cases(__name__), ids=str)
 def test_planted(case):
     case.verify()

@@ -74,6 +74,21 @@ def arrives_overtake_a_commit(X, O, *, BUG):
         b[0].wait(1)
 
 
+@planted("race", **COPIED)
+@px.kernel(warps=4)
+def a_commit_covers_the_copies_before_it(X, O, *, BUG):
+    """The later commit tells of both copies, the earlier one of its own."""
+    s, t, full = px.shared((64, 64), X.dtype), px.shared((64, 64), X.dtype), px.barrier(2)
+    px.cp_async.load(X[0:64, 0:64], s)
+    px.cp_async.commit(full[0])
+    px.cp_async.load(X[0:64, 64:128], t)  # other
+    px.cp_async.commit(full[1])
+    full[0 if BUG else 1].wait(0)
+    px.store(O[0:64, 0:64], px.load(s))
+    px.store(O[0:64, 64:128], px.load(t))  # bug
+    full[1 if BUG else 0].wait(0)
+
+
 @planted("barrier-invalidated", **COPIED)
 @px.kernel(warps=4)
 def the_arrival_comes_in_the_second_life(X, O, *, BUG):

@@ -263,7 +263,7 @@ class Conflicts:
         write = tile.write
         copied = UNKNOWN
         if write is not None:
-            if write.cluster == record.cluster and (tile.copied is not None or tile.loaded is not None):
+            if tile.copied is not None or tile.loaded is not None:
                 copied = how_copied(tile, record.clock)
             if copied is not FENCED:
                 self._after_global((write,), record, tile, copied, fenced=True)
@@ -272,9 +272,8 @@ class Conflicts:
                 self._after_global(tile.atomics, record, fenced=True)
                 if record.strong:
                     self._either(tile.atomics, record)
-            elif write is not None and write.cluster == record.cluster and not record.raced:
-                if record.is_published:
-                    note_copy(tile, record)
+            elif write is not None and not record.raced and record.is_published:
+                note_copy(tile, record)
             tile.reads = few(tile.reads, record)
             return
         if tile.reads:
@@ -367,18 +366,24 @@ def note_copy(memory: Cell | Tile, record: Record) -> None:
         phases = memory.copied = {} if memory.copied is None else memory.copied
     else:
         phases = memory.loaded = {} if memory.loaded is None else memory.loaded
-    phases[record.dim] = min(record.epoch, phases.get(record.dim, record.epoch))
+    key = record.cluster, record.dim
+    phases[key] = min(record.epoch, phases.get(key, record.epoch))
 
 
 def how_copied(memory: Cell | Tile, clock: AgentClock) -> Copied:
     """Whether the agent knows that a copy has read what is there: then it knows the writes too, and their fence if
     there was one."""
-    now = clock.now
-    if memory.copied is not None and any(now[dim] >= epoch for dim, epoch in memory.copied.items()):
+    if memory.copied is not None and any(knows(clock, *end, epoch) for end, epoch in memory.copied.items()):
         return FENCED
-    if memory.loaded is not None and any(now[dim] >= epoch for dim, epoch in memory.loaded.items()):
+    if memory.loaded is not None and any(knows(clock, *end, epoch) for end, epoch in memory.loaded.items()):
         return Copied.LOADED
     return UNKNOWN
+
+
+def knows(clock: AgentClock, cluster: int, dim: int, epoch: int) -> bool:
+    """Whether that is over for the agent, be it of another cluster."""
+    now: Any = clock.now if cluster == clock.cluster else clock.abroad.known.get(cluster)
+    return now is not None and bool(now[dim] >= epoch)
 
 
 def supersede(records: list[Record], new: Record) -> None:
@@ -443,7 +448,7 @@ def is_fenced(clock: AgentClock, before: Record, after: Record, memory: Cell | T
         return True
     if memory is None or memory.loaded is None:
         return False
-    return any(covers(clock, dim, epoch, space, after.rank, clock.cluster) for dim, epoch in memory.loaded.items())
+    return any(covers(clock, dim, epoch, space, after.rank, cluster) for (cluster, dim), epoch in memory.loaded.items())
 
 
 def is_handed_over(before: Record, after: Record) -> bool:

@@ -31,9 +31,9 @@ class Tile:
         self.write: Record | None = None
         self.reads: list[Record] = []
         self.atomics: list[Record] = []
-        self.copied: dict[int, int] | None = None
-        """As of a `Cell`; of the cluster of the last write."""
-        self.loaded: dict[int, int] | None = None
+        self.copied: dict[tuple[int, int], int] | None = None
+        """As of a `Cell`."""
+        self.loaded: dict[tuple[int, int], int] | None = None
 
 
 class ArrayShadow:

@@ -43,10 +43,10 @@ class Cell:
         self.write: Record | None = None
         self.unwritten: list[Record] | None = None
         """Reads that came before any write."""
-        self.copied: dict[int, int] | None = None
-        """Phases (barrier, epoch) of copies that have read what is there: who knows one of them knows the writes too, and
-        that they were fenced."""
-        self.loaded: dict[int, int] | None = None
+        self.copied: dict[tuple[int, int], int] | None = None
+        """Ends (cluster and number, epoch) of copies that have read what is there: who knows one of them knows the writes
+        too, and that they were fenced."""
+        self.loaded: dict[tuple[int, int], int] | None = None
         """The same of copies through the generic proxy of what was not fenced: only that the writes are over."""
         self.reads.clear()
         self.atomics.clear()
