@@ -266,6 +266,7 @@ class Scheduler:
                     if len(active) == 1 or self._in_vain(active):
                         raise self._stuck([cluster])
                     active.rotate(-1)
+                    stale = True  # for the next cluster: one that spins may have told others before it spun again
                 continue
             ready.remove(agent)
             code = self._resume(agent)
