@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,22 @@ def test_the_listing_shows_the_function() -> None:
     ir = px.compile(products[1], px.spec((1024,), px.f32), px.spec((1,), px.f32), arch="sm_90a").ir
     start = ir.index("reduce_by")
     assert re.search(r"product\(%a: f32, %b: f32\):\n\s+%\w+: f32 = mul %a, %b.*\n\s+gives %\w+\n", ir[start:])
+
+
+@px.kernel(warps=1)
+def rest(X, Y, *, N, FN="mod"):
+    x = px.load(X[0:32, 0:N])
+    px.store(Y[0:32, 0:N], x % x.permute(0, 1) if FN == "mod" else x // 3 if FN == "floordiv" else px.sin(x))
+
+
+@pytest.mark.parametrize("dtype", [px.f64, px.f32, px.bf16])
+@pytest.mark.parametrize("fn, name", [("mod", "float_mod"), ("floordiv", "float_floor_div"), ("sin", "called_sin")])
+def test_long_functions_are_written_once(fn: str, name: str, dtype: Any) -> None:
+    """One is some hundred instructions: for each element of a tile, they take the compiler minutes."""
+    few, many = (px.compile(rest[1], *[px.spec((32, n), dtype)] * 2, N=n, FN=fn, arch="sm_90a") for n in (16, 64))
+    assert "call.uni" in many.ptx and f"__noinline__ {'double' if dtype is px.f64 else 'float'} {name}" in many.source
+    assert len(many.ptx) < 5 * len(few.ptx) and many.ptx.count("call.uni") >= 64
+
+
+def test_few_of_them_are_written_out() -> None:
+    assert "called_sin" not in px.compile(rest[1], *[px.spec((32, 4), px.f32)] * 2, N=4, FN="sin", arch="sm_90a").source

@@ -69,8 +69,9 @@ def emit_unary(w: Writer, op: Unary) -> None:
     if emit_pairs(w, op.fn, op.result, (op.x,)):
         return
     dtype = scalar_dtype(op.x)
+    count = w.registers(op.result) if isinstance(op.result.type, TileType) else 1
     emit_elementwise(
-        w, op.result, (op.x,), lambda x: arithmetic.narrow(w, arithmetic.unary_text(w, op.fn, x, dtype), dtype)
+        w, op.result, (op.x,), lambda x: arithmetic.narrow(w, arithmetic.unary_text(w, op.fn, x, dtype, count), dtype)
     )
 
 

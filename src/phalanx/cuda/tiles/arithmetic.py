@@ -60,9 +60,11 @@ def operand_text(w: Writer, value: Value, stored: str, dtype: DType) -> str:
     return widened_constant(value, dtype) if isinstance(value, Const) else widen(w, stored, dtype)
 
 
-def unary_text(w: Writer, fn: str, x: str, dtype: DType) -> str:
-    """`fn(x)` in the computing type of `dtype`."""
+def unary_text(w: Writer, fn: str, x: str, dtype: DType, count: int = 1) -> str:
+    """`fn(x)` in the computing type of `dtype`, which a thread computes so many times."""
     kind = compute_dtype(dtype)
+    if count >= h.MANY_ELEMENTS and kind.is_float and (fn, kind.bits) in h.CALLED:
+        return f"{w.use(h.CALLED[fn, kind.bits])}({x})"
     if fn == "not":
         return f"!{atom(x)}" if kind.kind == "bool" else _in_type(w, f"~{atom(x)}", kind)
     if fn == "neg":

@@ -176,6 +176,23 @@ TANH_APPROX = device_function(
 SIGMOID = device_function(
     "sigmoid", "float", (("float", "x"),), "return __fdividef(1.0f, 1.0f + expf(-x));"
 )
+MANY_ELEMENTS = 16
+"""Elements of a thread from which on a long function is called instead of written out for each."""
+
+
+def _called(fn: str, ctype: str, kind: str) -> Helper:
+    body = "return 1.0 / (1.0 + exp(-x));" if fn == "sigmoid" else f"return {fn}{'' if ctype == 'double' else 'f'}(x);"
+    return device_function(f"called_{fn}_{kind}", ctype, ((ctype, "x"),), body, inline=False)
+
+
+CALLED = {
+    **{(fn, 32): _called(fn, "float", "f32") for fn in ("sin", "cos")},
+    **{
+        (fn, 64): _called(fn, "double", "f64")
+        for fn in ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "sigmoid")
+    },
+}
+"""Functions of some hundred instructions: a tile of them written out takes the compiler half a minute."""
 SIGMOID_F64 = device_function("sigmoid_f64", "double", (("double", "x"),), "return 1.0 / (1.0 + exp(-x));")
 
 
@@ -263,11 +280,12 @@ def _of_both_floats(text: str) -> str:
     return "\n".join(text.replace("REAL", ctype).replace("$", suffix) for ctype, suffix in (("float", "f"), ("double", "")))
 
 
+# `fmod` is some 300 instructions: written once and called, since the compiler takes minutes for one per element.
 FLOAT_MOD = Helper(
     "float_mod",
     "// The remainder has the divisor's sign, as in Python.\n"
     + _of_both_floats(
-        "__device__ __forceinline__ REAL float_mod(REAL a, REAL b) {\n"
+        "__device__ __noinline__ REAL float_mod(REAL a, REAL b) {\n"
         "  const REAL r = fmod$(a, b);\n"
         "  return r == 0.0$ ? copysign$(0.0$, b) : (r < 0.0$) != (b < 0.0$) ? r + b : r;\n"
         "}"
@@ -278,7 +296,7 @@ FLOAT_FLOOR_DIV = Helper(
     "// From what `fmod` leaves, which is exact and no larger than a: rounding of a / b can't pass an integer, and\n"
     "// nothing overflows on the way.\n"
     + _of_both_floats(
-        "__device__ __forceinline__ REAL float_floor_div(REAL a, REAL b) {\n"
+        "__device__ __noinline__ REAL float_floor_div(REAL a, REAL b) {\n"
         "  if (b == 0.0$) return a / b;\n"
         "  const REAL r = fmod$(a, b);\n"
         "  const REAL q = (a - r) / b - (r != 0.0$ && (r < 0.0$) != (b < 0.0$) ? 1.0$ : 0.0$);\n"
