@@ -90,6 +90,18 @@ class RegionReader(Protocol):
         """Reads a region that no `break`, `continue` or `return` leaves."""
 
 
+METHODS_ELSEWHERE = {
+    **dict.fromkeys(("astype", "type", "cast"), "x.to(px.f16) converts"),
+    **{fn: f"px.{fn}(x, axis) is a function" for fn in ("sum", "max", "min", "argmax", "argmin", "cumsum", "all", "any")},
+    **{fn: f"px.{fn}(x) is a function" for fn in ("exp", "log", "sqrt", "abs", "tanh", "sigmoid", "round")},
+    "mean": "px.sum(x, axis) / n is the mean",
+    "view": "px.bitcast(x, px.i32) reads the bits as another type, x.reshape(...) is another shape",
+    "transpose": "x.T transposes a matrix, x.permute(...) any axes",
+    **dict.fromkeys(("append", "extend"), "a list is a tuple in kernels, and never changes: items = (*items, x)"),
+}
+"""What arrays and lists of Python have under these names, in kernels."""
+
+
 class KernelObject:
     """One kind of value. Every method has a default, which refuses that use with an error at the user's line.
 
@@ -127,8 +139,10 @@ class KernelObject:
         if exposed == "method" and fn is not None:
             return BoundMethod(self, name, fn)
         listed = ", ".join("." + known for known in exposed_names(cls))
-        remedy = f"it has {listed}" if listed else "arrays, views, tiles, barriers, structs and modules have attributes"
-        ctx.fail(f"{self.short_name} has no attribute '{name}'", remedy)
+        remedies = [METHODS_ELSEWHERE[name]] if name in METHODS_ELSEWHERE else []
+        remedies += [f"it has {listed}"] if listed else []
+        every = "; ".join(remedies) or "arrays, views, tiles, barriers, structs and modules have attributes"
+        ctx.fail(f"{self.short_name} has no attribute '{name}'", every)
 
     def member_key(self, ctx: Builder, name: str) -> tuple[Hashable, str]:
         """Where the reader keeps the field that ``x.name = ...`` assigns to."""

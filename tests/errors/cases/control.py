@@ -313,3 +313,45 @@ def unrolling_without_end():
             px.store(X[k], 1.0)
 
     step[1](X)
+
+
+@case
+def raise_statement():
+    @px.kernel
+    def raises(X):
+        if X.shape[0] > 4:
+            raise ValueError("too long")
+
+    raises[1](X)
+
+
+@case
+def global_statement():
+    @px.kernel
+    def counts(X):
+        global COUNT
+        COUNT = 1
+        px.store(X[0], COUNT)
+
+    counts[1](X)
+
+
+@case
+def del_statement():
+    @px.kernel
+    def deletes(X):
+        y = px.load(X[0])
+        del y
+
+    deletes[1](X)
+
+
+@case
+def match_statement():
+    @px.kernel
+    def matches(X):
+        match X.shape[0]:
+            case 4:
+                px.store(X[0], 1.0)
+
+    matches[1](X)

@@ -219,3 +219,52 @@ def attribute_of_a_number():
         px.store(OUT[0], K.real)
 
     scale[1](OUT)
+
+
+@case
+def a_name_of_another_language():
+    @px.kernel
+    def scale(OUT):
+        i = px.program_id(0)
+        px.store(OUT[i], 1.0)
+
+    scale[1](OUT)
+
+
+@case
+def a_thread_by_its_number():
+    @px.kernel
+    def scale(OUT):
+        px.store(OUT[px.threadIdx.x], 1.0)
+
+    scale[1](OUT)
+
+
+@case
+def a_method_of_arrays():
+    @px.kernel
+    def scale(OUT):
+        px.store(OUT[0], px.load(OUT[0:32]).max())
+
+    scale[1](OUT)
+
+
+@case
+def a_method_of_lists():
+    @px.kernel
+    def scale(OUT):
+        items = []
+        for i in px.static_range(4):
+            items.append(i)
+        px.store(OUT[0], items[0])
+
+    scale[1](OUT)
+
+
+@case
+def sum_of_a_tile():
+    @px.kernel
+    def scale(OUT):
+        px.store(OUT[0], sum(px.load(OUT[0:32])))
+
+    scale[1](OUT)

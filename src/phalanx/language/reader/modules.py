@@ -20,6 +20,25 @@ TILE_FUNCTIONS = (
 """Functions whose NumPy namesakes users reach for first."""
 
 
+ELSEWHERE = {
+    **dict.fromkeys(("program_id", "blockIdx", "block_idx", "block_index"), "px.block_id(0) is the number of the CTA"),
+    **dict.fromkeys(("num_programs", "gridDim", "grid_dim"), "px.num_blocks(0) is the number of CTAs"),
+    **dict.fromkeys(
+        ("thread_id", "threadIdx", "thread_idx", "lane_id", "warp_id", "local_id"),
+        "threads have no numbers here: write what a whole CTA does with tiles, and parts of it with px.warps(first, count)",
+    ),
+    **dict.fromkeys(("syncthreads", "barrier_sync", "debug_barrier", "sync_threads"), "px.sync() does that"),
+    **dict.fromkeys(("tensor", "array", "empty"), "px.zeros(shape, dtype) makes a tile, px.shared(shape, dtype) memory"),
+    **dict.fromkeys(("shared_memory", "alloc_shared", "smem"), "px.shared(shape, dtype) makes a buffer"),
+    **dict.fromkeys(("matmul", "gemm", "mma"), "px.dot(a, b, acc) multiplies in a kernel, px.kernels.matmul(a, b) outside"),
+    **dict.fromkeys(("range", "grid"), "write range(n); px.static_range(n) is unrolled, px.persistent(n) dealt out to CTAs"),
+    "constexpr": "a constant is a keyword-only parameter: def kernel(X, *, BM=64)",
+    "load_tile": "px.load(A[m:m+BM, k:k+BK]) is a tile",
+    "store_tile": "px.store(C[m:m+BM, n:n+BN], tile) writes one",
+}
+"""What other languages for GPUs call by these names, in ours."""
+
+
 class ModuleObject(PlainObject):
     """A module: kernels use the constants and functions in it."""
 
@@ -32,9 +51,10 @@ class ModuleObject(PlainObject):
         public = owner.__all__ if hasattr(owner, "__all__") else dir(owner)
         if not hasattr(owner, name) or (ours and name not in public):
             close = difflib.get_close_matches(name, public, 1)
+            remedy = f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is"
             ctx.fail(
                 f"{shown} has no '{name}'",
-                f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is",
+                ELSEWHERE.get(name, remedy) if shown == "px" else remedy,
             )
         raw = getattr(owner, name)
         found = constant(raw)

@@ -108,7 +108,8 @@ def items_of(ctx: Builder, what: str, value: object) -> Arguments:
         check_length(ctx, f"{what}() of a range", length_of(items))
     if items is not None:
         return tuple(items)
-    ctx.fail(f"{what}() takes a tuple, not {describe(value)}", f"e.g. {what}(A.shape)")
+    of_tiles = {"len": "the sizes of a tile are x.shape", "sum": "px.sum(x) adds up a tile"} if is_tile(value) else {}
+    ctx.fail(f"{what}() takes a tuple, not {describe(value)}", of_tiles.get(what, f"e.g. {what}(A.shape)"))
 
 
 def extreme(ctx: Builder, fn: Callable[..., object], args: Arguments) -> object:

@@ -149,10 +149,9 @@ class Reader(Loops):
             handler = getattr(self, "do_" + type(statement).__name__, None)
             self.ctx.loc = self.locate(statement)
             if handler is None:
-                self.ctx.fail(
-                    f"'{_keyword(statement)}' is not supported in kernels",
-                    "kernels use assignments, if, for, while, with, return, break, continue, assert and calls",
-                )
+                kind = type(statement).__name__
+                keyword, remedy = _REFUSED.get(kind, (kind, _STATEMENTS))
+                self.ctx.fail(f"'{keyword}' is not supported in kernels", remedy)
             handler(statement)
         self.depth -= 1
         self.block_depth -= 1
@@ -514,13 +513,23 @@ def _as_load(target: ast.expr) -> ast.expr:
     return target
 
 
-def _keyword(statement: ast.stmt) -> str:
-    names = {
-        "FunctionDef": "def", "AsyncFunctionDef": "async def", "ClassDef": "class", "Delete": "del", "Raise": "raise",
-        "Try": "try", "Import": "import", "ImportFrom": "from ... import", "Global": "global", "Nonlocal": "nonlocal",
-        "Match": "match", "AsyncFor": "async for", "AsyncWith": "async with",
-    }
-    return names.get(type(statement).__name__, type(statement).__name__)
+_STATEMENTS = "kernels use assignments, if, for, while, with, return, break, continue, assert and calls"
+_CONSTANTS = "what a kernel takes from outside is constant: pass it as a parameter, and write results with px.store"
+_OUTSIDE = "write it above the kernel, at the top of the file"
+_REFUSED = {
+    "FunctionDef": ("def", "write the function above the kernel, decorated with @px.func"),
+    "AsyncFunctionDef": ("async def", "write a function with def above the kernel, decorated with @px.func"),
+    "ClassDef": ("class", "write the class above the kernel, decorated with @px.struct"),
+    "Delete": ("del", "leave it out: a name ends with the block that it is assigned in"),
+    "Raise": ("raise", "assert checks constants while the kernel is read, px.device_assert what is known at run time"),
+    "Try": ("try", "nothing is raised in a kernel: check with if, or with px.device_assert"),
+    "TryStar": ("try", "nothing is raised in a kernel: check with if, or with px.device_assert"),
+    "Import": ("import", _OUTSIDE), "ImportFrom": ("from ... import", _OUTSIDE),
+    "Global": ("global", _CONSTANTS), "Nonlocal": ("nonlocal", _CONSTANTS),
+    "Match": ("match", "write if and elif"),
+    "AsyncFor": ("async for", _STATEMENTS), "AsyncWith": ("async with", _STATEMENTS),
+}  # fmt: skip
+"""Statements of Python that kernels do not have, and what to write instead."""
 
 
 def _only_computes(op: Op) -> bool:
