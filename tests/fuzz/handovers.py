@@ -3,6 +3,9 @@
 As `fuzz.signals` judges them: what the check calls clean has one outcome, no deadlock and no two accesses that may come at
 the same time, in any order; a race that it finds is two such accesses, and a deadlock shows in some order. Of every tenth
 program that is small enough all interleavings are run, too.
+
+Known to be missed: that a cluster which has met another one before comes to an atomic in the other order than it did,
+where no run comes so (one in thirty programs of the grid). Whoever comes last to a counter then goes another way.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from sanitizer.comparing import agree, agree_with_everything
 from sanitizer.handovers import given, grid_of, handover
 
 BATCH = 20
-ORDERS = 400
+ORDERS = 200
 """So many orders are explored: programs with more count as too large."""
 SMALL = 60
 
