@@ -103,9 +103,8 @@ REFUSED: list[tuple[Any, int, str, str]] = [
         "64]: 32 columns lies: store it from registers", ROWS,
     ),
     (
-        scales_as_a_matrix, 1, "px.tcgen05.copy can't bring s to scale: scales of 128 rows x 32 lie in shared memory in "
-        "block order, in bytes of the shape (1, 8, 32, 4, 4), not (128, 32)",
-        "scales lie in blocks of 512 bytes, one per 128 rows and 4 scales: px.kernels.pack_scales",
+        scales_as_a_matrix, 1, "px.tcgen05.copy: scales of 128 rows x 32 lie in shared memory as (1, 8, 32, 4, 4), not as "
+        "(128, 32)", "scales come in blocks of 128 rows by 4, here (1, 8, 32, 4, 4): px.kernels.pack_scales makes that order",
     ),
 ]  # fmt: skip
 

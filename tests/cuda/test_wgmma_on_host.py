@@ -155,7 +155,7 @@ def test_registers_are_read_when_the_product_is_waited_for() -> None:
 
     def changed(source: str) -> str:
         """The text with a register of the operand changed right behind the product."""
-        made, count = re.subn(r"(px_a, px_b[^;]*\);)", r"\1 px_a[1] ^= 0x8000;", source)
+        made, count = re.subn(r"(own, px_b[^;]*\);)", r"\1 own[1] ^= 0x8000;", source)
         assert count == 1
         return made
 

@@ -15,6 +15,7 @@ from mutation.library import LIBRARY
 from phalanx.kernels.attention.backward_rows import finish_sums, prepare_rows
 from phalanx.kernels.attention.decode_ring import join_splits
 from phalanx.kernels.attention.narrow import turn_values
+from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.gather import gather_tiles, scatter_tiles, sum_tiles
 from phalanx.kernels.gather_backward import add_rows, dot_rows
 from phalanx.kernels.padding import pad_rows, pad_tiles
@@ -35,6 +36,7 @@ SCALES = np.zeros((1, 1, 32, 4, 4), E8M0)
 HEADS, LOGS = np.ones((1, 2, 100, 64), ml_dtypes.bfloat16), np.zeros((1, 2, 100), np.float32)
 SUMS, STATS = np.ones((4, 2, 32 * 64), np.float32), np.zeros((1, 2, 2, 2, 64), np.float32)
 STARTS = np.array([0, 30, 100], np.int32)
+CACHE, ROWS_OF_HEADS = np.ones((100, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
 BEFORE_AND_AFTER_ATTENTION = {
     "prepare_rows": lambda: Case(
         "prepare_rows", prepare_rows[2, 2, 1], [HEADS, HEADS, LOGS, None, STATS, SUMS.copy()], {"BM": 64, "D": 64}
@@ -55,6 +57,12 @@ BEFORE_AND_AFTER_ATTENTION = {
         [np.ones((21, 32), np.float32), np.zeros(21, np.float32), np.zeros((7, 32), ml_dtypes.bfloat16),
          np.zeros(7, np.float32), 7],
         {"SPLITS": 3, "DV": 32},
+    ),
+    "sparse_loop": lambda: Case(
+        "sparse_loop", sparse_loop[1, 1, 1],
+        [ROWS_OF_HEADS, CACHE, CACHE, INDICES.reshape(1, 1, 16), ROWS_OF_HEADS.copy(), np.zeros(64, np.float32), 1.0, 100, 1, 1,
+         64],
+        {"BM": 64, "BN": 32, "D": 64, "DV": 64, "T": 1, "G": 64},
     ),
 }  # fmt: skip
 WITHOUT_A_RING = {

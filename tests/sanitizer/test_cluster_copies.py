@@ -135,3 +135,39 @@ def test_an_exchange_orders_no_other_memory() -> None:
     x, y = np.ones((1, 32), np.float32), np.zeros((2, 32), np.float32)
     assert kinds(reduces_instead_of_syncing[2], x, y, SYNC=True) == set()
     assert kinds(reduces_instead_of_syncing[2], x, y) == {"race"}
+
+
+@px.kernel(warps=2, cluster=2)
+def taken_over(X, Y, *, SCOPE=None, SYNC=False):
+    """Threads of a CTA store into the other's memory; a later buffer there is filled by copies of the same CTA's engine."""
+    rank = px.cluster.rank()
+    meeting = px.shared((32, 64), px.f32)
+    px.cluster.sync()
+    px.store(meeting.at(1 - rank), px.load(X[0:32, 0:64]))
+    px.cluster.sync()
+    px.store(Y[rank, 0:32, 0:64], px.load(meeting))
+    px.cluster.sync()
+    if SCOPE is not None:
+        px.fence.async_proxy(SCOPE)
+    inbox = px.shared((32, 64), px.f32, reuse=meeting)
+    mine = px.shared((32, 64), px.f32)
+    full = px.barrier()
+    if SYNC:
+        px.cluster.sync()
+    with px.warps(0, 1):
+        px.store(mine, px.full((32, 64), 3.0, px.f32))
+        px.fence.async_proxy()
+        full.arrive_and_expect_tx(mine.nbytes, ctas=1 << (1 - rank))
+        px.cluster.copy(mine, inbox, full, cta=1 - rank)
+    with px.warps(1, 1):
+        full.wait(0)
+        px.store(Y[rank, 0:32, 0:64], px.load(inbox))
+
+
+@pytest.mark.parametrize(
+    ("scope", "sync", "found"),
+    [(None, False, {"proxy"}), (None, True, {"proxy"}), ("cta", False, {"proxy"}), ("cta", True, set()), ("cluster", False, set())],
+)
+def test_whose_fence_covers_what_a_peer_stored(scope: str | None, sync: bool, found: set[str]) -> None:
+    """Who stored fences with the scope of the cluster; or who owns the memory fences it, and tells the other CTA."""
+    assert kinds(taken_over[2], np.ones((32, 64), np.float32), np.zeros((2, 32, 64), np.float32), SCOPE=scope, SYNC=sync) == found

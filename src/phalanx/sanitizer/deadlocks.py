@@ -20,6 +20,7 @@ from phalanx.sim.report import barrier_state, in_exchange
 if TYPE_CHECKING:
     from phalanx.sanitizer.barriers import BarrierClock, Event
     from phalanx.sanitizer.checker import Checker
+    from phalanx.sim.agents import Cta
 
 MAX_WAITS = 12
 
@@ -117,7 +118,8 @@ def lacks_bytes(item: Blocked) -> bool:
 def late_senders(item: Blocked, blocked: list[Blocked], function: Function) -> list[Agent]:
     """Agents that have yet to send what the wait lacks, and can't: they wait for something else.
 
-    An agent that sends to this barrier, but nothing to the phase that lacks bytes, would do so if it could go on.
+    An agent that sends to barriers like this one, but nothing to the phase that lacks bytes, would do so if it could go on;
+    not if all that it has sent went to other CTAs.
     """
     barrier: MBarrier = item.thing
     state: BarrierClock = barrier.watch
@@ -125,10 +127,18 @@ def late_senders(item: Blocked, blocked: list[Blocked], function: Function) -> l
         return []
     sent = {work.clock.agent for work, _ in state.log(state.phase).copies}
     at = {other.agent: other.op for other in blocked if other.thing is not None and other.thing is not barrier}
+    here = _have_sent(barrier, barrier.cta)
+    elsewhere = {agent for cta in barrier.cta.cluster.ctas for agent in _have_sent(barrier, cta)} - here
     return [
         agent for agent, ops in senders(barrier, function)
-        if agent not in sent and (op := at.get(agent)) is not None and may_come(function, op, ops)
+        if agent not in sent | elsewhere and (op := at.get(agent)) is not None and may_come(function, op, ops)
     ]
+
+
+def _have_sent(barrier: MBarrier, cta: Cta) -> set[Agent]:
+    """The agents whose copies brought bytes to one of the barriers of that array in a CTA, as far as is remembered."""
+    clocks = (each.watch for each in cta.barriers[barrier.array])
+    return {work.clock.agent for clock in clocks for phase in clock.logs for work, _ in clock.log(phase).copies}
 
 
 def may_come(function: Function, op: Op, ops: list[Op]) -> bool:

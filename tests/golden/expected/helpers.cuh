@@ -366,6 +366,17 @@ __device__ __forceinline__ void f4e2m1_pair_from_float(px_f4e2m1* y, float low, 
   y[1] = (px_f4e2m1)(pair >> 4 & 15);
 }
 
+// == f8e4m3_four_from_float
+__device__ __forceinline__ void f8e4m3_four_from_float(px_f8e4m3* y, float x0, float x1, float x2, float x3) {
+  unsigned word;
+  asm("{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, %2, %1; cvt.rn.satfinite.e4m3x2.f32 high, %4, %3; mov.b32 %0, {low, high}; }"
+      : "=r"(word) : "f"(x0), "f"(x1), "f"(x2), "f"(x3));
+  y[0] = (px_f8e4m3)word;
+  y[1] = (px_f8e4m3)(word >> 8);
+  y[2] = (px_f8e4m3)(word >> 16);
+  y[3] = (px_f8e4m3)(word >> 24);
+}
+
 // == f8e4m3_pair_from_float
 __device__ __forceinline__ void f8e4m3_pair_from_float(px_f8e4m3* y, float low, float high) {
   unsigned short pair;

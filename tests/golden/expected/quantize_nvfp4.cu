@@ -23,7 +23,7 @@ struct px_array {
 //   bf16_to_float
 //   max_NaN_f32
 //   shuffle_xor
-//   f8e4m3_pair_from_float
+//   f8e4m3_four_from_float
 //   f8e4m3_to_float
 //   unpack
 //   store_vector
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   for (int i = 0; i < 8; ++i) t_4[i] = t_3[i] / (tensor_scale * 6.0f);
   px_f8e4m3 scale[8];
   #pragma unroll
-  for (int i = 0; i < 8; i += 2) ptx::f8e4m3_pair_from_float(scale + i, t_4[i], t_4[i + 1]);
+  for (int i = 0; i < 8; i += 4) ptx::f8e4m3_four_from_float(scale + i, t_4[i], t_4[i + 1], t_4[i + 2], t_4[i + 3]);
   // quantize.py:70: store_in_blocks(PACKED, scale, row, px.block_id(1) * COLUMNS, COLUMNS)
   // quantize.py:48: blocks = scales.reshape(ROWS // LANES, LANES, COLUMNS, TOGETHER).permute(2, 1, 0, 3)  (called at quantize.py:70)
   px_f8e4m3 t_5[8];

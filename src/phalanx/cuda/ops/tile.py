@@ -17,7 +17,7 @@ from phalanx.cuda.tiles.arithmetic import compute_dtype
 from phalanx.cuda.tiles.convert import emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import emit_cumsum
-from phalanx.cuda.tiles.elementwise import computed_operand, emit_eight, emit_elementwise, emit_pair_cast, operand_element
+from phalanx.cuda.tiles.elementwise import computed_operand, emit_eight, emit_elementwise, emit_grouped_cast, operand_element
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.inline_ptx import emit_ptx
@@ -147,7 +147,7 @@ def emit_select(w: Writer, op: Select) -> None:
 def emit_cast(w: Writer, op: Cast) -> None:
     """Writes a conversion of each element, of two at once where the hardware has that."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
-    if not emit_eight(w, op.x, op.result) and not emit_pair_cast(w, op.x, op.result):
+    if not emit_eight(w, op.x, op.result) and not emit_grouped_cast(w, op.x, op.result):
         emit_elementwise(
             w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
         )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
-from phalanx.cuda.tiles.helpers import PAIR_WIDENED
+from phalanx.cuda.tiles.helpers import FOUR_FROM_FLOAT, PAIR_WIDENED
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, plus, slot_line
 from phalanx.cuda.tiles.small_integers import EIGHT, eight_at_once
-from phalanx.ir.types import TileType
+from phalanx.ir.types import DType, TileType
 from phalanx.ir.values import Value
 
 
@@ -46,32 +48,58 @@ def emit_elementwise(
     slot_line(w, w.registers(result), f"{name}[{var}] = {body};", var)
 
 
-def emit_pair_cast(w: Writer, x: Value, result: Value) -> bool:
-    """A float tile to one of 16 bits or fewer, two elements at a time, where registers pair up; False if they do not."""
+def emit_grouped_cast(w: Writer, x: Value, result: Value) -> bool:
+    """A float tile to one of 16 bits or fewer, two or four elements at a time; False where no such group fits.
+
+    A group fits where both tiles have the same layout, and each thread's registers are a multiple of it.
+    """
     target = scalar_dtype(result)
     source = scalar_dtype(x)
-    pair = pair_from_float(w, target)
-    if pair is None or compute_dtype(source).name != "f32":
+    if compute_dtype(source).name != "f32":
         return False
     if not isinstance(x.type, TileType) or w.plan.layouts[x] != w.plan.layouts[result]:
         return False
     slots = w.registers(result)
-    if slots % 2:
+    group = _group_cast(w, source, target, slots)
+    if group is None:
         return False
     if w.uses(result):
         name, var = w.declare_tile(result), local(w, "i")
-        wide = PAIR_WIDENED.get((source.name, target.name))
-
-        def converted(at: str, behind: str) -> str:
-            texts = f"{w.name(x)}[{at}]", f"{w.name(x)}[{behind}]"
-            low, high = texts if wide is not None else (widen(w, text, source) for text in texts)
-            return f"{w.use(wide or pair)}({plus(name, at)}, {low}, {high});"
-
-        if slots == 2:
-            w.line(converted("0", "1"))
+        if slots == group.size:
+            w.line(_converted(w, group, w.name(x), name, "0", source))
         else:
-            slot_line(w, slots, converted(var, f"{var} + 1"), var, step=2)
+            slot_line(w, slots, _converted(w, group, w.name(x), name, var, source), var, step=group.size)
     return True
+
+
+class _GroupCast(NamedTuple):
+    """A function that converts `size` neighbouring elements; `widened`: its operands are floats."""
+
+    function: Helper
+    size: int
+    widened: bool
+
+
+def _group_cast(w: Writer, source: DType, target: DType, slots: int) -> _GroupCast | None:
+    """The function that converts the most elements at once of a thread's `slots`."""
+    wide = PAIR_WIDENED.get((source.name, target.name))
+    four = FOUR_FROM_FLOAT.get(target.name)
+    pair = pair_from_float(w, target)
+    found = (
+        four and _GroupCast(four, 4, widened=True),
+        wide and _GroupCast(wide, 2, widened=False),
+        pair and _GroupCast(pair, 2, widened=True),
+    )
+    return next((group for group in found if group and slots % group.size == 0), None)
+
+
+def _converted(w: Writer, group: _GroupCast, source_name: str, name: str, at: str, source: DType) -> str:
+    """The statement that converts the elements from `at` on."""
+    first = int(at) if at.isdecimal() else None
+    places = [str(first + n) if first is not None else f"{at} + {n}" if n else at for n in range(group.size)]
+    elements = [f"{source_name}[{place}]" for place in places]
+    operands = [widen(w, text, source) for text in elements] if group.widened else elements
+    return f"{w.use(group.function)}({plus(name, at)}, {', '.join(operands)});"
 
 
 def emit_eight(w: Writer, x: Value, result: Value) -> bool:

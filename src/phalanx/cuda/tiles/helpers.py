@@ -113,6 +113,25 @@ def _fp8_pair(name: str) -> Helper:
     )
 
 
+def _fp8_four(name: str) -> Helper:
+    convert = f"cvt.rn.satfinite.{name[2:]}x2.f32"
+    return device_function(
+        f"{name}_four_from_float",
+        "void",
+        ((f"px_{name}*", "y"), ("float", "x0"), ("float", "x1"), ("float", "x2"), ("float", "x3")),
+        "unsigned word;\n"
+        f'asm("{{ .reg .b16 low, high; {convert} low, %2, %1; {convert} high, %4, %3; mov.b32 %0, {{low, high}}; }}"\n'
+        '    : "=r"(word) : "f"(x0), "f"(x1), "f"(x2), "f"(x3));\n'
+        f"y[0] = (px_{name})word;\ny[1] = (px_{name})(word >> 8);\n"
+        f"y[2] = (px_{name})(word >> 16);\ny[3] = (px_{name})(word >> 24);",
+    )
+
+
+FOUR_FROM_FLOAT = {name: _fp8_four(name) for name in ("f8e4m3", "f8e5m2")}
+"""Four conversions into the bytes of a word. Nothing else has a use for the pairs that the word is put together of: ptxas
+(13.0, 13.4) joins a pair to the word while it converts it, in the register of the other pair, even where that one's bytes
+go round an unrolled loop, which then sees the wrong bytes."""
+
 PAIR_FROM_FLOAT = {
     "f16": _half_pair("f16"),
     "bf16": _half_pair("bf16"),

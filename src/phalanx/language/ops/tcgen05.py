@@ -131,8 +131,11 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
     blocks = (-(-rows // 128), -(-columns // 4), 32, 4, 4)
     matrices = () if source.dtype == f8e8m0 else (target.shape,)  # of operands: that type is for scales alone
     if source.shape not in (blocks, (*blocks[:3], 16), *matrices):
+        wrong = f"the source has shape {source.shape}, the destination {target.shape}"
+        if source.dtype == f8e8m0:
+            wrong = f"scales of {rows} rows x {columns} lie in shared memory as {blocks}, not as {source.shape}"
         ctx.fail(
-            f"px.tcgen05.copy: the source has shape {source.shape}, the destination {target.shape}",
+            f"px.tcgen05.copy: {wrong}",
             f"scales come in blocks of 128 rows by 4, here {blocks}: px.kernels.pack_scales makes that order",
         )
     if source.shape == target.shape:
