@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 SITE   := .venv-docs
 PYTHONS ?= python3.11 python3.12 python3.13
 JOBS   ?= 2
+GPU_PYTHON ?= $(PYTHON)
 KIND   ?= tiles
 COUNT  ?= 200
 SEED   ?= 0
@@ -14,12 +15,13 @@ FUZZ   ?=
 # compile the whole package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help env demo test test-long fuzz lint golden docs wheel clean
+.PHONY: help env demo test test-long test-gpu fuzz lint golden docs wheel clean
 
 help:
 	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
 	@echo "make test       the test suite (JOBS=$(JOBS) processes); PHALANX_TEST_CXX= the C++ compiler that runs CUDA text on the CPU"
 	@echo "make test-long  all of it: also the long exploring, mutating and random tests, and the parameters outside a test's share"
+	@echo "make test-gpu   the tests that need a GPU, side by side, and a summary in out/gpu_tests.txt (GPU_PYTHON= has torch)"
 	@echo "make fuzz       random cases: KIND=tiles, choreography, tensor, pipelines, flights, signals, handovers or sources;"
 	@echo "                COUNT=, SEED=, FUZZ=--sanitize"
 	@echo "make lint       ruff and mypy"
@@ -45,6 +47,10 @@ test: env
 
 test-long: env
 	$(BIN)/python -m pytest -q -n $(JOBS) tests
+
+test-gpu:
+	@mkdir -p out
+	PYTHONPATH=src:tests:benchmarks $(GPU_PYTHON) benchmarks/gpu_tests.py --out out/gpu_tests.txt
 
 fuzz: env
 	PYTHONPATH=src:tests $(BIN)/python -m fuzz $(KIND) --count $(COUNT) --seed $(SEED) --jobs $(JOBS) $(FUZZ)

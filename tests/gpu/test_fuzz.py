@@ -43,10 +43,14 @@ def test_pipelined_loops(tmp_path: Path) -> None:
     assert len(found) == len(seeds) and not late and not wrong, "\n\n".join(wrong) or f"slow to compile: {late}"
 
 
+BYTES_ROUND_A_LOOP = (20223, 20900, 20915, 21069)
+"""Programs whose f8 operands go round an unrolled loop: ptxas took their bytes from the wrong registers."""
+
+
 def test_products_in_flight(tmp_path: Path) -> None:
     """300 programs, a process for each core; `make fuzz KIND=flights FUZZ=--gpu` runs more."""
-    seeds, options = range(5_000, 5_300), Options(gpu=True, host=False, folder=tmp_path)
-    hands = [("flights", list(seeds[n : n + HAND]), options) for n in range(0, len(seeds), HAND)]
+    seeds, options = [*range(5_000, 5_300), *BYTES_ROUND_A_LOOP], Options(gpu=True, host=False, folder=tmp_path)
+    hands = [("flights", seeds[n : n + HAND], options) for n in range(0, len(seeds), HAND)]
     found = [outcome for hand in batches.outcomes(hands, min(len(hands), os.cpu_count() or 1), math.inf) for outcome in hand]
     wrong = [outcome.problem for outcome in found if outcome.problem is not None]
     assert len(found) == len(seeds) and not wrong, "\n\n".join(wrong)
