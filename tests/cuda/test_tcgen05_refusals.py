@@ -104,7 +104,8 @@ REFUSED: list[tuple[Any, int, str, str]] = [
     ),
     (
         scales_as_a_matrix, 1, "px.tcgen05.copy: scales of 128 rows x 32 lie in shared memory as (1, 8, 32, 4, 4), not as "
-        "(128, 32)", "scales come in blocks of 128 rows by 4, here (1, 8, 32, 4, 4): px.kernels.pack_scales makes that order",
+        "(128, 32)",
+        "scales come in blocks of 128 rows by 4, here (1, 8, 32, 4, 4): px.kernels.pack_scales makes that order",
     ),
 ]  # fmt: skip
 

@@ -60,8 +60,8 @@ BEFORE_AND_AFTER_ATTENTION = {
     ),
     "sparse_loop": lambda: Case(
         "sparse_loop", sparse_loop[1, 1, 1],
-        [ROWS_OF_HEADS, CACHE, CACHE, INDICES.reshape(1, 1, 16), ROWS_OF_HEADS.copy(), np.zeros(64, np.float32), 1.0, 100, 1, 1,
-         64],
+        [ROWS_OF_HEADS, CACHE, CACHE, INDICES.reshape(1, 1, 16), ROWS_OF_HEADS.copy(), np.zeros(64, np.float32),
+         1.0, 100, 1, 1, 64],
         {"BM": 64, "BN": 32, "D": 64, "DV": 64, "T": 1, "G": 64},
     ),
 }  # fmt: skip

@@ -166,8 +166,12 @@ def taken_over(X, Y, *, SCOPE=None, SYNC=False):
 
 @pytest.mark.parametrize(
     ("scope", "sync", "found"),
-    [(None, False, {"proxy"}), (None, True, {"proxy"}), ("cta", False, {"proxy"}), ("cta", True, set()), ("cluster", False, set())],
+    [
+        (None, False, {"proxy"}), (None, True, {"proxy"}), ("cta", False, {"proxy"}), ("cta", True, set()),
+        ("cluster", False, set()),
+    ],
 )
 def test_whose_fence_covers_what_a_peer_stored(scope: str | None, sync: bool, found: set[str]) -> None:
     """Who stored fences with the scope of the cluster; or who owns the memory fences it, and tells the other CTA."""
-    assert kinds(taken_over[2], np.ones((32, 64), np.float32), np.zeros((2, 32, 64), np.float32), SCOPE=scope, SYNC=sync) == found
+    x, y = np.ones((32, 64), np.float32), np.zeros((2, 32, 64), np.float32)
+    assert kinds(taken_over[2], x, y, SCOPE=scope, SYNC=sync) == found
