@@ -153,9 +153,9 @@ def contenders_of(call: Call) -> tuple[dict[str, Run], Callable[[Any], list[Any]
     o, lse = saved()
     runs["ours"] = lambda: attention_backward(do, q, k, v, o, lse, causal=call.causal)
     for name, backend in PEERS.items():
-        given = [x.detach().requires_grad_() for x in (q, k, v)]
+        given = tuple(x.detach().requires_grad_() for x in (q, k, v))
         try:
-            result = sdpa(backend, *given, call.causal)
+            result = sdpa(backend, given[0], given[1], given[2], call.causal)
         except RuntimeError:
             continue
         runs[name] = lambda result=result, given=given: torch.autograd.grad(result, given, do, retain_graph=True)

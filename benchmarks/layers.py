@@ -240,7 +240,8 @@ def measure(case: Case, operands: Operands, rounds: int) -> dict[str, Any]:
     for run in runs.values():
         run()
     repeats = max(1, round(BLOCK_MS / (once * launches)))
-    order, rng, times = list(runs), random.Random(case.m), {name: [] for name in runs}
+    order, rng = list(runs), random.Random(case.m)
+    times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         rng.shuffle(order)
         for name in order:
@@ -299,10 +300,11 @@ def cases_of(given: argparse.Namespace) -> list[Case]:
     cases = read_also(given.also) if given.also else []
     known = {(case.m, case.n, case.k, case.batch) for case in cases}
     if given.batched:
-        cases += [Case("scores", *shape, batch) for batch, *shape in BATCHED if (*shape, batch) not in known]
+        cases += [Case("scores", m, n, k, batch) for batch, m, n, k in BATCHED if (m, n, k, batch) not in known]
     if given.layers or not cases:
         names = [name for name in LAYERS if not given.only or any(part.lower() in name.lower() for part in given.only)]
-        cases += [Case(name, m, *LAYERS[name]) for name in names for m in given.rows if (m, *LAYERS[name], 1) not in known]
+        weights = [(name, *LAYERS[name]) for name in names]
+        cases += [Case(name, m, n, k) for name, n, k in weights for m in given.rows if (m, n, k, 1) not in known]
     return cases
 
 
