@@ -135,6 +135,36 @@ def test_accumulators_in_flight_are_not_moved(kernel: Any) -> None:
 
 
 @px.kernel(warps=4)
+def waited_for_in_arms(A, B, C, n):
+    """Both arms of an `if` wait for the product before it; one begins another meanwhile."""
+    b, turned = px.shared((64, 64), px.bf16), px.shared((64, 64), px.bf16)
+    px.store(b, px.load(B[0:64, 0:64]))
+    px.store(turned, px.load(B[0:64, 0:64]))
+    px.fence.async_proxy()
+    px.sync()
+    acc = px.zeros((64, 64), px.f32)
+    for i in range(n):
+        px.wgmma(px.load(A[0:64, i * 64 : i * 64 + 64]), b.T, acc)
+        px.wgmma_commit()
+        if i + 1 < n:
+            x = px.empty((64, 64), px.f32)
+            px.wgmma(b, turned.T, x, accumulate=False)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+            px.wgmma_wait(0)
+        else:
+            px.wgmma_wait(0)
+    px.store(C[0:64, 0:64], acc)
+
+
+def test_an_accumulator_that_each_arm_waits_for_stays_where_it_is() -> None:
+    """The wait of an arm is the last to read it on its way, though the other arm comes later in the text."""
+    made = compiled(waited_for_in_arms, 10)
+    assert not any("waited for" in note for note in made.notes)
+    assert made.source.count("ptx::wgmma_wait_group_1();") == 1
+
+
+@px.kernel(warps=4)
 def calls_meanwhile(A, B, C, n):
     b = px.shared((64, 64), px.bf16)
     px.store(b, px.load(B[0:64, 0:64]))

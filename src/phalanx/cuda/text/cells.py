@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.control import Assign, BlockId, For, NumBlocks, ReadVar, While
+from phalanx.ir.ops.control import Assign, BlockId, For, If, NumBlocks, ReadVar, While
 from phalanx.ir.ops.memory import Extent
 from phalanx.ir.ops.tile import Binary, Bitcast, Cast, Compare, Fma, Select, Unary
 from phalanx.ir.types import ScalarType, TileType
@@ -174,16 +174,18 @@ def _used_up_before_write(
 def find_chains(body: Block, layouts: Mapping[Value, object]) -> dict[Value, Value]:
     """Accumulators that are updated in place: from the result of a product or a wait to the tile that it replaces.
 
-    The update is the last to read that tile, and happens once for each time the tile is made.
+    The update is the last to read that tile on its way through the kernel, and happens once for each time the tile is made.
     """
-    last = {value: op for op in body.walk() for value in op.operands()}
+    updated = {old for op in body.walk() for old, _ in op.updates()}
+    last: dict[Value, set[Op]] = {old: set() for old in updated}
+    _find_last_readers(body, updated, set(), last)
     chains: dict[Value, Value] = {}
     around: dict[Value, tuple[Op, ...]] = {}
 
     def visit(block: Block, loops: tuple[Op, ...]) -> None:
         for op in block.ops:
             for old, new in op.updates():
-                alone = last[old] is op and op.operands().count(old) == 1
+                alone = op in last[old] and op.operands().count(old) == 1
                 if alone and around.get(old) == loops and layouts.get(old) == layouts.get(new):
                     chains[new] = old
             for value in op.defined_values():
@@ -194,6 +196,26 @@ def find_chains(body: Block, layouts: Mapping[Value, object]) -> dict[Value, Val
 
     visit(body, ())
     return chains
+
+
+def _find_last_readers(block: Block, values: set[Value], later: set[Value], last: dict[Value, set[Op]]) -> None:
+    """Fills `last` with the instructions behind which none reads a value: one for each arm of a branch that reads it.
+
+    `later`: those of the `values` that are read behind the block; at the end also those that are read in it.
+    """
+    for op in reversed(block.ops):
+        if isinstance(op, If):
+            ways = [set(later) for _ in op.blocks()]
+            for inner, way in zip(op.blocks(), ways):
+                _find_last_readers(inner, values, way, last)
+            later.update(*ways)
+        else:
+            for inner in reversed(tuple(op.blocks())):
+                _find_last_readers(inner, values, later, last)
+        read = values.intersection(op.operands())
+        for value in read - later:
+            last[value].add(op)
+        later |= read
 
 
 def _find_movable(
