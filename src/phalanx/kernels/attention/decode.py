@@ -11,12 +11,14 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.arguments import DIMS, cap_of, columns_of, reach_of, readable, scale_of
 from phalanx.kernels.attention.decode_config import (
+    AT_ONCE,
     BLOCK,
     MOST_SEQUENCES,
     WIDEST_RUNS,
     DecodeConfig,
     choose_decode,
     choose_latent,
+    heads_together,
 )
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs
@@ -35,7 +37,8 @@ PAGES = (16, 32)
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
 JOINED = 512
-"""Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once."""
+"""Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once, and one of `join_runs` as many
+of each of the fewest parts."""
 
 
 @remembered("q", "k_cache", "v_cache", "lengths", "pages", "k_scale", "v_scale")
@@ -148,9 +151,11 @@ def _launch_runs(
         ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
     )  # fmt: skip
     if config.runs > 1:
-        each = max(1, JOINED // dv)
+        parts_of_a_unit = px.cdiv(config.runs, call.batch * units) + 1
+        at_once = next((count for count in AT_ONCE if count >= parts_of_a_unit), AT_ONCE[-1])
+        each = 1 << (max(1, JOINED * AT_ONCE[0] // (dv * at_once)).bit_length() - 1)
         join_runs[px.cdiv(min(together, config.rows), each), units, call.batch](
-            lengths, parts, part_logs, out, logs, *where, config.runs, R=each, **constants
+            lengths, parts, part_logs, out, logs, *where, config.runs, R=each, AT_ONCE=at_once, **constants
         )
 
 
@@ -219,15 +224,16 @@ class Call:
     @property
     def heads_of_a_block(self) -> int:
         """How many KV heads may have keys in one block: all, or 1."""
-        together = self.dense and BLOCK % self.kv_heads == 0 and self.tokens * self.heads <= BLOCK
-        return self.kv_heads if together else 1
+        return heads_together(self.kv_heads, self.tokens * self.group, self.dense)
 
     def config(self) -> DecodeConfig:
         """The usual choice, for whole blocks: capacities that have as many have one."""
         rows, capacity = self.tokens * self.group, px.cdiv(self.capacity, BLOCK) * BLOCK
         if self.latent:
             return choose_latent(self.batch, rows, capacity, self.page)
-        return choose_decode(self.batch, self.kv_heads, rows, capacity, self.size, self.v_size, self.page, self.item)
+        return choose_decode(
+            self.batch, self.kv_heads, rows, capacity, self.size, self.v_size, self.page, self.item, self.dense
+        )
 
 
 def _known(q: Any, k: Any, v: Any, pages: Any, v_dim: Any) -> Call | None:

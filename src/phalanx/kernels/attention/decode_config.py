@@ -31,9 +31,14 @@ START_US, JOIN_US = 2.0, 2.5
 WAIT_US, SM_RATE, NARROW_RATE, CARD_RATE = 0.5, 160e3, 18e3, 4600e3
 """Microseconds from the products of a block to those of the next; bytes in a microsecond that come to an SM beside that,
 that an SM converts from 8 bits, and that all of an H200 reads."""
+RAGGED_RATE, ATOM = 2400e3, 64
+"""The same of heads whose rows are no multiples of `ATOM` bytes, which the memory reads at once: neighbours share some, and
+CTAs that have one head each drift apart, so that these come twice, from banks that have gone on to other rows."""
 CROWDED = 1.015
 """How much longer it takes with one more CTA on an SM, and more on its way than is quickest."""
 MOST_CROWDED = 3
+AT_ONCE, ROUND_US = (8, 64), 1.5
+"""How many parts of a result `join_runs` may ask for at once, and microseconds until they have come and are summed up."""
 WIDEST_RUNS = 128
 """Elements of a value, in runs: more sums and what a run has to remember do not fit into the registers together."""
 
@@ -115,20 +120,23 @@ def largest_cluster(units: int, capacity: int, ctas: int) -> int:
     return 1
 
 
-def spread(units: int, capacity: int, crowds: tuple[int, ...], block_bytes: int, block_us: float) -> tuple[int, int, int]:
-    """How many CTAs of a cluster, and how many clusters, share the keys of each of `units`, and how many CTAs an SM has:
-    one of `crowds`. What is done first.
+def spread(
+    units: int, capacity: int, crowds: tuple[int, ...], block_bytes: int, block_us: float, rate: float = CARD_RATE
+) -> tuple[float, int, int, int]:
+    """What is done first: after how many microseconds, how many CTAs of a cluster, and how many clusters, share the keys of
+    each of `units`, and how many CTAs an SM has, one of `crowds`.
 
-    A CTA takes `block_us` for a block of `block_bytes`, and all together as long as the memory needs. They come in turns of
-    as many as are on the card at once; in each of these the memory waits until they have begun. So more CTAs on an SM are
-    quicker where turns are short. Clusters join what they found by themselves, and are all on the card at once; splits cost
-    a launch that joins them, and reach every SM.
+    A CTA takes `block_us` for a block of `block_bytes`, and all together as long as the memory needs at its `rate`. They
+    come in turns of as many as are on the card at once; in each of these the memory waits until they have begun. So more
+    CTAs on an SM are quicker where turns are short, or where one would not ask for as much as the memory gives. Clusters
+    join what they found by themselves, and are all on the card at once; splits cost a launch that joins them, and reach
+    every SM.
     """
     device, blocks = px.device(), px.cdiv(capacity, BLOCK)
 
     def turn(ctas: int, each: int) -> float:
         """Microseconds of a turn of CTAs, each with so many blocks."""
-        return START_US + max(each * block_us, ctas * each * block_bytes / CARD_RATE)
+        return START_US + max(each * block_us, ctas * each * block_bytes / rate)
 
     best, found = float("inf"), (1, 1, crowds[0])
     for ctas, cluster in product(crowds, CLUSTERS):
@@ -137,14 +145,55 @@ def spread(units: int, capacity: int, crowds: tuple[int, ...], block_bytes: int,
         most = min(blocks // (cluster * FEWEST_BLOCKS), MOST_SPLITS if cluster == 1 else at_once // max(units, 1))
         if cluster > 1 and (most < 1 or ctas > crowds[0]):
             continue
-        for splits in range(1, (most if cluster in (1, SPLIT_CLUSTER) and ctas == crowds[0] else 1) + 1):
+        for splits in range(1, (most if cluster in (1, SPLIT_CLUSTER) else 1) + 1):
             each = px.cdiv(blocks, cluster * splits)
             turns, rest = divmod(units * splits, at_once)
             time = turns * turn(at_once * cluster, each) + (turn(rest * cluster, each) if rest else 0.0)
             time = time * CROWDED ** (ctas - crowds[0]) + (JOIN_US if splits > 1 else 0.0)
             if time < best:
                 best, found = time, (cluster, splits, ctas)
-    return found
+    return best, *found
+
+
+def block_us(block_bytes: int) -> float:
+    """Microseconds that a CTA alone on its SM takes for a block of 16-bit keys and values."""
+    return WAIT_US + block_bytes / SM_RATE
+
+
+def is_ragged(size: int, v_size: int, item: int) -> bool:
+    """Whether rows of a head begin or end within what the memory reads at once."""
+    return any(columns * item % ATOM for columns in (size, v_size))
+
+
+def heads_together(kv_heads: int, rows: int, dense: bool) -> int:
+    """How many KV heads, with `rows` rows of queries each, may have keys in one block: all, or 1."""
+    return kv_heads if dense and BLOCK % kv_heads == 0 and kv_heads * rows <= BLOCK else 1
+
+
+def count_runs(batch: int, kv_heads: int, capacity: int) -> int:
+    """How many CTAs share the keys of all sequences: one on each SM, or fewer where there is little to read."""
+    return max(1, min(px.device().sms, batch * kv_heads * px.cdiv(capacity, BLOCK) // FEWEST_BLOCKS))
+
+
+def equal_runs(
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int, dense: bool
+) -> DecodeConfig:
+    """The configuration of `choose_runs`."""
+    heads = heads_together(kv_heads, rows, dense)
+    stages, room = lone_ring(64, size, v_size)
+    box = min(page * heads or BOXES[64], BOXES[64])
+    return DecodeConfig(1, stages, box, 1, room=room, runs=count_runs(batch, kv_heads, capacity), heads=heads)
+
+
+def runs_us(batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, dense: bool) -> float:
+    """After how many microseconds runs of `choose_runs` are done and joined, where lengths are equal and a block has keys of
+    all heads, so that the memory is read from one end to the other; infinite where a block has not, or there are no runs."""
+    if heads_together(kv_heads, rows, dense) == 1 or batch > MOST_SEQUENCES or v_size > WIDEST_RUNS:
+        return float("inf")
+    block_bytes, runs = 2 * BLOCK * (size + v_size), count_runs(batch, kv_heads, capacity)
+    each = px.cdiv(batch * kv_heads * px.cdiv(capacity, BLOCK), runs)
+    rounds = px.cdiv(px.cdiv(runs, batch) + 1, AT_ONCE[-1])
+    return START_US + max(each * block_us(block_bytes), runs * each * block_bytes / CARD_RATE) + JOIN_US + rounds * ROUND_US
 
 
 def fill_card(units: int, capacity: int) -> tuple[int, int]:
@@ -167,8 +216,9 @@ def fill_card(units: int, capacity: int) -> tuple[int, int]:
 @chosen_by_sizes
 @cache
 def choose_decode(
-    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2
-) -> DecodeConfig:
+    batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_size: int, page: int = 0, item: int = 2,
+    dense: bool = True,
+) -> DecodeConfig:  # fmt: skip
     """The configuration for `batch` sequences of up to `capacity` tokens, with `rows` rows of queries for each KV head
     and elements of `item` bytes.
 
@@ -180,7 +230,9 @@ def choose_decode(
     different lengths even out (`choose_runs` is for others), and so do SMs, which reach the memory at speeds that
     differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an SM. With more than 64 rows products
     are near the limit, too: 128 rows share what is loaded and converted, with one more stage on its way, and all SMs
-    are given something (`fill_card`). Anyone may call it; no hardware is involved.
+    are given something (`fill_card`). Heads of 80 elements, say, are ragged: neighbours share what the memory reads at once.
+    Blocks with keys of all heads, in equal runs, read it once, where the caches are `dense` and these are quicker
+    (`choose_runs`). Anyone may call it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box, block_bytes = min(page or BLOCK, BLOCK), BLOCK * (size + v_size) * item
@@ -188,7 +240,7 @@ def choose_decode(
     if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
         units, slowly = batch * kv_heads * px.cdiv(rows, 64), block_bytes * ctas / NARROW_RATE
-        cluster, splits, _ = spread(units, capacity, (ctas,), block_bytes, slowly)
+        _, cluster, splits, _ = spread(units, capacity, (ctas,), block_bytes, slowly)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
     tile, ctas = 128 if wide else 64, 1
     units = batch * kv_heads * px.cdiv(rows, tile)
@@ -196,12 +248,16 @@ def choose_decode(
         cluster, splits = fill_card(units, capacity)
     else:
         crowds = tuple(n for n in range(1, MOST_CROWDED + 1) if n == 1 or fits(n, size, v_size))
-        cluster, splits, ctas = spread(units, capacity, crowds, block_bytes, WAIT_US + block_bytes / SM_RATE)
+        rate = RAGGED_RATE if is_ragged(size, v_size, item) else CARD_RATE
+        time, cluster, splits, ctas = spread(units, capacity, crowds, block_bytes, block_us(block_bytes), rate)
+        if rate < CARD_RATE and runs_us(batch, kv_heads, rows, capacity, size, v_size, dense) < time:
+            return equal_runs(batch, kv_heads, rows, capacity, size, v_size, page, dense)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
     box = min(box, BOXES[tile])
     if ctas > 1:
-        return DecodeConfig(cluster, 2 + (page > 0 and ring_stages(tile, size, v_size, ctas) > 2), box, ctas, tile, splits)
+        stages = 2 + ((page > 0 or ctas > 2) and ring_stages(tile, size, v_size, ctas) > 2)
+        return DecodeConfig(cluster, stages, box, ctas, tile, splits)
     stages, room = lone_ring(tile, size, v_size, item)
     lone = units * cluster * splits <= px.device().sms and stages * block_bytes <= IN_FLIGHT
     stages = min(stages + (wide or page > 0 or lone), ring_stages(tile, size, v_size, 1, item))
@@ -222,11 +278,7 @@ def choose_runs(
     their `rows` are at most 64 together. Anyone may call it; no hardware is involved.
     Example: ``attention_decode(q, k, v, lengths, config=choose_runs(64, 8, 4, 32768, 128, 128))``.
     """
-    heads = kv_heads if dense and BLOCK % kv_heads == 0 and kv_heads * rows <= BLOCK else 1
-    stages, room = lone_ring(64, size, v_size)
-    blocks = batch * kv_heads * px.cdiv(capacity, BLOCK)
-    runs = max(1, min(px.device().sms, blocks // FEWEST_BLOCKS))
-    return DecodeConfig(1, stages, min(page * heads or BOXES[64], BOXES[64]), 1, room=room, runs=runs, heads=heads)
+    return equal_runs(batch, kv_heads, rows, capacity, size, v_size, page, dense)
 
 
 @chosen_by_sizes

@@ -198,9 +198,9 @@ def join_runs(
     LENGTHS, PARTS, LOGS, O, LSE, left, right, capacity, heads, parts,
     *, BATCH=64, BM=64, BN=64, DV=128, T=1, G=4, HEADS=8, UNITS=1, R=4, AT_ONCE=8
 ):
-    """Joins the parts of R rows of a unit that several of `parts` CTAs had; the grid is (rows of a tile // R, UNITS, batch).
+    """Joins the parts of R rows of a unit that several of `parts` CTAs had, AT_ONCE of them at a time.
 
-    Lengths are looked at before the launch before this one is over: it has waited for whoever wrote them.
+    The grid is (rows of a tile // R, UNITS, batch). Lengths are looked at before the launch before this one is over: it has waited for whoever wrote them.
     """
     tiles = px.cdiv(T * G * HEADS, BM)
     work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
@@ -215,23 +215,18 @@ def join_runs(
     if one < other:
         rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
         top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
-        for part in range(one, other + 1, AT_ONCE):
-            logs: tuple[Any, ...] = ()
-            found: tuple[Any, ...] = ()
-            for more in px.static_range(AT_ONCE):
-                begin, _ = share(total, part + more, parts)
-                place = (2 * (part + more) + px.where(begin < start, 1, 0)) * BM + row + px.arange(R)
-                place = px.where(part + more <= other, place, -1)
-                logs, found = logs + (px.load(LOGS[place], fill=NOTHING),), found + (px.load(PARTS[place, 0:DV]),)  # noqa: RUF005
-            new = top
-            for more in px.static_range(AT_ONCE):
-                new = px.maximum(new, logs[more])
+        for first in range(one, other + 1, AT_ONCE):
+            part = first + px.arange(AT_ONCE * R) // R
+            begin, count = share(total, part, parts)
+            place = (2 * part + px.where(begin < start, 1, 0)) * BM + row + px.arange(AT_ONCE * R) % R
+            place = px.where(part <= other, place, -1)
+            logs = px.load(LOGS[place], fill=NOTHING).reshape(AT_ONCE, R)
+            found = px.load(PARTS[place, 0:DV]).reshape(AT_ONCE, R, DV)
+            new = px.maximum(top, px.max(logs, axis=0))
             base = px.where(new == NOTHING, 0.0, new)
-            factor = px.exp2((top - base) * LOG2E)
-            mass, sums = mass * factor, sums * factor.reshape(R, 1)
-            for more in px.static_range(AT_ONCE):
-                weight = px.exp2((logs[more] - base) * LOG2E)
-                mass, sums = mass + weight, sums + weight.reshape(R, 1) * found[more]
+            factor, weights = px.exp2((top - base) * LOG2E), px.exp2((logs - base.reshape(1, R)) * LOG2E)
+            mass = mass * factor + px.sum(weights, axis=0)
+            sums = sums * factor.reshape(R, 1) + px.sum(weights.reshape(AT_ONCE, R, 1) * found, axis=0)
             top = new
         inverse = px.where(mass == 0.0, 0.0, px.reciprocal(mass))
         px.store(O[rows.numbers(row, R), 0:DV], (sums * inverse.reshape(R, 1)).to(O.dtype))
