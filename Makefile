@@ -10,12 +10,14 @@ GPU_PYTHON ?= $(PYTHON)
 KIND   ?= tiles
 COUNT  ?= 200
 SEED   ?= 0
+BASE   ?= HEAD
+SAME   ?=
 FUZZ   ?=
 # Python keeps what it compiled, whatever the surroundings say: the tests start some hundred processes, and each would
 # compile the whole package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help env demo test test-long test-gpu fuzz lint golden docs wheel clean
+.PHONY: help env demo test test-long test-gpu fuzz lint golden weight same docs wheel clean
 
 help:
 	@echo "make demo       check, simulate and compile a kernel; run it where there is a GPU"
@@ -26,6 +28,9 @@ help:
 	@echo "                COUNT=, SEED=, FUZZ=--sanitize"
 	@echo "make lint       ruff and mypy"
 	@echo "make golden     write the golden files anew"
+	@echo "make weight     lines of code by room, the largest files and functions, the longest kernel signatures"
+	@echo "make same       what drawn calls launch, against the commit BASE= ($(BASE)): kernels, grids, constants, CUDA text; no GPU;"
+	@echo "                SEED=, SAME='--op rms_norm --count 20' for a part of it"
 	@echo "make docs       the documentation site in build/docs, without warnings, its links checked"
 	@echo "make wheel      a wheel in dist, installed and tried in an empty environment of each Python (PYTHONS=)"
 
@@ -64,6 +69,12 @@ lint: env
 
 golden: env
 	$(BIN)/python -m pytest -q tests/golden tests/test_floors.py tests/docs -m "not long" --regenerate
+
+weight: env
+	$(BIN)/python benchmarks/weight.py
+
+same: env
+	$(BIN)/python benchmarks/same_launches.py $(BASE) --seed $(SEED) $(SAME)
 
 docs: $(SITE)/.installed
 	$(SITE)/bin/python -m sphinx -q -W --keep-going -d build/doctrees -c docs/site . build/docs
