@@ -22,38 +22,22 @@ from rowwise_common import SIZES, alternate
 
 import phalanx as px
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
-from phalanx.kernels.rowwise.rows_ring import LOADED, REGISTERS, SHARED, RingConfig, choose_ring
 from phalanx.kernels.rowwise.softmax import softmax_rows
-from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 
 KINDS = ("softmax", "rms_norm", "layer_norm")
 VECTORS = {"softmax": 0, "rms_norm": 1, "layer_norm": 2}  # weights and biases
 EPS = 1e-6
 ARCH = "sm_90a"
-SM_SHARED = 226 * 1024
 SM_REGISTERS = 65536
-BESIDES = 30  # registers a thread needs at least besides its columns and weights
-MOST_SLICE, LEAST_SLICE = 128 * 1024, 32 * 1024  # bytes of a long row in a CTA, for a ring
 SHORT, LONG = (3, 2.0), (5, 8.0)  # turns of each contender, and milliseconds a turn
 FINALISTS = 6
-Config = RowConfig | RingConfig
 
 
-def shown(config: Config) -> str:
-    """In one word per property; what is off is left out."""
-    if isinstance(config, RowConfig):
-        shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
-        flags = {"once": config.once, "ahead": config.ahead}
-    else:
-        shape = f"ring C{config.cluster} W{config.warps} P{config.parts} B{config.per_sm} S{config.stages}x{config.step}"
-        shape += f" {config.weights}"
-        flags = {
-            "producer": config.producer, "early": config.early, "reread": not config.held, "once": config.once,
-            "streamed": config.streamed,
-        }  # fmt: skip
-    return " ".join([shape, *(name for name, on in flags.items() if on)])
+def shown(config: RowConfig) -> str:
+    """A configuration in one word per property; what is off is left out."""
+    shape = f"rows C{config.cluster} W{config.warps} R{config.rows} P{config.parts} B{config.per_sm}"
+    return " ".join([shape, *(name for name in ("once", "ahead") if getattr(config, name))])
 
 
 @dataclass(frozen=True)
@@ -63,7 +47,7 @@ class Trial:
     kind: str
     rows: int
     columns: int
-    config: Config
+    config: RowConfig
 
     @property
     def text(self) -> str:
@@ -104,69 +88,9 @@ def row_trials(kind: str, columns: int, itemsize: int) -> Iterator[RowConfig]:
             yield replace(config, ahead=not config.ahead)
 
 
-def fits(config: RingConfig, itemsize: int, vectors: int) -> bool:
-    """Whether registers and shared memory are likely to be enough, for more than one row in the ring."""
-    threads = 32 * (config.warps + config.producer)
-    held = 4 * config.parts * (config.held + vectors * (config.weights == REGISTERS))
-    shared = config.shared_bytes(itemsize, vectors) + 2048
-    return (
-        threads <= 1024
-        and config.stages * config.step * 2 >= 3 * config.parts
-        and BESIDES + held <= min(255, SM_REGISTERS // (threads * config.per_sm))
-        and shared * config.per_sm <= SM_SHARED
-    )
-
-
-def ring_trials(columns: int, itemsize: int, vectors: int) -> Iterator[RingConfig]:
-    """Rows through a ring: the chosen one, then clusters and threads, and for each who fills it and what is kept."""
-    chosen = choose_ring(columns, itemsize, vectors)
-    if chosen is not None and vectors:
-        yield chosen
-        yield replace(chosen, once=False)
-        yield replace(chosen, streamed=True)
-        yield replace(chosen, stages=2 * chosen.parts // chosen.step)
-    row = columns * itemsize
-    for cluster in (1, 2, 4, 8, 16):
-        if not row // MOST_SLICE <= cluster <= max(2, row // LEAST_SLICE):
-            continue
-        for warps in (16, 8, 32, 4):
-            width = 32 * warps * VECTOR_BYTES // itemsize
-            parts = columns // (cluster * width)
-            if parts * cluster * width != columns or not 1 <= parts <= 16:
-                continue
-            for per_sm in (1, 2, 4, 6):
-                if 384 <= 32 * warps * per_sm <= 1024:
-                    yield from ring_variants(cluster, warps, width, parts, per_sm, itemsize, vectors)
-
-
-def ring_variants(
-    cluster: int, warps: int, width: int, parts: int, per_sm: int, itemsize: int, vectors: int
-) -> Iterator[RingConfig]:
-    tile = width * itemsize
-    room = SM_SHARED // per_sm - 2048
-    found: list[RingConfig] = []
-    for weights in (REGISTERS, SHARED, LOADED) if vectors else (REGISTERS,):
-        stages = min((room - (vectors * parts * tile if weights == SHARED else 0)) // tile, 4 * parts)
-        whole = stages // parts  # rows in the ring
-        by_tile = RingConfig(cluster, warps, width, parts, stages, per_sm=per_sm, weights=weights)
-        by_row = replace(by_tile, stages=whole, step=parts)
-        mine = [by_tile, replace(by_row, producer=False)]
-        if not found:  # the dearest place that the weights fit in: more of it
-            mine += [
-                by_row, replace(by_tile, early=True), replace(by_row, held=False),
-                replace(by_row, held=False, producer=False),
-            ]  # fmt: skip
-        found += [config for config in mine if config.stages > 0 and fits(config, itemsize, vectors)]
-    yield from found
-
-
 def trials(kind: str, rows: int, columns: int, itemsize: int = 2) -> list[Trial]:
-    """Those of one kernel and matrix, each once, the likely ones of both families first."""
-    families: list[list[Any]] = [
-        list(row_trials(kind, columns, itemsize)), list(ring_trials(columns, itemsize, VECTORS[kind])),
-    ]  # fmt: skip
-    turns = [family[i] for i in range(max(map(len, families))) for family in families if i < len(family)]
-    return [Trial(kind, rows, columns, config) for config in dict.fromkeys(turns)]
+    """The configurations of one kernel and matrix, each once, the likely ones first."""
+    return [Trial(kind, rows, columns, config) for config in dict.fromkeys(row_trials(kind, columns, itemsize))]
 
 
 # ---------------------------------------------------------------------- compiling
@@ -180,13 +104,7 @@ def build(trial: Trial) -> str:
     centered, masked = trial.kind == "layer_norm", config.columns != trial.columns
     launch: Any
     args: tuple[Any, ...]
-    if isinstance(config, RingConfig) and trial.kind == "softmax":
-        launch, args = softmax_ring[config.cluster], (x, x)
-        constants |= {"LOG": False, "MASKED": masked}
-    elif isinstance(config, RingConfig):
-        launch, args = norm_ring[config.cluster], (x, w, w if centered else None, x, EPS)
-        constants |= {"CENTERED": centered, "MASKED": masked}
-    elif trial.kind == "softmax":
+    if trial.kind == "softmax":
         launch, args = softmax_rows[config.grid(trial.rows)], (x, None, x, None, None, None, None)
         constants |= {"LOG": False}
     elif centered:
@@ -242,14 +160,14 @@ class Matrix:
     def copy(self) -> None:
         self.copied.copy_(self.x)
 
-    def run(self, config: Config) -> Any:
+    def run(self, config: RowConfig) -> Any:
         if self.kind == "softmax":
             return px.kernels.softmax(self.x, config=config)
         if self.kind == "layer_norm":
             return px.kernels.layer_norm(self.x, self.w, self.b, EPS, config=config)
         return px.kernels.rms_norm(self.x, self.w, EPS, config=config)
 
-    def is_right(self, config: Config) -> bool:
+    def is_right(self, config: RowConfig) -> bool:
         """Every element within one rounding of the reference, which has one of its own.
 
         What is subtracted from something as large (a mean, a bias) leaves an error of f32 besides.
@@ -262,7 +180,7 @@ class Matrix:
         )
 
 
-def share(matrix: Matrix, config: Config, rounds: int, budget_ms: float) -> float:
+def share(matrix: Matrix, config: RowConfig, rounds: int, budget_ms: float) -> float:
     times = alternate({"copy": matrix.copy, "ours": lambda: matrix.run(config)}, rounds, budget_ms)
     return times["copy"] / times["ours"]
 
@@ -309,7 +227,6 @@ def main() -> None:
     parser.add_argument("--columns", nargs="*", type=int, help="of the sizes, these alone")
     parser.add_argument("--seconds", type=float, default=170.0, help="in all; what is left for each matrix is shared")
     parser.add_argument("--most", type=int, default=90, help="configurations of a kernel and matrix")
-    parser.add_argument("--rings", action="store_true", help="those with a ring alone")
     parser.add_argument("--workers", type=int, default=cpu_count() or 2, help="processes that compile")
     parser.add_argument("--compile-only", action="store_true", help="without a GPU: what compiles, and what spills")
     parser.add_argument("--json", type=Path)
@@ -318,10 +235,7 @@ def main() -> None:
     works = [
         (kind, *size) for size in SIZES for kind in options.kernel if not options.columns or size[1] in options.columns
     ]
-    tried = {
-        work: [t for t in trials(*work) if isinstance(t.config, RingConfig) or not options.rings][: options.most]
-        for work in works
-    }
+    tried = {work: trials(*work)[: options.most] for work in works}
     verdicts = build_all([trial for some in tried.values() for trial in some], options.workers)
     if options.compile_only:
         for trial, verdict in verdicts.items():

@@ -23,7 +23,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 from phalanx.kernels.products import group_tiles, grouped, grouped_split, matmul_config, moe, split_k
-from phalanx.kernels.rowwise import cross_entropy, losses, norms, rows, rows_ring, softmax, softmax_ring, stream, teams
+from phalanx.kernels.rowwise import cross_entropy, losses, norms, rows, softmax, stream, teams
 from phalanx.runtime.device.devices import Device
 
 matmul = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's in its package
@@ -83,8 +83,7 @@ def choosers(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
         options = {name: rng.random() < 0.4 for name in ("weighted", "centered", "aligned", "reads")}
         held = rng.choice((6, 8))
         yield "rows", f"{columns} {itemsize} {held} {options}", rows.choose(columns, itemsize, held, **options)
-        long, vectors = size(rng, 64) * rng.choice((4096, 8192, 65536)), rng.randint(0, 2)
-        yield "ring", f"{long} {itemsize} {vectors}", rows_ring.choose_ring(long, itemsize, vectors)
+        size(rng, 64), rng.choice((4096, 8192, 65536)), rng.randint(0, 2)  # what follows is drawn as it was
         width, item, sequences = size(rng, 200000), rng.choice((1, 2, 4, 8)), rng.randint(1, 300)
         yield "move", f"{width} {item}", (
             gather.choose(width, item), gather.choose_tile(width, item), gather.choose_tile(width, item, moves=True),
@@ -109,12 +108,11 @@ class Recorder:
 KERNELS = (
     (matmul, "matmul_tiles"), (split_k, "split_ring"), (grouped, "grouped_ring"), (moe, "expert_ring"),
     (grouped_split, "grouped_split_ring"), (group_tiles, "plan_groups"), (softmax, "softmax_rows"),
-    (norms, "rms_norm_rows"), (norms, "layer_norm_rows"),
-    (norms, "norm_ring"), (cross_entropy, "cross_entropy_rows"), (gather, "gather_ring"), (gather, "scatter_ring"),
+    (norms, "rms_norm_rows"), (norms, "layer_norm_rows"), (cross_entropy, "cross_entropy_rows"),
+    (gather, "gather_ring"), (gather, "scatter_ring"),
     (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
-    (norms, "norm_stream"), (cross_entropy, "cross_entropy_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
-    (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_grid"),
-    (norms, "norm_shares"), (losses, "loss_rows"), (losses, "join_pieces"),
+    (norms, "norm_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
+    (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_shares"), (losses, "loss_rows"), (losses, "join_pieces"),
 )  # fmt: skip
 
 
@@ -196,11 +194,9 @@ CALLS = {"matmul": product_call, "groups": group_call, "rowwise": row_call, "mov
 def launches(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
     """Kind, question and what public functions launch."""
     with recorded() as seen:
-        ring = patch.object(rows_ring, "clusters_at_once", lambda *_: 15)
         chunks = patch.object(stream, "clusters_at_once", lambda *_: 15)
-        softmax_recorder = patch.object(softmax_ring, "softmax_ring", Recorder("softmax_ring", seen))
         dealt = patch.object(teams, "clusters_at_once", lambda *_: 15)
-        with ring, chunks, dealt, softmax_recorder:
+        with chunks, dealt:
             for _ in range(count):
                 for kind, draw in CALLS.items():
                     asked, call = draw(rng)

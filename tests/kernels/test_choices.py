@@ -18,7 +18,7 @@ COUNT = 60
 """Cases of each kind."""
 EXPECTED = {
     "tiles": "872653a633f7", "side": "fd159f456061", "split": "9fabb44a2003", "grouped": "c5eef3ea6ea7",
-    "rows": "e133446fe210", "ring": "c49685d33b84", "move": "d614cfcc0665", "slices": "3af9f75ed515",
+    "rows": "e133446fe210", "move": "d614cfcc0665", "slices": "3af9f75ed515",
     "matmul": "b53ba162e8b4", "groups": "77487838a7be", "rowwise": "8c86c82766e1", "moves": "71fe9bed1927",
 }  # fmt: skip
 

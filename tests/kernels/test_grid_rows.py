@@ -11,20 +11,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from kernels.test_rowwise import (
-    EPS,
-    exact_layer_norm,
-    exact_rms_norm,
-    exact_softmax,
-    near,
-    near_with_large_mean,
-    sample,
-    with_large_mean,
-)
+from kernels.test_rowwise import exact_softmax, near, sample
 from phalanx.kernels.rowwise import grid_rows
-from phalanx.kernels.rowwise.grid_kernels import norm_grid, softmax_grid
 from phalanx.kernels.rowwise.grid_rows import GridConfig, choose_grid, grid_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, LOG_SOFTMAX, RMS_NORM, SOFTMAX, VECTORS
+from phalanx.kernels.rowwise.grid_softmax import softmax_grid
+from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX
 from phalanx.machines.h200 import H200
 
 CONFIGS = {
@@ -32,8 +23,6 @@ CONFIGS = {
     "one team": GridConfig(1, 3, 1, 9, once=False),
     "single warps": GridConfig(3, 1, 2, 10),
     "seven teams": GridConfig(7, 1, 2, 10),
-    "weights in shared memory": GridConfig(2, 2, 2, 7, saved=(6, 0)),
-    "and biases": GridConfig(2, 2, 2, 6, saved=(6, 6)),
 }
 
 
@@ -43,52 +32,37 @@ def ctas(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
-@pytest.mark.share(37)
+@pytest.mark.share(29)
 @pytest.mark.parametrize("columns", (1, 17, 512, 1001, 2803))
 @pytest.mark.parametrize("dtype", (np.float32, ml_dtypes.bfloat16))
 @pytest.mark.parametrize("name", CONFIGS)
 def test_all_functions(name: str, dtype: Any, columns: int, ctas: int) -> None:
-    x, w, b = sample(5, columns, dtype)
+    x = sample(5, columns, dtype)[0]
     exact, config = exact_softmax(x), CONFIGS[name]
     if config.chunks(columns, x.dtype.itemsize, ctas) > config.stages:
         config = replace(config, step=4)
     for got, want in (
         (px.kernels.softmax(x, config=config), exact),
         (px.kernels.log_softmax(x, config=config), np.log(exact)),
-        (px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w)),
-        (px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b)),
     ):
         assert got.dtype == x.dtype
         near(got, want)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name != "and biases")) for name in CONFIGS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name != "two teams")) for name in CONFIGS])
 def test_checked_clean(name: str) -> None:
     config, columns, rows = CONFIGS[name], 1203, 4
-    x, w, b = sample(rows, columns, np.float32)
+    x = sample(rows, columns, np.float32)[0]
     flat, y, words = x.reshape(-1), np.zeros(x.size, np.float32), np.full(32 * rows, -1)
     constants = {**config.constants(), "SLOTS": 32, "PERIOD": 4}
-    for kernel, args, more in (
-        (softmax_grid, [flat, y, columns, rows, words], {}),
-        (norm_grid, [flat, w, b, y, EPS, columns, rows, words], {"CENTERED": True}),
-    ):
-        px.check(kernel[3], *args, **constants, **more).raise_if_found()
+    px.check(softmax_grid[3], flat, y, columns, rows, words, **constants).raise_if_found()
 
 
-def test_rows_of_which_a_cta_knows_zeros(ctas: int) -> None:
-    """What is published is never 0, whatever the numbers are: nobody would notice it."""
+def test_rows_of_which_nothing_takes_part(ctas: int) -> None:
     x, config = np.zeros((3, 700), np.float32), CONFIGS["two teams"]
     x[1, :10], x[2] = 1.0, -np.inf
-    _, w, b = sample(2, 700, np.float32)
-    near(px.kernels.layer_norm(x[:2], w, b, EPS, config=config), exact_layer_norm(x[:2], w, b))
-    assert not px.kernels.rms_norm(x[:1], config=config).any()
     near(px.kernels.softmax(x[:2], config=config), exact_softmax(x[:2]))
     assert np.isnan(px.kernels.softmax(x, config=config)[2]).all()
-
-
-def test_a_large_mean_costs_no_digits(ctas: int) -> None:
-    x, w, b = with_large_mean(3, 2001)
-    near_with_large_mean(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["two teams"]), x, w, b)
 
 
 def test_a_ring_keeps_a_part_of_a_row() -> None:
@@ -99,15 +73,12 @@ def test_a_ring_keeps_a_part_of_a_row() -> None:
 
 
 CHOSEN = [
-    (RMS_NORM, 1_755_135, 4),
+    (SOFTMAX, 1_755_136, 4),
     *(
         pytest.param(*case, marks=pytest.mark.long)
         for case in (
-            (SOFTMAX, 1_755_136, 4), (SOFTMAX, 1_999_999, 4), (SOFTMAX, 1_612_345, 2), (LOG_SOFTMAX, 1_999_999, 4),
-            (LOG_SOFTMAX, 1_980_001, 2), (LOG_SOFTMAX, 1_612_345, 2), (SOFTMAX, 1_684_776, 2), (SOFTMAX, 2_000_000, 2),
-            (LAYER_NORM, 1_612_345, 2), (RMS_NORM, 2_000_000, 4), (RMS_NORM, 1_999_999, 2),
-            (LAYER_NORM, 1_612_344, 2), (LAYER_NORM, 900_003, 2), (LAYER_NORM, 601_001, 4), (LAYER_NORM, 1_755_136, 4),
-            (LAYER_NORM, 1_999_999, 4), (LAYER_NORM, 1_999_999, 2),
+            (SOFTMAX, 1_999_999, 4), (SOFTMAX, 1_612_345, 2), (LOG_SOFTMAX, 1_999_999, 4), (LOG_SOFTMAX, 1_980_001, 2),
+            (LOG_SOFTMAX, 1_612_345, 2), (SOFTMAX, 1_684_776, 2), (SOFTMAX, 2_000_000, 2),
         )
     ),
 ]  # fmt: skip
@@ -118,26 +89,19 @@ def test_chosen_ones_compile_without_spills(kind: str, columns: int, itemsize: i
     config = choose_grid(columns, itemsize, kind, H200.sms)
     assert config is not None and config.chunks(columns, itemsize, H200.sms) <= config.stages
     dtype = px.bf16 if itemsize == 2 else px.f32
-    x, w, words = px.spec((64 * columns,), dtype), px.spec((columns,), dtype), px.spec((64 * 160,), px.i64)
+    x, words = px.spec((64 * columns,), dtype), px.spec((64 * 160,), px.i64)
     vector = 16 // itemsize
     constants = {**config.constants(), "SLOTS": 160, "PERIOD": vector // math.gcd(columns, vector)}
-    if VECTORS[kind] == 0:
-        args: tuple[Any, ...] = (x, x, columns, 64, words)
-        made = px.compile(softmax_grid[H200.sms], *args, arch="sm_90a", **constants, LOG=kind == LOG_SOFTMAX)
-    else:
-        args = (x, w, w if kind == LAYER_NORM else None, x, EPS, columns, 64, words)
-        made = px.compile(norm_grid[H200.sms], *args, arch="sm_90a", **constants, CENTERED=kind == LAYER_NORM)
+    args = x, x, columns, 64, words
+    made = px.compile(softmax_grid[H200.sms], *args, arch="sm_90a", **constants, LOG=kind == LOG_SOFTMAX)
     assert made.spills == 0 and made.cooperative and made.shared_bytes <= H200.shared_bytes()
 
 
 def test_which_rows_all_sms_share() -> None:
-    for kind in VECTORS:
-        if kind in H200.rows.grid_bytes:
-            limits = H200.rows.grid_bytes[kind]
-            for itemsize, limit in zip((2, 4), limits, strict=True):
-                assert choose_grid(limit // itemsize - 1, itemsize, kind, H200.sms) is None
-                assert choose_grid(limit // itemsize, itemsize, kind, H200.sms) is not None
-    assert choose_grid(2_000_000, 4, LAYER_NORM, H200.sms).saved[1] == 0, "no room for the biases"  # type: ignore[union-attr]
+    for kind, limits in H200.rows.grid_bytes.items():
+        for itemsize, limit in zip((2, 4), limits, strict=True):
+            assert choose_grid(limit // itemsize - 1, itemsize, kind, H200.sms) is None
+            assert choose_grid(limit // itemsize, itemsize, kind, H200.sms) is not None
     assert [choose_grid(columns, 2, SOFTMAX, H200.sms).teams for columns in (1_500_001, 1_892_000, 1_901_519)] == [7, 7, 6]  # type: ignore[union-attr]
     assert choose_grid(1_030_000, 4, SOFTMAX, H200.sms) == GridConfig(6, 2, 4, 9), "of f32 teams of two warps"
     assert choose_grid(100_000_000, 4, SOFTMAX, H200.sms) is None, "no room for two slices"

@@ -16,36 +16,12 @@ from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backward_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.norms_backward import norm_backward_rows
-from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import RowConfig
-from phalanx.kernels.rowwise.rows_ring import RingConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward_rows
-from phalanx.kernels.rowwise.softmax_ring import softmax_ring
 from phalanx.kernels.rowwise.stream import StreamConfig
 from phalanx.kernels.rowwise.stream_norms import norm_stream
-from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream, softmax_stream
-
-
-def norms(cluster: int, centered: bool = False, **variant: Any) -> Callable[[], Case]:
-    """Five rows on one cluster, of two tiles a CTA: the ring wraps."""
-
-    def make() -> Case:
-        rng = np.random.default_rng(0)
-        config = RingConfig(cluster, 1, 128, 2, **variant)
-        x, vectors = rng.standard_normal((5, config.columns), np.float32), np.ones((2, config.columns), np.float32)
-        constants = {**config.constants(), "CENTERED": centered}
-        return Case("norm_ring", norm_ring[cluster], [x, *vectors, np.zeros_like(x), 1e-6], constants)
-
-    return make
-
-
-def softmax_through_ring() -> Case:
-    rng = np.random.default_rng(0)
-    config = RingConfig(2, 1, 128, 2, 3)
-    x = rng.standard_normal((5, config.columns), np.float32)
-    return Case("softmax_ring", softmax_ring[2], [x, np.zeros_like(x)], config.constants())
-
+from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 
 ROWS = RowConfig(cluster=2, warps=4, rows=1, width=128, parts=2)
 
@@ -126,17 +102,7 @@ ROWWISE: dict[str, Callable[[], Case]] = {
         cross_entropy_backward_rows, lambda x: np.array([3, 401]), lambda x: np.ones(2, np.float32), np.zeros_like, -100
     ),
     "norm_backward_rows": norm_gradients,
-    "norm_ring": norms(2, stages=3),
-    "norm_ring, early": norms(1, stages=3, early=True),
-    "norm_ring, without a producer": norms(2, stages=4, producer=False),
-    "norm_ring, in the ring": norms(2, stages=2, step=2, held=False),
-    "norm_ring, centered": norms(2, centered=True, stages=3),
-    "norm_ring, centered, without a producer": norms(2, centered=True, stages=3, step=2, producer=False),
-    "softmax_ring": softmax_through_ring,
     "softmax_stream": chunks(softmax_stream, flat),
     "norm_stream": chunks(norm_stream, weights, None, flat, 1e-6),
     "norm_stream, centered": chunks(norm_stream, weights, weights, flat, 1e-6, CENTERED=True),
-    "cross_entropy_stream": chunks(
-        cross_entropy_stream, lambda x: np.array([3, 401, 7]), lambda x: np.zeros(3, np.float32), -100
-    ),
 }

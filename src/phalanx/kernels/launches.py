@@ -1,8 +1,15 @@
-"""How the kernels of this package follow each other on a stream: each is set up while the one before it ends."""
+"""How the kernels of this package are launched: each is set up while the one before it ends, by as many clusters as fit."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
+from phalanx.runtime.device.arrays import describe
+from phalanx.runtime.exporting.choices import chosen_at_example
+
+SIMULATED_CLUSTERS = 2
+"""Clusters that stay, in the simulator."""
 
 
 @px.func
@@ -15,3 +22,22 @@ def wait_for_prior_launch():
     """
     px.wait_prior()
     px.launch_dependents()
+
+
+@chosen_at_example
+def clusters_at_once(kernel: Any, cluster: int, args: tuple[Any, ...], constants: dict[str, Any]) -> int:
+    """How many clusters of the kernel the GPU of the arguments holds, as its driver says; a few in the simulator."""
+    infos = [describe(argument) for argument in args]
+    first = infos[0]
+    assert first is not None
+    if first.kind != "cuda":
+        return SIMULATED_CLUSTERS
+    key = (kernel, first.device, tuple(info and info.dtype_name for info in infos), tuple(constants.items()))
+    if key not in _clusters:
+        device = px.device(first.device)
+        made = px.compile(kernel[cluster], *args, arch=device.arch, **constants)
+        _clusters[key] = device.clusters(made)
+    return _clusters[key]
+
+
+_clusters: dict[tuple[Any, ...], int] = {}

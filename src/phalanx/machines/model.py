@@ -310,7 +310,7 @@ class DeepRule:
 
 @frozen
 class RowLimits:
-    """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring (`rowwise.rows_ring`)."""
+    """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring (`rowwise.stream`)."""
 
     held: Count
     """Vectors of 16 bytes per thread that leave room for 64 registers a thread, 1,024 threads an SM."""
@@ -352,12 +352,6 @@ class RowLimits:
     """Of a CTA's columns that lie in shared memory, at most."""
     streamed_from: Count
     """CTAs of a cluster from which on its rows pass the SM's cache by."""
-    ring_row_bytes: Bytes
-    """Shortest row that passes through a ring."""
-    ring_slice_bytes: Bytes
-    """Longest part of such a row in one CTA."""
-    ring_rows: Count
-    """Rows for each cluster of a full GPU from which on a ring pays."""
     run_vectors: Count
     """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
     weighted_run_vectors: Count
@@ -424,16 +418,19 @@ class RowLimits:
     loss_occupancy: tuple[tuple[Count, Count], ...]
     """(vectors, warps): with up to so many vectors a thread, so many warps on an SM."""
     grid_bytes: Mapping[str, tuple[Bytes, Bytes]]
-    """Rows of so many bytes and more are shared by all SMs, by what is computed of them: of 16-bit elements, and of f32."""
+    """Shortest rows of `softmax` and `log_softmax` that all SMs share: of 16-bit elements, and of f32."""
     grid_room: Bytes
-    """What rings and weights of such rows take of an SM's shared memory."""
-    grid_bare_teams: tuple[tuple[Count, Count, Count], ...]
-    """Teams, their warps, and vectors of a chunk for each thread, that rows of 16-bit elements without weights try first."""
+    """What rings of such rows take of an SM's shared memory."""
+    grid_narrow_teams: tuple[tuple[Count, Count, Count], ...]
+    """(teams, warps, vectors): rows of 16-bit elements try so many teams first, of so many warps; a thread of these has so
+    many vectors of a chunk."""
     grid_teams: tuple[tuple[Count, Count, Count], ...]
-    """The same of all rows, in the order in which they are tried."""
+    """(teams, warps, vectors) that all rows try, in this order."""
     shares: Mapping[str, Mapping[tuple[int, bool], tuple[tuple[Bytes, Bytes], ...]]]
     """Rows that a share of all SMs has, by what is computed of them, the bytes of an element, and whether they all begin at
     a multiple of 16 bytes: from so many bytes on, and below so many."""
+    share_rows: Count
+    """Fewest rows of each group of CTAs, unless all SMs are one group."""
     share_slices: tuple[Bytes, Bytes, Bytes]
     """What a CTA has of such a row: so much at least, about so much and so much at most, unless the row is all SMs'."""
     share_least: Bytes

@@ -12,8 +12,7 @@ from phalanx.kernels.rowwise.losses import LossConfig, choose_losses, launch_los
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, RowConfig, each_row, places, row_kernel, run_of, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import StreamConfig, launch_stream, run_for_stream
-from phalanx.kernels.rowwise.stream_softmax import cross_entropy_stream
+from phalanx.kernels.rowwise.stream import run_for_stream
 from phalanx.runtime.device.arrays import dense_strides, scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
@@ -150,7 +149,7 @@ def cross_entropy(
     reduction: str = "mean",
     ignore_index: int = -100,
     gradient: bool = False,
-    config: RowConfig | StreamConfig | LossConfig | None = None,
+    config: RowConfig | LossConfig | None = None,
 ) -> Any:
     """-log(softmax(logits)[target]) for every row of logits, and the mean or sum of them, or all ("none"), in f32.
 
@@ -169,7 +168,7 @@ def cross_entropy(
         count = (targets != ignore_index).sum().reshape(1) if reduction == "mean" else None
         losses = losses_and_gradients(logits, targets, count, int(ignore_index), require_config(config, RowConfig))
     else:
-        config = require_config(config, RowConfig, StreamConfig, LossConfig) or loss_for(logits, targets)
+        config = require_config(config, RowConfig, LossConfig) or loss_for(logits, targets)
         whole = isinstance(config, LossConfig) and config.pieces(logits.shape[-1], logits.dtype.itemsize) == 1
         if reduction != "none" and whole:
             return sum_of_rows(logits, targets, int(ignore_index), reduction == "mean", config)[0]
@@ -219,9 +218,7 @@ def sum_of(losses: Any, targets: Any, ignore_index: int, mean: bool) -> Any:
 
 
 @remembered("logits", "targets")
-def losses_of(
-    logits: Any, targets: Any, ignore_index: int, config: RowConfig | StreamConfig | LossConfig | None
-) -> Any:
+def losses_of(logits: Any, targets: Any, ignore_index: int, config: RowConfig | LossConfig | None) -> Any:
     """The loss of every row, in f32, as `cross_entropy` gives it for "none"."""
     rows, flat = _operands(logits, targets)
     count, columns = rows.shape
@@ -230,9 +227,6 @@ def losses_of(
     if has_work(count):
         if isinstance(config, LossConfig):
             launch_losses(config, run_for_stream(rows), flat, losses, None, ignore_index, count, columns)
-        elif isinstance(config, StreamConfig):
-            args = (run_for_stream(rows), flat, losses, ignore_index, columns, count)
-            launch_stream(cross_entropy_stream, config, args, {}, count, columns)
         else:
             given, length, config = places(rows, config, reads=True)
             args = (given, flat, losses, None, None, ignore_index, length)

@@ -1,8 +1,8 @@
 """Rows so long that all CTAs of a GPU share each: a slice of every row in each, and what they know of it through L2.
 
 As in `stream`, the matrix is one run of memory, and a row's whole vectors come by bulk copies, its edges by threads. CTA c
-has the same columns of every row, but for a vector: its weights and biases stay in the SM's cache. Chunks of its slices pass
-through a ring in the order of the rows. TEAMS of some warps take the rows in turn: each looks at a slice, leaves what it
+has the same columns of every row, but for a vector. Chunks of its slices pass through a ring in the order of the rows.
+TEAMS of some warps take the rows in turn: each looks at a slice, leaves what it
 knows of it for the warp that publishes that, and has the result to compute as soon as the warp that gathers knows the row.
 In the meantime other teams have other rows, so that nobody waits but the team.
 
@@ -22,7 +22,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
-from phalanx.kernels.rowwise.stream import VECTORS, by_thread, edge_places, whole_vectors
+from phalanx.kernels.rowwise.stream import by_thread, edge_places, whole_vectors
 from phalanx.runtime.device.arrays import ArrayInfo, describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
 
@@ -36,16 +36,14 @@ SIMULATED_CTAS = 3
 class GridConfig:
     """How rows pass through all SMs.
 
-    `teams` of `warps` have a ring of `stages` chunks each; of a chunk a thread has `step` vectors. `saved`: of how many
-    chunks weights stay in shared memory, and biases: of all that a CTA has, or of none. `once`: no cache of the SM keeps
-    what is stored.
+    `teams` of `warps` have a ring of `stages` chunks each; of a chunk a thread has `step` vectors. `once`: no cache of the
+    SM keeps what is stored.
     """
 
     teams: int
     warps: int
     step: int
     stages: int
-    saved: tuple[int, int] = (0, 0)
     once: bool = True
 
     def span(self, itemsize: int) -> int:
@@ -67,29 +65,22 @@ def choose_grid(columns: int, itemsize: int, kind: str, ctas: int) -> GridConfig
     """How so many CTAs share rows of `columns` elements, or None where a cluster for each row is faster, or none has room.
 
     As many teams as rings of a slice each find room for, so that while one waits for what others know, the rest have
-    rows to work on; weights and biases beside them, biases only if that leaves three teams. Of 16 bits without weights seven
-    teams of four warps come first: softmax of 1,659,145 bf16 is at 0.87 so, and at 0.80 with six teams of two. Measured on
-    an H200, of the device copy, against `choose_stream`'s: softmax of 1,030,000 f32
-    0.92 and 0.81, of 1,755,136 0.91 and 0.72, of 1,980,000 bf16 0.90 and 0.78; rms_norm of 800,000 f32 0.90 and 0.76, of
-    1,612,344 bf16 0.84 and 0.67; layer_norm of 1,612,345 bf16 0.77 and 0.38, of 601,001 f32 0.78 and 0.47, of 1,755,136
-    0.78 and 0.56. Shorter rows lose: softmax of 900,000 bf16 0.82 and 0.92, rms_norm of 450,001 f32 0.77 and 0.81,
-    layer_norm of 600,008 bf16 0.52 and 0.78. Anyone may call it; no hardware is involved.
+    rows to work on. Of 16 bits seven teams of four warps come first: softmax of 1,659,145 bf16 is at 0.87 so, and at 0.80
+    with six teams of two. Measured on an H200, of the device copy, against `choose_stream`'s: softmax of 1,030,000 f32
+    0.92 and 0.81, of 1,755,136 0.91 and 0.72, of 1,980,000 bf16 0.90 and 0.78. Shorter rows lose: softmax of 900,000 bf16
+    0.82 and 0.92. Anyone may call it; no hardware is involved.
     Example: ``choose_grid(2000000, 4, "softmax", 132).teams == 3``.
     """
     if columns * itemsize < LIMITS.grid_bytes[kind][itemsize > 2]:
         return None
     part = slice_of(columns, VECTOR_BYTES // itemsize, ctas) * itemsize
-    vectors = VECTORS[kind]
-    tried = LIMITS.grid_teams if vectors or itemsize > 2 else LIMITS.grid_bare_teams + LIMITS.grid_teams
-    wanted = [(fewest, kept) for fewest in (3, 2) for kept in range(vectors, -1, -1) if kept or fewest == 2 or not vectors]
-    for fewest, kept in wanted:
-        for teams, warps, step in tried:
-            chunk = GridConfig(1, warps, step, 1).span(1)
-            own = px.cdiv(part, chunk)
-            room = LIMITS.grid_room // chunk - kept * own
-            if teams >= fewest and teams * own <= room:
-                saved = own if kept > 0 else 0, own if kept > 1 else 0
-                return GridConfig(teams, warps, step, min(room // teams, 2 * own), saved)
+    tried = LIMITS.grid_teams if itemsize > 2 else LIMITS.grid_narrow_teams + LIMITS.grid_teams
+    for teams, warps, step in tried:
+        chunk = GridConfig(1, warps, step, 1).span(1)
+        own = px.cdiv(part, chunk)
+        room = LIMITS.grid_room // chunk
+        if teams * own <= room:
+            return GridConfig(teams, warps, step, min(room // teams, 2 * own))
     return None
 
 
@@ -103,13 +94,12 @@ def for_all_sms(rows: Any, vectors: tuple[Any, ...]) -> ArrayInfo | None:
 
 
 @not_chosen_in_exports
-def grid_for(rows: Any, kind: str, *vectors: Any) -> GridConfig | None:
+def grid_for(rows: Any, kind: str) -> GridConfig | None:
     """How all SMs share the rows of a matrix of the GPU that is a run of memory, where that pays; None: not at all.
 
-    Weights of another type would take other room. Exports have no such launches: they would ask for as many SMs wherever
-    they run.
+    Exports have no such launches: they would ask for as many SMs wherever they run.
     """
-    info = for_all_sms(rows, vectors)
+    info = for_all_sms(rows, ())
     return choose_grid(info.shape[1], rows.dtype.itemsize, kind, px.device(info.device).sms) if info else None
 
 
@@ -129,7 +119,7 @@ def launch_grid(
     ctas = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_CTAS
     itemsize = run.dtype.itemsize
     vector, own = VECTOR_BYTES // itemsize, config.chunks(columns, itemsize, ctas)
-    if own > min(config.stages, config.saved[0] or own, config.saved[1] or own):
+    if own > config.stages:
         raise Error(
             f"rings of {config.stages} chunks for rows of {columns} elements, of which each of {ctas} CTAs has {own}",
             location=caller_location(),
@@ -199,16 +189,12 @@ class Slices:
                 with full.transaction():
                     px.tma.load(self.X[at : at + self.SPAN], self.ring[team, stage], full, cache="evict_first")
 
-    def peek(self, team):
-        """A team's next chunk, in its own type, which stays the next one."""
-        self.full[team * self.taken.n + self.taken.stage].wait(self.taken.parity)
-        return px.load(self.ring[team, self.taken.stage])
-
     def walk(self, team, row, known, more):
         """What is known of a row after this CTA's last chunk of it: what `more(x, limit, *known)` makes of it."""
         begin, last = self.mine(row)
         for chunk in range(self.own):
-            x = by_thread(self.peek(team), self.STEP, self.LANES)
+            self.full[team * self.taken.n + self.taken.stage].wait(self.taken.parity)
+            x = by_thread(px.load(self.ring[team, self.taken.stage]), self.STEP, self.LANES)
             self.taken.advance()
             limit = last - begin - chunk * self.SPAN
             if limit < self.SPAN:
@@ -217,24 +203,14 @@ class Slices:
                 known = more(x, None, *known)
         return known
 
-    def store_all(self, team, row, Y, result, known, beside, AHEAD, ONCE):
-        """Stores what `result(x, place, vectors, *known)` makes of each chunk, and gives the chunks back.
-
-        `place` is where it begins in this CTA's part of the columns. `beside` is a function and more arguments for it,
-        behind a place: it gives the `vectors`, AHEAD chunks before they are needed.
-        """
+    def store_all(self, team, row, Y, result, known, ONCE):
+        """Stores what `result(x, *known)` makes of each chunk, and gives the chunks back."""
         begin, last = self.mine(row)
         px.assume(begin >= 0)
         px.assume(begin <= last)
         px.assume(last <= Y.shape[0])
-        shift = px.maximum(self.whole(row)[0] - row * self.columns, 0) if self.EDGES else 0  # a row may have no whole vector
-        ahead: tuple[Any, ...] = ()
-        for chunk in px.static_range(AHEAD):
-            ahead = (*ahead, beside[0](shift + chunk * self.SPAN, *beside[1:]))
         for chunk in range(self.own):
-            ahead = (*ahead, beside[0](shift + (chunk + AHEAD) * self.SPAN, *beside[1:]))
-            y = result(px.load(self.ring[team, self.again.stage]), shift + chunk * self.SPAN, ahead[0], *known)
-            ahead = ahead[1:]
+            y = result(px.load(self.ring[team, self.again.stage]), *known)
             at = begin + chunk * self.SPAN
             px.store(Y[at : at + self.SPAN].within(begin, last), y.to(Y.dtype), once=ONCE)
             self.empty[team * self.again.n + self.again.stage].arrive()
@@ -327,9 +303,9 @@ class Exchange:
             px.atomic_exch(self.WORDS[row * self.SLOTS + block], as_word(first, second))
             self.told[team].arrive()
 
-    def gather_all(self, number, GATHERERS, join, *more):
+    def gather_all(self, number, GATHERERS, join):
         """A role that gathers what all CTAs know of a row, one of GATHERERS that take the rows in turn:
-        `join(row, lane, there, first, second, *more)`."""
+        `join(there, first, second)`."""
         blocks = px.num_blocks(0)
         while px.atomic_add(self.cleared[0], 0, order="acq_rel") < blocks:
             pass
@@ -347,7 +323,7 @@ class Exchange:
             while px.min(px.where(there & (words == 0), 0, 1)) == 0:
                 words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
             first, second = as_numbers(words)
-            one, other = join(row, lane, there, first, second, *more)
+            one, other = join(there, first, second)
             px.store(self.known[team, 0], one)
             px.store(self.known[team, 1], other)
             self.found[team].arrive()

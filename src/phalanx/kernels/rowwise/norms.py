@@ -17,10 +17,7 @@ from phalanx.kernels.matrices import (
     require_vector,
     result_info,
 )
-from phalanx.kernels.rowwise.grid_kernels import norm_grid
-from phalanx.kernels.rowwise.grid_rows import GridConfig, grid_for, launch_grid
 from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_warps, squared_distance, total_of_warp
-from phalanx.kernels.rowwise.norms_ring import norm_ring
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
@@ -35,7 +32,6 @@ from phalanx.kernels.rowwise.rows import (
     types_of,
     zeros,
 )
-from phalanx.kernels.rowwise.rows_ring import RingConfig, choose_ring, launch_ring
 from phalanx.kernels.rowwise.shares import ShareConfig, launch_shares, norm_shares, shares_for
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
 from phalanx.kernels.rowwise.stream import (
@@ -199,23 +195,6 @@ def layer_norm_rows(
     each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
 
 
-def ring_for(rows: Any, *vectors: Any) -> RingConfig | None:
-    """The ring for a matrix with these weights and biases, or None for each, where there is one and it pays.
-
-    Long rows of whole vectors (see `choose_ring`) that begin at multiples of 16 bytes, four or more for each cluster
-    of an H200, and no weights of another type, which would take more registers.
-    """
-    info = describe(rows)
-    assert info is not None
-    given = [vector for vector in vectors if vector is not None]
-    ring = choose_ring(info.shape[1], rows.dtype.itemsize, len(given))
-    if ring is None or not info.aligned16 or info.shape[0] * ring.cluster < LIMITS.ring_rows * px.device().sms:
-        return None
-    if any(info_of("weight", vector).dtype_name != info.dtype_name for vector in given):
-        return None
-    return ring
-
-
 def choose_centered(rows: Any) -> RowConfig:
     """The clusters of `layer_norm`; rows that come element by element take more registers: fewer vectors a thread, none
     ahead."""
@@ -243,7 +222,7 @@ def full_tiles(columns: int, config: RowConfig) -> int:
     return columns // config.width if config.cluster == 1 else 0
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig | TeamConfig | GridConfig | ShareConfig
+Config = RowConfig | StreamConfig | SpanConfig | TeamConfig | ShareConfig
 CONFIGS = get_args(Config)
 
 
@@ -254,8 +233,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
     a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
     vectors, short ones several at a time (`spans`), longer ones by teams of warps (`choose_teams`); long ones pass through a
-    ring (`choose_stream` has the rule), or those of a share of all SMs (`choose_shares`), the longest through rings of all
-    SMs (`choose_grid`). `config` overrides all that.
+    ring (`choose_stream` has the rule), or those of a share of all SMs (`choose_shares`). `config` overrides all that.
     Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``y = px.kernels.rms_norm(x, w)``.
     """
@@ -308,25 +286,20 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     if config is None and residual is None:
         kind = LAYER_NORM if centered else RMS_NORM
         config = shares_for(rows, kind, weight, bias) or span_for(rows, weight, bias) or teams_for(rows, weight, bias)
-        config = config or ring_for(rows, weight, bias) or grid_for(rows, kind, weight, bias)
         config = config or stream_for(rows, kind, weight, bias)
-    if isinstance(config, RingConfig):
-        launch_ring(norm_ring, config, (rows, weight, bias, y, eps), {"CENTERED": centered})
-    elif isinstance(config, SpanConfig):
+    if isinstance(config, SpanConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
         launch_spans(norm_spans, config, args, {"CENTERED": centered}, count, columns)
     elif isinstance(config, TeamConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
         launch_teams(norm_teams, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, StreamConfig | GridConfig | ShareConfig):
+    elif isinstance(config, ShareConfig):
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        if isinstance(config, ShareConfig):
-            launch_shares(norm_shares, config, args, {"CENTERED": centered}, count, columns)
-        elif isinstance(config, GridConfig):
-            launch_grid(norm_grid, config, args, {"CENTERED": centered}, count, columns)
-        else:
-            lined = in_lines(config, columns, rows.dtype.itemsize)
-            launch_stream(norm_stream, config, args, {"CENTERED": centered, "LINED": lined}, count, columns)
+        launch_shares(norm_shares, config, args, {"CENTERED": centered}, count, columns)
+    elif isinstance(config, StreamConfig):
+        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
+        lined = in_lines(config, columns, rows.dtype.itemsize)
+        launch_stream(norm_stream, config, args, {"CENTERED": centered, "LINED": lined}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

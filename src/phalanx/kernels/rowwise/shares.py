@@ -28,7 +28,6 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.deals import classes_of, deal
-from phalanx.kernels.rowwise.grid_kernels import join_moments
 from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word, for_all_sms
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import REGISTERS, VECTORS, WARPGROUP
@@ -155,7 +154,7 @@ def shares_for(rows: Any, kind: str, *vectors: Any) -> ShareConfig | None:
         return None
     sms = px.device(info.device).sms
     config = choose_shares(info.shape[1], rows.dtype.itemsize, kind, sms)
-    few = config is not None and config.share < sms and info.shape[0] * config.share < LIMITS.ring_rows * sms
+    few = config is not None and config.share < sms and info.shape[0] * config.share < LIMITS.share_rows * sms
     return None if few else config
 
 
@@ -556,6 +555,14 @@ def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, P
             store_row(row, ring, empty, again, begin, end, w, b, Y, mean, scale, PARTS, PIECES)
             gets.advance()
             turn.advance(group)
+
+
+@px.func
+def join_moments(counts, means, squares):
+    """The mean of what this CTA has of a row, and the sum of the squared distances from it."""
+    mean = px.sum(counts * means) * px.reciprocal(px.maximum(px.sum(counts), 1.0))
+    apart = means - mean
+    return mean, px.sum(squares + counts * apart * apart)
 
 
 @px.struct

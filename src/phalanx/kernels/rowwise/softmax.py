@@ -8,8 +8,8 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, number_of, refused, require_config
-from phalanx.kernels.rowwise.grid_kernels import softmax_grid
 from phalanx.kernels.rowwise.grid_rows import GridConfig, grid_for, launch_grid
+from phalanx.kernels.rowwise.grid_softmax import softmax_grid
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
@@ -24,8 +24,6 @@ from phalanx.kernels.rowwise.rows import (
     run_of,
     zeros,
 )
-from phalanx.kernels.rowwise.rows_ring import RingConfig
-from phalanx.kernels.rowwise.softmax_ring import launch_softmax_ring
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, softmax_spans, span_for
 from phalanx.kernels.rowwise.stream import (
@@ -124,7 +122,7 @@ def softmax_rows(
     each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE, AGAIN)
 
 
-Config = RowConfig | RingConfig | StreamConfig | SpanConfig | GridConfig
+Config = RowConfig | StreamConfig | SpanConfig | GridConfig
 
 
 @remembered("x", "mask")
@@ -136,7 +134,7 @@ def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Con
     truth values, and is added to the scaled x otherwise; a row in which nothing takes part is NaN. Rows that begin
     anywhere come in aligned vectors, short ones several at a time (`spans`); long ones pass through a ring (`choose_stream`
     has the rule), the longest through rings of all SMs (`choose_grid`). `config` overrides how a row is spread over a
-    cluster (`RowConfig`), or passes through (`StreamConfig`, `RingConfig`, `SpanConfig`, `GridConfig`).
+    cluster (`RowConfig`), or passes through (`StreamConfig`, `SpanConfig`, `GridConfig`).
     Any GPU from sm_90, on the current stream, or the simulator for NumPy. Example:
     ``y = px.kernels.softmax(scores, scale=0.125, mask=keep)``.
     """
@@ -156,7 +154,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     count, columns = rows.shape
     plain = scale is None and mask is None
     if plain:
-        config = require_config(config, RowConfig, RingConfig, StreamConfig, SpanConfig, GridConfig)
+        config = require_config(config, RowConfig, StreamConfig, SpanConfig, GridConfig)
     else:
         config = require_config(config, RowConfig)
     if scale is not None:
@@ -171,9 +169,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if plain and config is None:
         kind = LOG_SOFTMAX if log else SOFTMAX
         config = span_for(rows) or grid_for(rows, kind) or stream_for(rows, kind)
-    if isinstance(config, RingConfig):
-        launch_softmax_ring(rows, y, config, log=log)
-    elif isinstance(config, SpanConfig):
+    if isinstance(config, SpanConfig):
         args = (run_for_stream(rows), y.reshape(-1), columns)
         launch_spans(softmax_spans, config, args, {"LOG": log}, count, columns)
     elif isinstance(config, StreamConfig | GridConfig):

@@ -21,8 +21,8 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
+from phalanx.kernels.launches import clusters_at_once
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of, types_of
-from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.exporting.choices import chosen_by_sizes
@@ -477,14 +477,14 @@ class Stream:
             first = first + self.whole(row)[0] // self.VEC % (self.LINE // self.VEC) * self.VEC
         return self.ring[stage, first : first + self.SPAN]
 
-    def fetch_all(self, AGAIN):
-        """The role that fills the ring: each row's chunks, and AGAIN those that the ring did not keep."""
+    def fetch_all(self):
+        """The role that fills the ring: each row's chunks, and once more those that the ring did not keep."""
         first, last = self.classes()
         for which in range(first, last):
             begin, end, step = self.rows_of(which)
             for row in range(begin, end, step * self.GROUP):
                 group = self.group(row, end, step)
-                if AGAIN and not self.WHOLE:
+                if not self.WHOLE:
                     for chunk in range(self.own - self.held):
                         self.fetch(group, chunk, False)
                     for chunk in range(self.own - self.held, self.own):
@@ -522,27 +522,24 @@ class Stream:
             self.empty[self.freed.stage].arrive()
             self.freed.advance()
 
-    def walk(self, group, known, more, STEP, LANES, AGAIN):
+    def walk(self, group, known, more, STEP, LANES):
         """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
         chunk. Beside it the chunks, where they are held: a tuple for each row.
 
         `x` is a chunk as `by_thread` gives it, of which the vectors before place `limit` are the row's; None: all.
-        Unless chunks are read AGAIN, none is kept.
         """
         if self.HOLD > 0:
             return self.walk_held(group, known, more, STEP, LANES)
-        passed = self.own - self.held if AGAIN else self.own
-        if not (AGAIN and self.WHOLE):
+        passed = self.own - self.held
+        if not self.WHOLE:
             for first in range(0, passed, self.BATCH):
                 count = px.minimum(passed - first, self.BATCH)
                 for chunk in range(first, first + count):
                     known = self.look_at(group, chunk, known, more, STEP, LANES)
-                    if AGAIN:
-                        self.again.advance()
+                    self.again.advance()
                 self.give_back(count)
-        if AGAIN:
-            for chunk in range(0 if self.WHOLE else passed, self.own):
-                known = self.look_at(group, chunk, known, more, STEP, LANES)
+        for chunk in range(0 if self.WHOLE else passed, self.own):
+            known = self.look_at(group, chunk, known, more, STEP, LANES)
         return known, None
 
     def walk_held(self, group, known, more, STEP, LANES):

@@ -75,7 +75,7 @@ def moments(rows, group, edges, STEP, WARPS):
     known: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
-    known, held = rows.walk(group, known, more_moments, STEP, LANES, True)
+    known, held = rows.walk(group, known, more_moments, STEP, LANES)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
@@ -102,7 +102,7 @@ def squares_of(rows, group, edges, STEP, WARPS):
     """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
     are held."""
     known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
-    known, held = rows.walk(group, known, more_squares, STEP, 32 * WARPS, True)
+    known, held = rows.walk(group, known, more_squares, STEP, 32 * WARPS)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         squares = known[turn][0]
@@ -338,4 +338,4 @@ def norm_stream(
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        mine.fetch_all(True)
+        mine.fetch_all()

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm and cross entropy of rows of any length, chunk by chunk."""
+"""Softmax and its logarithm of rows of any length, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.logarithms import LN2, LOG2E
+from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import LARGE, finite, fused_terms, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.stream import (
@@ -58,15 +58,12 @@ def more_mass_fused(x, limit, peak, mass):
 
 
 @px.func
-def masses(rows, group, edges, STEP, WARPS, AGAIN):
-    """The maximum and the sum of e^(x - maximum) of each row, in every thread of the cluster, and the chunks that are held.
-
-    AGAIN: see `Stream.walk`.
-    """
+def masses(rows, group, edges, STEP, WARPS):
+    """The maximum and the sum of e^(x - maximum) of each row, in all threads of the cluster; and the chunks in registers."""
     LANES = 32 * WARPS
     more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
     known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
-    known, held = rows.walk(group, known, more, STEP, LANES, AGAIN)
+    known, held = rows.walk(group, known, more, STEP, LANES)
     sent: tuple[Any, ...] = ()
     for turn in px.static_range(rows.GROUP):
         peak, mass = known[turn]
@@ -121,7 +118,7 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
     """Some rows, of which the edges were loaded."""
     FUSED, starts = not LOG and Y.dtype.itemsize < 4, rows.starts(group)
     terms: tuple[Any, ...] = ()
-    found, held = masses(rows, group, edges, STEP, WARPS, True)
+    found, held = masses(rows, group, edges, STEP, WARPS)
     for largest, total in found:
         if FUSED:
             factor = fused_factor(largest)
@@ -174,70 +171,4 @@ def softmax_stream(
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        mine.fetch_all(True)
-
-
-@px.func
-def labels_of(T, group, ignore):
-    """The label of each row."""
-    labels: tuple[Any, ...] = ()
-    for row in group:
-        labels = (*labels, px.load(T[row], fill=ignore))
-    return labels
-
-
-@px.func
-def judge_rows(rows, X, L, ignore, group, labels, edges, STEP, WARPS):
-    """The losses of some rows, whose labels are known, and of which the edges were loaded."""
-    chosen: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        label = labels[turn]
-        inside = (label >= 0) & (label < rows.columns)
-        at = group[turn] * rows.columns + px.where(inside, label, 0).to(px.i32)
-        chosen = (*chosen, px.load(X[at]).to(px.f32))  # of a row that is on its way anyway
-    found, _ = masses(rows, group, edges, STEP, WARPS, False)
-    if px.cluster.rank() == 0:
-        for turn in px.static_range(rows.GROUP):
-            label, (largest, total) = labels[turn], found[turn]
-            inside = (label >= 0) & (label < rows.columns)
-            loss = px.where(inside, largest + px.log2(total) * LN2 - chosen[turn], float("nan"))
-            px.store(L[group[turn]], px.where(label == ignore, 0.0, loss))
-
-
-@px.func
-def judge(rows, X, T, L, ignore, STEP, WARPS):
-    """The role that computes the losses, row after row of one class after another."""
-    LANES, FILL = 32 * WARPS, -float("inf")
-    first, last = rows.classes()
-    for which in range(first, last):
-        begin, end, step = rows.rows_of(which)
-        group = rows.group(begin, end, step)
-        following, ahead = labels_of(T, group, ignore), rows.load_edges(group, LANES, FILL)
-        for row in range(begin, end, step * rows.GROUP):
-            group = rows.group(row + step * rows.GROUP, end, step)  # ahead: the next rows wait for nothing
-            labels, following = following, labels_of(T, group, ignore)
-            edges, ahead = ahead, rows.load_edges(group, LANES, FILL)
-            judge_rows(rows, X, L, ignore, rows.group(row, end, step), labels, edges, STEP, WARPS)
-
-
-@stream_kernel
-def cross_entropy_stream(
-    X, T, L, ignore, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT=0, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, PERIOD=1,
-):
-    """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`. No chunk is kept."""
-    VEC = VECTOR_BYTES // X.dtype.itemsize
-    SPAN = 32 * WARPS * STEP * VEC
-    CLASSES = PERIOD if GROUP > 1 else 1
-    ring, full, empty = px.shared((STAGES, GROUP * SPAN), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    wait_for_prior_launch()
-    with px.warps(0, WARPS, regs=REGS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
-        )
-        judge(mine, X, T, L, ignore, STEP, WARPS)
-    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, 0, False, False, STREAMED, PERIOD, CLASSES
-        )
-        mine.fetch_all(False)
+        mine.fetch_all()

@@ -22,10 +22,9 @@ from typing import Any
 import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.launches import clusters_at_once, wait_for_prior_launch
 from phalanx.kernels.rowwise.deals import classes_of, deal
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
-from phalanx.kernels.rowwise.rows_ring import clusters_at_once
 from phalanx.kernels.rowwise.stream import along_thread, from_all, of_warp
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
