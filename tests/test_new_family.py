@@ -21,11 +21,11 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import INSTRUCTIONS, Op
-from phalanx.ir.effects import Access, Arrival, Effects, FenceKind, Mode, Proxy, Use, When
+from phalanx.ir.effects import Access, Arrival, Effects, FenceKind, Mode, Proxy, Span, Use, When
 from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.printer import text
-from phalanx.ir.spaces import Home, Space
+from phalanx.ir.spaces import Space
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierRef, Buffer, BufferView, SharedView
@@ -44,7 +44,7 @@ from phalanx.sim.places import BufferPlace, ranks_of
 from phalanx.sim.registry import meaning
 from sanitizer.planted import cases, line_of, planted
 
-VAULT = Space("vault", Home.CTA, capacity=1024, own_fence=FenceKind.PROXY_CTA)
+VAULT = Space("vault", Span.CTA, addressable_from=Span.CLUSTER, capacity=1024, own_fence=FenceKind.PROXY_CTA)
 FETCHER = Engine(
     name="fetcher", work="fetch", issuer=Executor.ONE, in_order=False, commit="commit(bar)", wait="bar.wait(parity)",
     wait_reads="bar.wait(parity)", first="commit(bar) and bar.wait(parity) first",

@@ -25,7 +25,7 @@ from phalanx.ir.effects import Access, Effects, Mode, Span
 from phalanx.ir.memory import unit_of_region
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.printer import text
-from phalanx.ir.spaces import GLOBAL, SHARED, Home, Space
+from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR, Space
 from phalanx.ir.types import I32, DType, TileType, f32
 from phalanx.ir.values import Const, Value
 from phalanx.ir.verifier import verify
@@ -37,7 +37,8 @@ from phalanx.passes.scopes import choose_scopes
 from phalanx.sim.run import simulate
 
 SOURCES = Path(px.__file__).resolve().parent
-TOY = Space("toy", Home.CTA, capacity=4096)
+TOY = Space("toy", Span.CTA, addressable_from=Span.CLUSTER, capacity=4096)
+OWN = Space("private", Span.CTA)
 
 
 @frozen(eq=False, repr=False)
@@ -47,15 +48,31 @@ class ToyBuffer(Buffer):
     space: ClassVar[Space] = TOY
 
 
+@frozen(eq=False, repr=False)
+class OwnBuffer(Buffer):
+    """A buffer in memory that no other CTA reaches."""
+
+    space: ClassVar[Space] = OWN
+
+
 @builtin("toy")
-def toy(ctx: Builder, shape: Any, dtype: DType, home: Any = ToyBuffer) -> ViewValue:
+def toy(ctx: Builder, shape: Any, dtype: DType) -> ViewValue:
     """A buffer in toy memory, for kernels of this file."""
-    buffer = home(ctx.name_hint or "toy", shape, dtype, ctx.loc)
+    buffer = ToyBuffer(ctx.name_hint or "toy", shape, dtype, ctx.loc)
+    ctx.buffers.append(buffer)
+    return ViewValue(box(buffer))
+
+
+@builtin("own")
+def own(ctx: Builder, shape: Any, dtype: DType) -> ViewValue:
+    """A buffer in memory that no other CTA reaches."""
+    buffer = OwnBuffer(ctx.name_hint or "own", shape, dtype, ctx.loc)
     ctx.buffers.append(buffer)
     return ViewValue(box(buffer))
 
 
 BUILTINS.remove(toy)
+BUILTINS.remove(own)
 
 
 def box(buffer: Buffer, start: int | Value = 0, size: int | None = None, cta: Value | None = None) -> BufferView:
@@ -109,6 +126,12 @@ def unwritten(X, Y):
     px.store(Y[0:32], px.load(held))
 
 
+@px.kernel(warps=1, cluster=2)
+def reaches_a_peers_own(X, Y):
+    held = own((32,), px.f32)
+    px.store(held.at(1), px.load(X[0:32]))
+
+
 @px.kernel(warps=1)
 def outside(X, Y, i):
     held = toy((4, 32), px.f32)
@@ -119,8 +142,9 @@ def outside(X, Y, i):
 
 
 def test_the_spaces_of_the_language_say_what_they_are() -> None:
-    assert (GLOBAL.home, GLOBAL.masked, GLOBAL.is_common) == (Home.GRID, True, True)
-    assert (SHARED.home, SHARED.masked, SHARED.is_common) == (Home.CTA, False, False)
+    assert (GLOBAL.shared_by, GLOBAL.masked, GLOBAL.is_common, GLOBAL.readable_ahead) == (Span.GPU, True, True, True)
+    assert (SHARED.shared_by, SHARED.masked, SHARED.is_common, SHARED.has_peers) == (Span.CTA, False, False, True)
+    assert (TENSOR.shared_by, TENSOR.is_each_ctas, TENSOR.has_peers) == (Span.CTA, True, False)
     assert SharedBuffer("s", (4,), f32).space is SHARED and BarrierArray("b", 1).space is SHARED
 
 
@@ -244,6 +268,20 @@ def test_a_peers_is_read() -> None:
     assert not px.check(from_the_peer[2], x, y).findings
 
 
+def test_memory_that_no_other_cta_reaches_has_no_at() -> None:
+    with pytest.raises(Error) as error:
+        front.prepared(reaches_a_peers_own, (front.array(1), front.array(1)))
+    assert error.value.message == ".at(cta) is for shared memory, this is a view of private memory"
+    assert error.value.remedy == (
+        "a CTA reaches its own private memory alone: hand on through shared memory what others read"
+    )
+
+
+def test_a_span_covers_the_narrower_ones() -> None:
+    assert [Span.CLUSTER.covers(span) for span in Span] == [True, True, True, False, False]
+    assert [span.value for span in Span] == ["agent", "cta", "cluster", "gpu", "sys"]
+
+
 def test_leaving_it_is_an_error() -> None:
     x = np.zeros(32, np.float32)
     outside[1](x, x.copy(), 3)
@@ -265,7 +303,7 @@ def test_what_nothing_has_written_is_found() -> None:
 
 
 def test_a_space_of_nobody_is_an_internal_error() -> None:
-    odd = Space("odd", "nowhere")  # type: ignore[arg-type]
+    odd = Space("odd", Span.CLUSTER)
 
     class OddBuffer(Buffer):
         space: ClassVar[Space] = odd
@@ -318,3 +356,25 @@ def test_nobody_outside_the_ir_decides_by_the_class_of_a_view() -> None:
     assert len(named) > 20, "the files are found"
     asked = {str(path.relative_to(SOURCES)): asks_for_the_class(ast.parse(text)) for path, text in named.items()}
     assert {path: lines for path, lines in asked.items() if lines} == {}
+
+
+def compares_with_a_space(tree: ast.AST) -> list[int]:
+    """Lines on which something is compared with a space that the file imports."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "phalanx.ir.spaces")
+    spaces = {name.asname or name.name for node in imports for name in node.names}
+    return [
+        node.lineno for node in ast.walk(tree)
+        if isinstance(node, ast.Compare) and spaces & {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    ]
+
+
+def test_a_comparison_is_found_in_every_form() -> None:
+    code = "from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR as T\nview.space is GLOBAL\nSHARED == view.space\nview.space in (GLOBAL, x)\nview.space not in x\nf(GLOBAL)\n"
+    assert compares_with_a_space(ast.parse(code + "a is b is not T\n")) == [2, 3, 4, 7]
+    assert compares_with_a_space(ast.parse("scheme is GLOBAL")) == []
+
+
+def test_nobody_outside_the_ir_compares_a_space_with_one_it_knows() -> None:
+    files = [path for path in SOURCES.rglob("*.py") if "ir" not in path.relative_to(SOURCES).parts[:1]]
+    asked = {str(path.relative_to(SOURCES)): compares_with_a_space(ast.parse(path.read_text())) for path in files}
+    assert {path: lines for path, lines in asked.items() if lines} == {}, "ask the space for a property"

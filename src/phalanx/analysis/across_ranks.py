@@ -13,7 +13,6 @@ from phalanx.ir.core import Function, Op, content_fields
 from phalanx.ir.effects import Mode
 from phalanx.ir.ops.cluster import coordinates
 from phalanx.ir.ops.control import Break, Continue, For, If, Leave, ReadVar, Scope, While
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.values import Const, Param, Value, Var
 
 
@@ -93,7 +92,7 @@ class AcrossRanks:
         if isinstance(op, ReadVar):
             return ("cell", value, rank if op.var in self.own else None)
         load = op.tile_load
-        if load is not None and load.view.space is GLOBAL and load.view.memory not in self.written:
+        if load is not None and load.view.space.readable_ahead and load.view.memory not in self.written:
             places = tuple(self.term(offset, rank) for offset in load.view.offsets)
             return ("load", load.view.memory, load.view.extents, load.view.kept, places, self.term(load.fill, rank))
         if not op.effects().is_pure:

@@ -13,6 +13,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, Feature, archs_with
 from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.spaces import FenceKind as FenceKind
+from phalanx.ir.spaces import Span as Span
 from phalanx.ir.uses import Use as Use
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef, View
@@ -80,14 +81,6 @@ class Access:
         if self.mode is not other.mode or self.mode is Mode.WRITE:
             return False
         return self.mode is Mode.READ or (self.folds != "" and self.folds == other.folds)
-
-
-class Span(Enum):
-    """The threads that a barrier brings together, or among which a signal orders memory."""
-
-    AGENT = "agent"
-    CTA = "cta"
-    CLUSTER = "cluster"
 
 
 @frozen
@@ -208,6 +201,18 @@ class Rendezvous:
     releases: bool = True
 
 
+@frozen
+class Handshake:
+    """Threads hand on what they did or observed at the elements of a region, and take over what others did there.
+
+    It orders memory among the threads of `scope`: two threads hand nothing to each other unless each is in the scope that
+    the other one names.
+    """
+
+    region: View
+    scope: Span = Span.GPU
+
+
 class Neighbour(Enum):
     """The launches before and after this one on its stream."""
 
@@ -259,8 +264,7 @@ class Effects:
     rendezvous: tuple[Rendezvous, ...] = ()
     launches: tuple[Neighbour, ...] = ()
     """Waits for the end of the prior launch, lets the next one begin."""
-    handshakes: tuple[View, ...] = ()
-    """Elements of global memory where it hands on what its agent did or observed, and takes over what others did there."""
+    handshakes: tuple[Handshake, ...] = ()
     executor: Executor = Executor.ALL
     target: Target = ANYWHERE
 

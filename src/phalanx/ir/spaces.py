@@ -1,9 +1,10 @@
 """Memory spaces: one object each, which says what every floor asks of the memory.
 
 A view has a space. Whoever must know where the memory is, who reaches it, whether its edges are masked or which fence
-orders its accesses asks the space, never the class of the view: "not global" does not mean "shared". A new kind of memory
-is a `Space` with a `Buffer` class that names it (`ir/views.py`); the listing, the verifier, the scopes of signals, the
-simulator and the checks follow from what the space says.
+orders its accesses asks the space for a property. Nobody asks for the class of the view or compares the space with one of
+those below: "not global" does not mean "shared". A new kind of memory is a `Space` with a `Buffer` or `View` class that
+names it (`ir/views.py`); the listing, the verifier, the scopes of signals, the simulator and the checks follow from what
+the space says.
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from functools import cached_property
 from phalanx.frozen import frozen
 
 
-class Home(Enum):
-    """Who holds the memory of a space."""
+class Span(Enum):
+    """A set of threads around one of them, from the narrowest to the widest; each value is PTX's name of that scope.
 
-    GRID = "grid"
-    """Arrays that the kernel is given: one memory, which all CTAs reach."""
+    A barrier brings the threads of a span together, a signal orders memory among them, and the threads of a span share a
+    kind of memory.
+    """
+
+    AGENT = "agent"
     CTA = "cta"
-    """Buffers that the kernel declares: every CTA has its own, and reaches another's only by naming that CTA."""
+    CLUSTER = "cluster"
+    GPU = "gpu"
+    SYSTEM = "sys"
+
+    def covers(self, other: Span) -> bool:
+        """Whether it has all threads that the other span has."""
+        return _WIDTH[self] >= _WIDTH[other]
+
+
+_WIDTH = {span: width for width, span in enumerate(Span)}
 
 
 class FenceKind(Enum):
@@ -39,18 +52,25 @@ class FenceKind(Enum):
 class Space:
     """A kind of memory.
 
-    `name` is what listings and messages call it. `capacity`: the bytes of it that a CTA has, None where that depends on
-    the target or on the arguments. `masked`: what lies outside is dropped by stores and reads as a fill; otherwise a box
-    must lie inside. `own_fence` orders ordinary accesses before those of engines in the memory of the CTA that runs it,
-    `common_fence` in the memory of all CTAs; a space with neither needs no fence between the two. `handover`: the fences
-    that the compiler puts before a signal and behind a wait by which threads hand accesses of it to each other.
-    `scattered`: elements lie where a layout says that follows from their use, not row by row, so that buffers which share
-    memory have no bytes in common that their indices could tell. `instead`: what moves it to and from registers where
-    ordinary loads and stores don't, in words for users.
+    `name` is what listings and messages call it. `shared_by`: the threads that have one such memory in common. With
+    `Span.CTA` each CTA has its own, in buffers that the kernel declares; from `Span.GPU` on it is that of the arrays which
+    the kernel is given. `addressable_from`: the threads that reach it with ordinary loads and stores, if only by naming its
+    owner; None: those that share it. `readable_ahead`: what the kernel itself does not write stays as it is while the
+    kernel runs, so that a load may be carried out earlier, and by other threads, than where it is written.
+
+    `capacity`: the bytes of it that a CTA has, None where that depends on the target or on the arguments. `masked`: what
+    lies outside is dropped by stores and reads as a fill; otherwise a box must lie inside. `own_fence` orders ordinary
+    accesses before those of engines in the memory of the CTA that runs it, `common_fence` in the memory of all CTAs; a
+    space with neither needs no fence between the two. `handover`: the fences that the compiler puts before a signal and
+    behind a wait by which threads hand accesses of it to each other. `scattered`: elements lie where a layout says that
+    follows from their use, not row by row, so that buffers which share memory have no bytes in common that their indices
+    could tell. `instead`: what moves it to and from registers where ordinary loads and stores don't, in words for users.
     """
 
     name: str
-    home: Home
+    shared_by: Span
+    addressable_from: Span | None = None
+    readable_ahead: bool = False
     capacity: int | None = None
     masked: bool = False
     own_fence: FenceKind | None = None
@@ -61,17 +81,29 @@ class Space:
 
     @cached_property
     def is_common(self) -> bool:
-        """All CTAs reach the same memory, without naming one of them."""
-        return self.home is Home.GRID
+        """Whether all CTAs reach the same memory, without naming one of them."""
+        return self.shared_by.covers(Span.GPU)
+
+    @cached_property
+    def is_each_ctas(self) -> bool:
+        """Whether every CTA has such memory of its own."""
+        return self.shared_by is Span.CTA
+
+    @cached_property
+    def has_peers(self) -> bool:
+        """Whether a CTA reaches that of another CTA of its cluster by naming it."""
+        return self.is_each_ctas and self.addressable_from is not None and self.addressable_from.covers(Span.CLUSTER)
 
     def __repr__(self) -> str:
         return f"<Space {self.name}>"
 
 
-GLOBAL = Space("global", Home.GRID, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
-SHARED = Space("shared", Home.CTA, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER)
+GLOBAL = Space("global", Span.GPU, readable_ahead=True, masked=True, common_fence=FenceKind.PROXY_GLOBAL)
+SHARED = Space(
+    "shared", Span.CTA, addressable_from=Span.CLUSTER, own_fence=FenceKind.PROXY_CTA, common_fence=FenceKind.PROXY_CLUSTER,
+)
 TENSOR = Space(
-    "tensor", Home.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER), scattered=True,
+    "tensor", Span.CTA, handover=(FenceKind.TENSOR_BEFORE, FenceKind.TENSOR_AFTER), scattered=True,
     instead="px.tcgen05.load and px.tcgen05.store move it to and from registers",
 )
 """Blackwell's memory of accumulators, operands and scales: 128 lanes of 512 cells of 32 bits (`ir/tensor_memory.py`).

@@ -19,7 +19,7 @@ from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
 from phalanx.ir.ops import cluster, control, cp_async, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, RoleCopy, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
-from phalanx.ir.spaces import Home, Space
+from phalanx.ir.spaces import Space
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32, u8
 from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
 from phalanx.ir.views import BarrierArray, View, in_shared
@@ -259,7 +259,7 @@ class _Verifier:
         for axis, offset in enumerate(view.offsets):
             if axis != view.index_axis and not _is_integer(offset):
                 internal(f"offset {offset!r} of a view is not an integer", op.loc)
-        if view.space.home is Home.CTA and view.memory not in self.function.buffers:
+        if view.space.is_each_ctas and view.memory not in self.function.buffers:
             internal(f"{view.space.name} buffer '{view.memory.name}' is not declared", op.loc)
         if not view.space.masked:
             self._inside(view, op)

@@ -200,9 +200,14 @@ class View(Holder):
         return ()
 
     @property
+    def patches(self) -> Patches | None:
+        """How the patches follow one another that it consists of; None for a box."""
+        return None
+
+    @property
     def is_box(self) -> bool:
         """Whether it is as many neighbours along each axis as its extents say."""
-        return True
+        return self.patches is None
 
     @property
     def moved(self) -> tuple[Value, ...]:
@@ -289,11 +294,6 @@ class GlobalView(View):
     def limits(self) -> tuple[Value, ...]:
         """Where what is there of the last axis begins and ends, if less than the array has."""
         return self.within
-
-    @property
-    def is_box(self) -> bool:
-        """Whether it is as many neighbours along each axis as its extents say."""
-        return self.patches is None
 
     @property
     def moved(self) -> tuple[Value, ...]:

@@ -79,6 +79,11 @@ class ViewValue(KernelObject):
                 ".at(cta) is for shared memory, this is a view of global memory",
                 "global memory is the same for all CTAs: leave .at away",
             )
+        if not self.view.space.has_peers:
+            ctx.fail(
+                f".at(cta) is for shared memory, this is {self.kind_name}",
+                f"a CTA reaches its own {self.view.space.name} memory alone: hand on through shared memory what others read",
+            )
         rank = require_index(ctx, "the CTA rank of .at", cta)
         size = ctx.cluster_size
         if isinstance(rank, int) and not 0 <= rank < size:

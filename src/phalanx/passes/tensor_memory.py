@@ -10,11 +10,10 @@ from phalanx.ir.effects import Use
 from phalanx.ir.memory import Storage, memory_owner, pieces
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.tcgen05 import TmemAlloc, TmemFree, TmemTake
-from phalanx.ir.spaces import TENSOR
 from phalanx.ir.tensor_memory import CELL_BITS, COLUMNS, allocation, columns_of
 from phalanx.ir.types import u32
 from phalanx.ir.values import Const
-from phalanx.ir.views import Buffer, SharedBuffer, SharedView, TensorBuffer, TensorView
+from phalanx.ir.views import Buffer, SharedBuffer, SharedView, TensorBuffer, TensorView, in_tensor
 from phalanx.location import Location
 
 ALIGNMENT = 4
@@ -70,7 +69,7 @@ def _all_threads_meet(op: Op) -> bool:
 
 def _touches(op: Op) -> bool:
     inside = (inner for block in op.blocks() for inner in block.walk())
-    return any(access.region.space is TENSOR for part in (op, *inside) for access in part.effects().accesses)
+    return any(in_tensor(access.region) for part in (op, *inside) for access in part.effects().accesses)
 
 
 def refuse_mixed_pairs(function: Function) -> None:

@@ -34,7 +34,6 @@ from phalanx.ir.ops.tcgen05 import (
     target_of,
 )
 from phalanx.ir.ops.tile import Binary
-from phalanx.ir.spaces import SHARED
 from phalanx.ir.tensor_kinds import Objection, accumulator_objection, kind_of, product_shape
 from phalanx.ir.tensor_memory import LANES, reaches_all_lanes
 from phalanx.ir.traits import Product
@@ -195,7 +194,7 @@ class _Writer:
         self.uses = Counter(value for op in function.walk() for value in op.operands())
         self.stored = {
             _memory(access.region) for access in _accesses(function)
-            if access.region.space is SHARED and access.proxy is Proxy.GENERIC and access.mode is not Mode.READ
+            if in_shared(access.region) and access.proxy is Proxy.GENERIC and access.mode is not Mode.READ
         }
         self.buffers: list[TensorBuffer] = []
         self.lent: dict[tuple[_Agent, Type], TensorView] = {}

@@ -12,6 +12,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
+from phalanx.runtime.device.devices import SIMULATED_SMS
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.overlaps import as_launched
@@ -148,7 +149,8 @@ def check_function(
     report.schedules = (describe(first),)
     doubts: dict[Any, Doubt] = {}
     report.findings = run_checked(
-        function, grid, copies_of(host), first, strict=strict, seed=seed, doubts=doubts, notes=report.notes
+        function, grid, copies_of(host), first, strict=strict, seed=seed, doubts=doubts, notes=report.notes,
+        sms=SIMULATED_SMS,
     )
     took = perf_counter() - began
     progress(1)
@@ -167,7 +169,8 @@ def check_function(
             results: Iterator[tuple[list[Finding], dict[Any, Doubt]]]
             if executor is None:
                 results = (
-                    run_again(function, grid, copies_of(host), schedule, strict=strict, seed=seed) for schedule, _ in runs
+                    run_again(function, grid, copies_of(host), schedule, strict=strict, seed=seed, sms=SIMULATED_SMS)
+                    for schedule, _ in runs
                 )
             else:
                 from phalanx.runtime.process_pool import check_part, in_order, pack

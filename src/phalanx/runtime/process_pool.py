@@ -102,9 +102,10 @@ def in_order(executor: Executor, work: Callable[..., Any], jobs: Iterable[tuple[
 
 def check_part(packed: bytes, grid: Any, args: list[Any], schedule: Any, strict: bool, seed: int) -> Any:
     """One schedule of a check, in a process that was sent the kernel."""
+    from phalanx.runtime.device.devices import SIMULATED_SMS
     from phalanx.sanitizer.runs import copies_of, run_again
 
-    return run_again(unpack(packed), grid, copies_of(args), schedule, strict=strict, seed=seed)
+    return run_again(unpack(packed), grid, copies_of(args), schedule, strict=strict, seed=seed, sms=SIMULATED_SMS)
 
 
 def explore_part(packed: bytes, grid: Any, args: list[Any], start: Any, limit: int) -> Any:

@@ -201,6 +201,7 @@ def record(launch: Any, *args: Any, arch: str | None = None, **constants: Any) -
 
     Anyone may call it, outside kernels; no GPU is needed. Example: ``timeline_picture(record(copy[2], x, y))``.
     """
+    from phalanx.runtime.device.devices import SIMULATED_SMS
     from phalanx.runtime.launch.auto_grid import leaves_grid
     from phalanx.runtime.launch.dispatch import debugging, function_for, on_host, require_data
     from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
@@ -218,5 +219,5 @@ def record(launch: Any, *args: Any, arch: str | None = None, **constants: Any) -
             grid = specialisation.fitting(launch.grid, arguments, numbers=True).in_simulator()
         else:
             grid = normalise_grid(kernel, launch.grid, resolved_constants(kernel, arguments, values))
-        simulate(function, grid, copies_of(on_host(arguments)), monitor=recorder, out=io.StringIO())
+        simulate(function, grid, copies_of(on_host(arguments)), monitor=recorder, out=io.StringIO(), sms=SIMULATED_SMS)
     return recorder.made

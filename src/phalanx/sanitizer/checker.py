@@ -14,7 +14,7 @@ from phalanx.ir.engines import Engine
 from phalanx.ir.memory import unit_of
 from phalanx.ir.spaces import SHARED
 from phalanx.sanitizer import messages
-from phalanx.sanitizer.abroad import NOTHING, Abroad
+from phalanx.sanitizer.abroad import NOTHING, Abroad, joined
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, BY_ENGINE, COPY, EXPECT, BarrierClock, Event
 from phalanx.sanitizer.clocks import AgentClock
@@ -50,8 +50,8 @@ class Checker(Telling):
         self.doubts = Doubts(function)
         self.states: dict[Cluster, ClusterState] = {}
         self.memory = GlobalShadow(function, args)
-        self.handshakes: dict[int, Abroad] = {}
-        """For each element at which agents hand on what they know, by its address: that."""
+        self.handshakes: dict[tuple[int, int | None], Abroad] = {}
+        """What agents handed on at an element: by its address and their GPU; under None what reaches every GPU."""
         shares = any(buffer.why or (buffer.reuse and buffer.space.scattered) for buffer in function.buffers)
         self.conflicts = Conflicts(
             strict=strict, race=self.race, proxy=self.proxy, unhanded=self.unhanded, unwritten=self.unwritten,
@@ -511,11 +511,22 @@ class Checker(Telling):
             meetings.add_abroad(phase, clock.abroad if rendezvous.releases else clock.fenced_abroad)
         clock.tick()
 
-    def handshake(self, agent: Agent, op: Op, place: Any) -> None:
-        """Whoever updates the element later knows what the agent did or observed, in whatever cluster it is."""
-        if place.view is not None:
-            address = place.view.__array_interface__["data"][0]
-            self.handshakes[address] = agent.watch.shake_hands(self.handshakes.get(address, NOTHING))
+    def handshake(self, agent: Agent, op: Op, scope: fx.Span, place: Any) -> None:
+        """Whoever updates the element later knows what the agent did or observed, in whatever cluster of its GPU it is.
+
+        Agents of two GPUs hand nothing to each other unless both name the scope of the system.
+        """
+        if place.view is None:
+            return
+        address = place.view.__array_interface__["data"][0]
+        here, everywhere = (address, agent.cta.cluster.gpu), (address, None)
+        known = self.handshakes.get(here, NOTHING)
+        wide = scope.covers(fx.Span.SYSTEM)
+        if wide:
+            known = joined(known, self.handshakes.get(everywhere, NOTHING))
+        self.handshakes[here] = published = agent.watch.shake_hands(known)
+        if wide:
+            self.handshakes[everywhere] = published
 
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         """Whoever has passed the cluster's barrier knows what was published there."""

@@ -17,9 +17,8 @@ import numpy as np
 
 from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
-from phalanx.ir.views import in_global
 from phalanx.sanitizer.records import Record
-from phalanx.sim.places import GlobalPlace, PartPlace, RowsPlace
+from phalanx.sim.places import GlobalPlace, PartPlace, RowsPlace, array_of
 
 
 class Tile:
@@ -87,8 +86,8 @@ class GlobalShadow:
         modes: dict[int, set[Mode]] = {}
         for op in function.walk():
             for access in op.effects().accesses:
-                if in_global(access.region):
-                    modes.setdefault(access.region.array.index, set()).add(access.mode)
+                if access.region.space.is_common:
+                    modes.setdefault(array_of(access.region).index, set()).add(access.mode)
         arrays = {index: args[index] for index in modes if args[index].size}
         for group in overlapping(arrays):
             used = set().union(*(modes[index] for index in group))

@@ -12,7 +12,6 @@ from typing import Any
 
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Function, Op
-from phalanx.ir.views import in_global
 from phalanx.sanitizer import messages
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.clocks import AgentClock
@@ -20,6 +19,7 @@ from phalanx.sanitizer.findings import Findings
 from phalanx.sanitizer.globals import touches
 from phalanx.sim.agents import Agent
 from phalanx.sim.engines import Copy
+from phalanx.sim.places import array_of
 
 
 class OverlapChecker(Checker):
@@ -63,11 +63,12 @@ class OverlapChecker(Checker):
         What the runtime owns is this launch's alone.
         """
         region = access.region
-        if not in_global(region) or agent.cta.cluster.index in self.findings.derailed:
+        if not region.space.is_common or agent.cta.cluster.index in self.findings.derailed:
             return
-        if region.array not in self.function.given:
+        array = array_of(region)
+        if array not in self.function.given:
             return
-        key = (op, region.array.name, access.mode)
+        key = (op, array.name, access.mode)
         if key not in self.early and touches(place):
             self.early[key] = None
 

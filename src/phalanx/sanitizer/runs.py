@@ -60,10 +60,12 @@ def held_back(held: Held, seed: int) -> Schedule:
 def run_checked(
     function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False,
     seed: int = 0, quiet: bool = False, doubts: dict[Any, Doubt] | None = None, notes: list[str] | None = None,
+    sms: int | None = None, gpus: int = 1,
 ) -> list[Finding]:
     """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
 
-    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise.
+    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise. `sms` and `gpus` are
+    those of `simulate`.
     """
     found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
     made = OverlapChecker if function.pdl and notes is not None else Checker
@@ -73,7 +75,8 @@ def run_checked(
     gc.disable()  # records make no cycles, and there are many of them
     try:
         simulate(
-            function, grid, args, schedule=schedule, monitor=checker, out=io.StringIO() if quiet else sys.stdout
+            function, grid, args, schedule=schedule, monitor=checker, out=io.StringIO() if quiet else sys.stdout, sms=sms,
+            gpus=gpus,
         )
     except Error as error:
         if error.kind != "deadlock":  # of which the checker knows
@@ -94,11 +97,12 @@ def run_checked(
 
 
 def run_again(
-    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool, seed: int
+    function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool, seed: int,
+    sms: int | None = None,
 ) -> tuple[list[Finding], dict[Any, Doubt]]:
     """A run after the first: its findings, and what it leaves in doubt."""
     doubts: dict[Any, Doubt] = {}
-    findings = run_checked(function, grid, args, schedule, strict=strict, seed=seed, quiet=True, doubts=doubts)
+    findings = run_checked(function, grid, args, schedule, strict=strict, seed=seed, quiet=True, doubts=doubts, sms=sms)
     return findings, doubts
 
 

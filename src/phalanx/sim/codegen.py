@@ -15,7 +15,6 @@ from typing import Any
 
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Role
-from phalanx.ir.spaces import Home
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import internal
@@ -210,9 +209,9 @@ class Emitter:
     def place(self, view: View) -> str:
         """The region at run time; where its memory is, the space says."""
         location = self.op.loc  # type: ignore[union-attr]
-        if view.space.home is Home.CTA:
+        if view.space.is_each_ctas:
             return self.box(view)
-        if view.space.home is Home.GRID:
+        if view.space.is_common:
             return self.global_(view)
         internal(f"the simulator does not know whose {view.space.name} memory is", location)
 

@@ -57,10 +57,12 @@ class Machine:
 
     def __init__(
         self, function: Function, grid: tuple[int, int, int], args: tuple[Any, ...], code: Code, *,
-        early: bool, monitor: Monitor | None, out: TextIO, held: int | None = None,
+        early: bool, monitor: Monitor | None, out: TextIO, held: int | None = None, gpus: int = 1,
     ) -> None:
         self.function = function
         self.grid = grid
+        self.gpus = gpus
+        """The grid's clusters in equal shares, the first ones on the first GPU."""
         self.args = args
         self.code = code
         self.early = early
@@ -108,6 +110,10 @@ class Machine:
         """The place in the grid of the first CTA of cluster number `index`."""
         return tuple(place * size for place, size in zip(self.place(index), self.function.cluster))
 
+    def gpu_of(self, index: int) -> int:
+        """The number of the GPU that cluster number `index` runs on."""
+        return index * self.gpus // self.cluster_count
+
     def place(self, index: int) -> tuple[int, int, int]:
         """The place of cluster number `index` in the grid of clusters."""
         width, height, _ = self.cluster_grid
@@ -126,6 +132,7 @@ class Cluster:
         self.visits = Visits()
         self.requests: Any = None  # for clusters that have not started, made at the first use
         self.index = 0
+        self.gpu = 0
         self.live = 0
         self.coordinates = (0, 0, 0)
         self.ctas = [Cta(self, rank) for rank in range(machine.function.cluster_size)]
@@ -135,6 +142,7 @@ class Cluster:
     def start(self, index: int) -> None:
         """Begins cluster number `index` of the grid in this slot."""
         self.index = index
+        self.gpu = self.machine.gpu_of(index)
         self.coordinates = self.machine.place(index)
         self.clear()
         self.live = len(self.ctas)

@@ -23,7 +23,6 @@ from phalanx.ir.core import Op
 from phalanx.ir.engines import Engine
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.views import View
 from phalanx.sim.numerics import scalar_of
 from phalanx.sim.operands import CallOperands, Operands, lifecycle_barrier
 from phalanx.sim.places import ranks_of
@@ -118,8 +117,8 @@ class Monitor:
     def launch(self, agent: Agent, op: Op, neighbour: fx.Neighbour) -> None:
         """The agent waits for the end of the launch before this one, or lets the next one begin."""
 
-    def handshake(self, agent: Agent, op: Op, place: Any) -> None:
-        """The agent hands on what it did, and takes over what others did, at an element of global memory."""
+    def handshake(self, agent: Agent, op: Op, scope: fx.Span, place: Any) -> None:
+        """At an element the agent hands on what it did, and takes over what others did, as far as `scope` reaches."""
 
     def rows_outside(self, op: Op, rows: int, array: str) -> None:
         """A copy by index names so many rows that the array does not have."""
@@ -271,7 +270,7 @@ class _Reports:
             self.rendezvous(meeting) for meeting in effects.rendezvous if meeting.span in self.monitor.spans
         ]
         reports += [self.launch(neighbour) for neighbour in effects.launches]
-        reports += [self.handshake(view) for view in effects.handshakes]
+        reports += [self.handshake(handshake) for handshake in effects.handshakes]
         reports += [self.commit(group.engine) for group in effects.groups if group.action is fx.GroupAction.COMMIT]
         return reports
 
@@ -353,9 +352,10 @@ class _Reports:
     def launch(self, neighbour: fx.Neighbour) -> Report:
         return lambda operands: self.monitor.launch(self.agent, self.op, neighbour)
 
-    def handshake(self, view: View) -> Report:
-        place, agent, op, tell = self.call.finder(view), self.agent, self.op, self.monitor.handshake
-        return lambda operands: tell(agent, op, place(operands))
+    def handshake(self, handshake: fx.Handshake) -> Report:
+        place, scope = self.call.finder(handshake.region), handshake.scope
+        agent, op, tell = self.agent, self.op, self.monitor.handshake
+        return lambda operands: tell(agent, op, scope, place(operands))
 
     def commit(self, engine: Engine) -> Report:
         return lambda operands: self.monitor.commit(self.agent, self.op, engine)

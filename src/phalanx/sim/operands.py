@@ -91,3 +91,5 @@ def _named_by(effects: Effects) -> Iterator[Any]:
         yield from (arrival.barrier, arrival.count, arrival.mask)
     for life in effects.lifecycle:
         yield lifecycle_barrier(life)
+    for handshake in effects.handshakes:
+        yield handshake.region

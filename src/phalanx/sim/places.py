@@ -15,7 +15,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_STRIDE
 from phalanx.ir.values import Param
-from phalanx.ir.views import BarrierArray, Buffer, GlobalView, Patches, View, in_global
+from phalanx.ir.views import BarrierArray, Buffer, GlobalView, Patches, View
 from phalanx.location import Location
 from phalanx.sim.numerics import scalar_of
 
@@ -373,7 +373,7 @@ def _global_place(view: View, array: np.ndarray) -> Callable[..., GlobalPlace | 
     window = Window(array_of(view).index, array, view.extents, view.kept, -1 if row_axis is None else row_axis)
     if row_axis is not None:
         return lambda *starts: RowsPlace(window, starts)
-    if in_global(view) and (patches := view.patches) is not None:
+    if (patches := view.patches) is not None:
         axes = len(view.offsets)
         return lambda *operands: PatchPlace(window, patches, operands[:axes], operands[axes:])
     if view.limits:

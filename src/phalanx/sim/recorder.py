@@ -12,15 +12,13 @@ from phalanx.errors import Error
 from phalanx.ir import effects as fx
 from phalanx.ir.core import Op
 from phalanx.ir.engines import Engine
-from phalanx.ir.spaces import Home
-from phalanx.ir.views import in_global
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.engines import Copy, Signal, Work
 from phalanx.sim.events import Event, Touch
 from phalanx.sim.machine import Cta
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.places import BufferPlace, BufferRows, PatchPlace, RowsPlace
+from phalanx.sim.places import BufferPlace, BufferRows, PatchPlace, RowsPlace, array_of
 from phalanx.sim.scattered import cells_of, region_key
 
 if TYPE_CHECKING:
@@ -56,16 +54,16 @@ class Recorder(Monitor):
         mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
         atomic = access.mode is fx.Mode.ATOMIC
         region = access.region
-        if region.space.home is Home.CTA:
+        if region.space.is_each_ctas:
             mask = self.buffer_mask(place)
             cluster = place.cta.cluster
             for rank in (place.cta.rank,) if ranks is None else ranks:
                 self.touch(op, Touch("memory", ("local", cluster.index, rank), mode, mask, atomic=atomic))
-        elif in_global(region) and region.array in self.steps.written:
-            index, mask = self.elements(region.array.index, place)
+        elif region.space.is_common and (array := array_of(region)) in self.steps.written:
+            index, mask = self.elements(array.index, place)
             self.touch(op, Touch("memory", ("global", index), mode, mask, atomic=atomic))
 
-    def handshake(self, agent: Agent, op: Op, place: Any) -> None:
+    def handshake(self, agent: Agent, op: Op, scope: fx.Span, place: Any) -> None:
         """What an ordered atomic hands on goes to those who come to the same element later."""
         if place.view is not None:
             self.event.hands.append(self.elements(place.window.index, place))

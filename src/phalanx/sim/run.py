@@ -15,11 +15,11 @@ from phalanx.ir.core import Function
 from phalanx.ir.effects import Mode
 from phalanx.ir.types import ArrayType
 from phalanx.ir.values import Param
-from phalanx.ir.views import in_global
 from phalanx.sim.codegen import Code
 from phalanx.sim.machine import Machine
 from phalanx.sim.monitor import Monitor
-from phalanx.sim.scheduler import SMS, Schedule, Scheduler
+from phalanx.sim.places import array_of
+from phalanx.sim.scheduler import Schedule, Scheduler
 
 _CODE = Beside[dict[bool, Code]]("code")
 
@@ -32,13 +32,15 @@ def simulate(
     schedule: Schedule | None = None,
     monitor: Monitor | None = None,
     out: TextIO | None = None,
-    sms: int = SMS,
+    sms: int | None = None,
+    gpus: int = 1,
     clusters: int | None = None,
 ) -> None:
     """Runs `function` (after `passes.pipeline.prepare`) on the host, for all CTAs of `grid`.
 
     Anyone may call it; no GPU is needed. `args` are NumPy arrays, changed in place, and numbers, in the order of
-    the parameters. `out` is where `px.print` goes, `sms` how many CTAs are resident at once, `clusters` how many clusters
+    the parameters. `out` is where `px.print` goes, `sms` how many CTAs are resident at once on a GPU (None: all
+    of the grid), `gpus` how many GPUs share the grid, `clusters` how many clusters
     are in a kernel that asks for further ones (None: `machine.clusters_held`). Raises `px.Error` where the kernel
     deadlocks, leaves its memory, misuses a barrier or fails an assertion. Example::
 
@@ -51,7 +53,7 @@ def simulate(
     code = code_of(function, preempt=schedule.kind in ("random", "starve"))
     machine = Machine(
         function, dims, tuple(args), code, early=schedule.kind == "early", monitor=monitor, out=out or sys.stdout,
-        held=clusters,
+        held=clusters, gpus=gpus,
     )
     with np.errstate(all="ignore"):
         Scheduler(machine, schedule, sms).run()
@@ -66,7 +68,7 @@ def check_counters(function: Function, args: Sequence[Any]) -> None:
     counters = function.params[-1]
     users = [
         op for op in function.walk() for access in op.effects().accesses
-        if in_global(access.region) and access.region.array is counters
+        if access.region.memory is counters
     ]
     raise Error(
         f"{function.name} ends with {counters.name}[{left[0]}] at {args[-1][left[0]]}, and the next launch that gets it "
@@ -129,7 +131,7 @@ def check_arguments(function: Function, args: Sequence[Any]) -> None:
 def written_arrays(function: Function) -> set[Param]:
     """The parameters that some instruction declares to write."""
     return {
-        access.region.array
+        array_of(access.region)
         for op in function.walk() for access in op.effects().accesses
-        if access.mode is not Mode.READ and in_global(access.region)
+        if access.mode is not Mode.READ and access.region.space.is_common
     }

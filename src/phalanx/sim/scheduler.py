@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.location import NOWHERE, Location
-from phalanx.machines.h200 import H200
 from phalanx.sim.agents import ASK, BLOCKED, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
@@ -22,8 +21,6 @@ from phalanx.sim.machine import Cluster, Machine
 from phalanx.sim.report import deadlock, division_by_zero, unmet
 from phalanx.sim.spins import LONGEST_CIRCLE, asks_memory
 
-SMS = H200.sms
-"""CTAs that are resident at the same time: one per SM of the GPU that the simulator stands for."""
 IN_VAIN = 2 * LONGEST_CIRCLE
 """Rounds in circles, of each agent that is left, after which nobody can be expected to change anything: one whole circle."""
 MOST_TRIES = 1 << 14
@@ -74,12 +71,13 @@ class Schedule:
 
 
 class Scheduler:
-    """Runs all clusters of a machine."""
+    """Runs all clusters of a machine, of which as many are resident at a time as `sms` CTAs make; None: all of them."""
 
-    def __init__(self, machine: Machine, schedule: Schedule, sms: int = SMS) -> None:
+    def __init__(self, machine: Machine, schedule: Schedule, sms: int | None = None) -> None:
         self.machine = machine
         self.schedule = schedule
-        self.room = min(machine.held, max(1, sms // machine.function.cluster_size))
+        room = machine.held if sms is None else max(1, machine.gpus * sms // machine.function.cluster_size)
+        self.room = min(machine.held, room)
         self.free: list[Cluster] = []
         self.active: deque[Cluster] = deque()
         self.last: Cluster | None = None

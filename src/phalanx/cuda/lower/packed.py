@@ -19,7 +19,6 @@ from phalanx.errors import Error
 from phalanx.ir.core import Function, Op, rewrite, substitute
 from phalanx.ir.holders import mapped_holders, storage_of
 from phalanx.ir.ops.tile import Binary
-from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ArrayType, DType, u8
 from phalanx.ir.values import Const, Param, Value, constant_of
 from phalanx.ir.views import BarrierArray, Buffer, View
@@ -125,7 +124,7 @@ def is_packed(dtype: DType) -> bool:
 
 def _is_packed(item: Param | Buffer) -> bool:
     if isinstance(item, Buffer):
-        return item.space is SHARED and (item.padded or is_packed(item.dtype))
+        return not item.space.scattered and (item.padded or is_packed(item.dtype))
     return isinstance(item.type, ArrayType) and is_packed(item.type.dtype)
 
 

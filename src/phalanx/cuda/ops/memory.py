@@ -26,6 +26,7 @@ from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error
 from phalanx.ir.core import Function, Op
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import While
 from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, AtomicLoad, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
@@ -70,6 +71,13 @@ def emit_load(w: Writer, op: Load) -> None:
         _load_shared(w, op, op.view)
     else:
         _no_text(op, op.view)
+
+
+def _reaching(w: Writer, view: View) -> Span:
+    """The narrowest scope that has every thread of the kernel which may update the memory."""
+    if view.space.is_common:
+        return view.space.shared_by
+    return Span.CLUSTER if w.plan.function.cluster_size > 1 else Span.CTA
 
 
 def _no_text(op: Op, view: View) -> NoReturn:
@@ -383,8 +391,9 @@ def emit_atomic(w: Writer, op: Atomic) -> None:
     if not (in_global(op.view) or in_shared(op.view)):
         _no_text(op, op.view)
     space = "remote" if op.view.peer is not None else op.view.space.name
-    scope = "gpu" if space == "global" else "cluster" if w.plan.function.cluster_size > 1 else "cta"
-    ordered = bool(op.effects().handshakes)
+    handshakes = op.effects().handshakes
+    ordered = bool(handshakes)
+    scope = handshakes[0].scope if ordered else _reaching(w, op.view)
     update = atomic(op.update, dtype.name, space, scope, result is not None, ordered)
     if isinstance(op.value.type, TileType):
         if op.update == "add" and result is None and in_global(op.view) and dtype.name in VECTOR_ADDITIONS:

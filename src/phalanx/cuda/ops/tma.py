@@ -18,6 +18,7 @@ from phalanx.cuda.tiles.atomics import atomic
 from phalanx.cuda.tiles.bounds import is_plain, start_text
 from phalanx.cuda.tiles.elements import store_elements
 from phalanx.cuda.tiles.index import atom
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait, parted_hint
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import GlobalView, SharedView
@@ -159,7 +160,7 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path is CopyPath.BULK:
             dtype = op.dst.dtype.name
-            add = bulk_add(dtype, atomic("add", dtype, "global", "gpu", False), hint=bool(policy))
+            add = bulk_add(dtype, atomic("add", dtype, "global", Span.GPU, False), hint=bool(policy))
             _call(w, add, [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
             return
         _store_boxes(w, plan, op.src, op.dst, op.op, policy)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from phalanx.cuda.text.helper import Helper
+from phalanx.ir.effects import Span
 
 # How inline asm takes an operand of a C++ type.
 _CONSTRAINTS = {
@@ -198,7 +199,8 @@ STOP = device_function(
     (("unsigned long long*", "debug"), ("int", "site"), ("unsigned", "parity"), ("int", "index")),
     "// The first thread to come here leaves a record for the host and ends the grid; the others give it the time.\n"
     "unsigned long long claimed;\n"
-    'asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], 0, 1;" : "=l"(claimed) : "l"(debug) : "memory");\n'
+    f'asm volatile("atom.relaxed.{Span.SYSTEM.value}.global.cas.b64 %0, [%1], 0, 1;" '
+    ': "=l"(claimed) : "l"(debug) : "memory");\n'
     "if (claimed == 0) {\n"
     "  volatile unsigned long long* record = debug;\n"
     "  record[1] = site;\n"

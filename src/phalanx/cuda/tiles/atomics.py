@@ -7,6 +7,7 @@ from functools import cache
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.tiles import helpers as h
+from phalanx.ir.effects import Span
 
 # dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
 _ATOMIC_TYPES = {
@@ -44,7 +45,7 @@ def _atomic_type(update: str, dtype: str) -> tuple[str, str, str] | None:
 
 
 @cache
-def atomic(update: str, dtype: str, space: str, scope: str, returns: bool, ordered: bool = False) -> Helper:
+def atomic(update: str, dtype: str, space: str, scope: Span, returns: bool, ordered: bool = False) -> Helper:
     """Updates one element: `space` "global", "shared" (both take pointers) or "remote" (a shared::cluster address).
 
     `update` is "add", "max", "min", "exch" or "cas", whose function takes the element to compare with first. `ordered`: it
@@ -63,7 +64,7 @@ def strong_load(dtype: str) -> Helper:
     _, constraint, ctype = _ATOMIC_TYPES[dtype]
     body = (
         f"{ctype} now;\n"
-        f'asm volatile("ld.relaxed.gpu.global.{_WORDS[int(dtype[1:])][0]} %0, [%1];"\n'
+        f'asm volatile("ld.relaxed.{Span.GPU.value}.global.{_WORDS[int(dtype[1:])][0]} %0, [%1];"\n'
         f'             : "={constraint}"(now) : "l"(p) : "memory");\n'
         "return now;"
     )
@@ -85,20 +86,22 @@ def vector_addition(dtype: str, width: int) -> Helper:
     (_, place), address = _atomic_place(ctype, "global")
     return device_function(
         f"reduce_add_{dtype}_global_v{width}", "void", ((f"{ctype}*", place), (f"const {ctype}*", "x")),
-        f'asm volatile("red.relaxed.gpu.global.add.{form} [%0], {{{values}}};" :: {address}, {inputs} : "memory");',
+        f'asm volatile("red.relaxed.{Span.GPU.value}.global.add.{form} [%0], {{{values}}};" '
+        f':: {address}, {inputs} : "memory");',
     )
 
 
 def _atomic_instruction(
-    update: str, dtype: str, kind: str, constraint: str, ctype: str, space: str, scope: str, returns: bool,
+    update: str, dtype: str, kind: str, constraint: str, ctype: str, space: str, scope: Span, returns: bool,
     ordered: bool = False,
 ) -> Helper:
     place = {"global": "global", "shared": "shared::cta", "remote": "shared::cluster"}[space]
     returns = returns or ordered or update in ("exch", "cas")
     verb = "atom" if returns else "red"
     name = f"{'atomic' if returns else 'reduce'}_{update}_{dtype}_{space}{'_ordered' if ordered else ''}"
+    name += "_system" if scope is Span.SYSTEM else ""
     parameter, address = _atomic_place(ctype, space)
-    mnemonic = f"{verb}.{'acq_rel' if ordered else 'relaxed'}.{scope}.{place}.{update}.{kind}"
+    mnemonic = f"{verb}.{'acq_rel' if ordered else 'relaxed'}.{scope.value}.{place}.{update}.{kind}"
     news = ("expected", "x") if update == "cas" else ("x",)
     inputs = ", ".join([address, *(f'"{constraint}"({new})' for new in news)])
     numbered = ", ".join(f"%{n + 1 + returns}" for n in range(len(news)))
@@ -122,7 +125,7 @@ def _atomic_place(ctype: str, space: str) -> tuple[tuple[str, str], str]:
     return (f"{ctype}*", "p"), f'"l"({convert}(p))' if space == "global" else f'"r"((unsigned){convert}(p))'
 
 
-def _atomic_loop(update: str, dtype: str, space: str, scope: str) -> Helper:
+def _atomic_loop(update: str, dtype: str, space: str, scope: Span) -> Helper:
     """Where no instruction does it: computes the new element until nobody has changed the old one meanwhile."""
     bits, compute, from_bits, to_bits = _FLOAT_BITS[dtype]
     kind, constraint, word = _WORDS[bits]

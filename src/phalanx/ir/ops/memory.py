@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
-from phalanx.ir.effects import Access, Effects, FenceKind, Mode
+from phalanx.ir.effects import Access, Effects, FenceKind, Handshake, Mode
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import View
 from phalanx.markers import attribute, defined, operand
@@ -112,7 +112,7 @@ class AtomicAdd(Atomic):
     def effects(self) -> Effects:
         """Updates the region; what is ordered also hands on what its agent did, to those who come to the element later."""
         effects = super().effects()
-        return dataclasses.replace(effects, handshakes=(self.view,)) if self.ordered else effects
+        return dataclasses.replace(effects, handshakes=(Handshake(self.view),)) if self.ordered else effects
 
 
 @frozen(eq=False, repr=False)

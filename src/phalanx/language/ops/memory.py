@@ -17,7 +17,6 @@ from phalanx.ir.ops.memory import (
     FenceCluster,
     Store,
 )
-from phalanx.ir.spaces import SHARED
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import SharedBuffer, SharedView, View, in_global
@@ -98,7 +97,7 @@ def shared(
             "or more",
         )
     target = reuse.storage() if isinstance(reuse, KernelObject) else None
-    if reuse is not None and (target is None or target.space is not SHARED):
+    if reuse is not None and (target is None or target.space is not SharedBuffer.space):
         ctx.fail(
             f"reuse= takes a shared buffer or a barrier array, not {describe(reuse)}",
             "e.g. px.shared(shape, dtype, reuse=s)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import For
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.values import Param
 from phalanx.passes.pipelining.places import written_arrays
 
@@ -24,7 +23,7 @@ def watched_pairs(function: Function) -> Pairs:
     read: dict[int, None] = {}
     for op in function.walk():  # indices that the producer reads may stand anywhere
         load = op.tile_load
-        if load is not None and load.view.space is GLOBAL:
+        if load is not None and load.view.space.readable_ahead:
             memory = load.view.memory
             assert isinstance(memory, Param)
             read[memory.index] = None

@@ -22,7 +22,6 @@ from phalanx.ir.ops.control import For, While
 from phalanx.ir.ops.memory import FenceAsyncProxy, Store
 from phalanx.ir.ops.tile import Part
 from phalanx.ir.ops.tma import TmaCommit, TmaStore, TmaWait
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import I32, TileType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import GlobalView, SharedBuffer, SharedView, in_global
@@ -93,17 +92,15 @@ def find_leaving(
     touched: dict[Param, int] = {}
     for op in places.order:
         for access in op.effects().accesses:
-            if access.region.space is GLOBAL:
+            if access.region.space.is_common:
                 memory = access.region.memory
                 assert isinstance(memory, Param)
                 touched[memory] = touched.get(memory, 0) + 1 + (access.mode is Mode.ATOMIC)
     found = []
     for op in places.order:
         store = op.tile_store
-        if store is None or store.view.space is not GLOBAL:
+        if store is None or not in_global(view := store.view):
             continue
-        view = store.view
-        assert in_global(view)
         around = [outer for outer in places.around[op] if isinstance(outer, For | While)]
         if not around or not _deals(around[-1]) or not any(around[-1] in places.around[loop] for loop in loops):
             continue

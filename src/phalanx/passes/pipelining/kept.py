@@ -11,7 +11,6 @@ from __future__ import annotations
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import FenceAsyncProxy, Store
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import I32, TileType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import SharedBuffer, SharedView, in_global
@@ -36,7 +35,7 @@ class Kept:
         """Changes of the order of axes that only such products read: they go."""
         for op in places.order:
             load = op.tile_load
-            if load is None or load.view.space is not GLOBAL or not isinstance(load.result.type, TileType):
+            if load is None or not in_global(load.view) or not isinstance(load.result.type, TileType):
                 continue
             views: set[Op] = set()
             if len(load.view.shape) == 2 and not load.view.dtype.bits % 8 and self._is_kept(op, load.result, views):

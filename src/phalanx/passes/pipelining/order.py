@@ -15,7 +15,6 @@ from phalanx.analysis.tile_grids import TileGrid, find_grid
 from phalanx.ir.core import Block, Function, Note, Op, rewrite, substitute
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.tile import Cast
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import I32, ScalarType, u32
 from phalanx.ir.values import Const, Value
 from phalanx.passes.rank_code import RankCode
@@ -59,7 +58,7 @@ def _step(function: Function, grid: TileGrid, parts: tuple[Op, ...]) -> int | No
     found: list[int] = []
     for op in grid.loop.body.walk():
         load = op.tile_load
-        if load is not None and load.view.space is GLOBAL:
+        if load is not None and load.view.space.readable_ahead:
             for axis in load.view.kept:
                 start = load.view.offsets[axis]
                 if isinstance(start.type, ScalarType):

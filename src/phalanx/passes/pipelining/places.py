@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.effects import Mode
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, Scope, While
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.values import Param, Value, Var
 
 Exit = Break | Continue | Leave
@@ -82,7 +81,7 @@ class Places:
 def written_arrays(op: Op) -> Iterator[Param]:
     """The arrays that an instruction may write."""
     for access in op.effects().accesses:
-        if access.region.space is GLOBAL and access.mode is not Mode.READ:
+        if access.region.space.is_common and access.mode is not Mode.READ:
             memory = access.region.memory
             assert isinstance(memory, Param)
             yield memory

@@ -11,7 +11,6 @@ from __future__ import annotations
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Assign, For, ReadVar
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.values import Value, Var
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -92,7 +91,7 @@ def _is_arithmetic(op: Op) -> bool:
         return True
     load = op.tile_load
     alone = not any(True for _ in op.blocks()) and op.product is None
-    return alone and (op.effects().is_pure or (load is not None and load.view.space is GLOBAL))
+    return alone and (op.effects().is_pure or (load is not None and load.view.space.readable_ahead))
 
 
 def _dependents(ops: list[Op], values: set[Value]) -> set[Op]:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Effects, Neighbour
 from phalanx.ir.ops.control import Assign, Continue, For, If, ReadVar, Scope, While
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.passes.pipelining.places import Exit, Places
@@ -105,7 +104,7 @@ class Slice:
             return
         effects = op.effects()
         load = op.tile_load
-        if load is not None and load.view.space is GLOBAL:
+        if load is not None and load.view.space.readable_ahead:
             array = load.view.memory
             assert isinstance(array, Param)
             write = self.places.overtaken(op, array)

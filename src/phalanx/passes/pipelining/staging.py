@@ -16,7 +16,6 @@ from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch, Feature
 from phalanx.ir.core import Block, Faster, Note, Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.spaces import GLOBAL
 from phalanx.ir.types import TileType, i32
 from phalanx.ir.values import Param, constant_of
 from phalanx.ir.views import GlobalView, in_global
@@ -122,7 +121,7 @@ class Stager:
         found: list[Staged] = []
         for op in loop.body.walk():
             load = op.tile_load
-            if load is None or load.view.space is not GLOBAL:
+            if load is None or not in_global(load.view):
                 continue
             reason = self.placed(load, loop, slice_)
             if reason is not None:
@@ -130,7 +129,6 @@ class Stager:
                 faster = Faster(remedy) if remedy else None
                 self.notes.append(Note(f"px.load of {_name(load)} is not staged: {why}", load.loc, faster=faster))
                 continue
-            assert in_global(load.view)
             objection = self.copy_objection(load)
             path = Path.COPY if objection is None else Path.THREADS
             found.append(Staged(load, load.view, loop, self.places.home[op], path, objection))

@@ -10,6 +10,9 @@ from phalanx.ir.archs import SHARED_LIMIT
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.outlines import assumed_device
 
+SIMULATED_SMS = H200.sms
+"""CTAs that are resident at the same time in the simulator, one on each SM of the GPU that it stands for."""
+
 
 @frozen
 class Device:
@@ -51,7 +54,7 @@ class Device:
 
 def described(arch: str) -> Device:
     """A GPU of some target that is described and not there, with as many SMs as an H200."""
-    return Device("simulated H200", arch, H200.sms, H200.l2_bytes, SHARED_LIMIT, None)
+    return Device("simulated H200", arch, SIMULATED_SMS, H200.l2_bytes, SHARED_LIMIT, None)
 
 
 def device(ordinal: int = 0) -> Device:

@@ -323,11 +323,12 @@ def run_simulated(
     specialisation: Specialisation, grid: tuple[int, int, int], arguments: list[Argument], arch: Arch | None = None
 ) -> None:
     """Runs a kernel in the simulator, as it is prepared for a target."""
+    from phalanx.runtime.device.devices import SIMULATED_SMS
     from phalanx.sim.run import simulate
 
     if 0 not in grid:
         values = on_host(arguments)
-        simulate(function_for(specialisation, arch), grid, values)
+        simulate(function_for(specialisation, arch), grid, values, sms=SIMULATED_SMS)
         for argument, value in zip(arguments, values, strict=True):
             put_back(argument.value, value)
 

@@ -363,10 +363,12 @@ class SimulatedRun:
 
     def first(self) -> None:
         """Runs the kernel in the simulator, on the arguments as they are now."""
+        from phalanx.runtime.device.devices import SIMULATED_SMS
         from phalanx.sim.run import simulate
 
         if 0 not in self.grid:
-            simulate(self.function, self.grid, [value for value in self.arguments.values if value is not None])
+            given = [value for value in self.arguments.values if value is not None]
+            simulate(self.function, self.grid, given, sms=SIMULATED_SMS)
 
     again = first
 
