@@ -7,6 +7,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Container, Sequence
+from typing import NoReturn
 
 from phalanx.location import NOWHERE, Location
 
@@ -72,6 +73,15 @@ def internal_error(problem: BaseException, location: Location) -> Error:
         f"internal: {type(problem).__name__}: {problem}",
         location=location,
         remedy="this is a bug of phalanx: please report it with the kernel; PHALANX_DEBUG=1 shows the traceback",
+    )
+
+
+def internal(message: str, location: Location) -> NoReturn:
+    """A mistake of the compiler itself, found by one of its own checks."""
+    raise Error(
+        f"internal: {message}",
+        location=location,
+        remedy="this is a bug in phalanx, not in the kernel: please report it with the kernel's source",
     )
 
 

@@ -369,7 +369,8 @@ def compares_with_a_space(tree: ast.AST) -> list[int]:
 
 
 def test_a_comparison_is_found_in_every_form() -> None:
-    code = "from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR as T\nview.space is GLOBAL\nSHARED == view.space\nview.space in (GLOBAL, x)\nview.space not in x\nf(GLOBAL)\n"
+    code = "from phalanx.ir.spaces import GLOBAL, SHARED, TENSOR as T\n"
+    code += "view.space is GLOBAL\nSHARED == view.space\nview.space in (GLOBAL, x)\nview.space not in x\nf(GLOBAL)\n"
     assert compares_with_a_space(ast.parse(code + "a is b is not T\n")) == [2, 3, 4, 7]
     assert compares_with_a_space(ast.parse("scheme is GLOBAL")) == []
 

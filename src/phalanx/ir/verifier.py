@@ -1,28 +1,22 @@
 """Checks of a whole function: what users can get wrong and only the IR shows, and what the compiler must not get wrong.
 
 Everything about memory, barriers, masks and bytes is checked from the declared effects, so a new instruction is
-covered by them; `_TYPES` holds the few rules about the types of results and operands.
+covered by them; what the types of its results and operands must be its family registers (`ir/type_rules.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import prod
-from typing import NoReturn
-
-import numpy as np
-
-from phalanx.errors import Error
+from phalanx.errors import Error, internal
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Function, Op, values_in
 from phalanx.ir.effects import Arrival, BarrierWait, Complete, Effects, Expect
-from phalanx.ir.ops import cluster, control, cp_async, gather, mbarrier, memory, tile, tma
 from phalanx.ir.ops.control import Assign, Break, Continue, For, Leave, ReadVar, Role, RoleCopy, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import MAX_COUNT, BarrierInit
 from phalanx.ir.spaces import Space
-from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32, u8
-from phalanx.ir.values import Const, Label, Param, Value, Var, constant_of
-from phalanx.ir.views import BarrierArray, View, in_shared
+from phalanx.ir.type_rules import type_rules
+from phalanx.ir.types import ScalarType, TileType, bool_
+from phalanx.ir.values import Const, Label, Value, Var, constant_of
+from phalanx.ir.views import BarrierArray, View
 from phalanx.location import Location
 
 
@@ -37,15 +31,6 @@ def verify(function: Function) -> None:
     _check_buffers(function)
     assigned = {op.var for op in function.walk() if isinstance(op, Assign)}
     _Verifier(function, assigned).block(function.body, set(function.params), _Enclosing())
-
-
-def internal(message: str, loc: Location) -> NoReturn:
-    """A mistake of the compiler itself."""
-    raise Error(
-        f"internal: {message}",
-        location=loc,
-        remedy="this is a bug in phalanx, not in the kernel: please report it with the kernel's source",
-    )
 
 
 def _check_buffers(function: Function) -> None:
@@ -163,7 +148,7 @@ class _Verifier:
                 internal(f"value {value!r} is used before it is defined (in {op.mnemonic})", op.loc)
 
     def _types(self, op: Op) -> None:
-        rule = _TYPES.get(type(op))
+        rule = type_rules.of(op)
         if rule is not None:
             rule(op)
 
@@ -369,259 +354,3 @@ def _named(value: Value) -> str:
 
 def _plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-# -- types -----------------------------------------------------------------------------------------------
-
-
-def _shape(value: Value) -> tuple[int, ...]:
-    assert not isinstance(value.type, ArrayType)
-    return value.type.shape
-
-
-def _dtype(value: Value) -> DType:
-    return value.type.dtype
-
-
-def _need(holds: bool, op: Op, what: str) -> None:
-    if not holds:
-        internal(f"{op.mnemonic}: {what}", op.loc)
-
-
-def _elementwise(op: Op, *operands: Value, result: DType | None = None) -> None:
-    first = operands[0]
-    _need(all(_dtype(v) == _dtype(first) for v in operands), op, "operands of different element types")
-    assert op.defines is not None
-    _need(_dtype(op.defines) == (result or _dtype(first)), op, "result of another element type")
-    shapes = [_shape(v) for v in operands]
-    try:
-        joined = np.broadcast_shapes(*shapes)
-    except ValueError:
-        internal(f"{op.mnemonic}: shapes {shapes} do not broadcast", op.loc)
-    _need(_shape(op.defines) == joined, op, f"result of shape {_shape(op.defines)}, not {joined}")
-
-
-def _check_ptx(op: tile.InlinePtx) -> None:
-    shape = np.broadcast_shapes(*(_shape(x) for x in op.xs))
-    _need(all(_shape(result) == shape for result in op.results), op, f"results of another shape than {shape}")
-
-
-def _check_skipping_product(op: tile.SkippingProduct) -> None:
-    _elementwise(op, op.x, op.factor)
-    _need(_shape(op.x) == _shape(op.result), op, "factors of another shape than the tile")
-
-
-def _check_select(op: tile.Select) -> None:
-    _need(_dtype(op.cond) == bool_, op, "a condition that is not bool")
-    _need(_dtype(op.a) == _dtype(op.b) == _dtype(op.result), op, "operands of different element types")
-    joined = np.broadcast_shapes(_shape(op.cond), _shape(op.a), _shape(op.b))
-    _need(_shape(op.result) == joined, op, f"result of shape {_shape(op.result)}, not {joined}")
-
-
-def _check_reduce(op: tile.Reduce) -> None:
-    shape = _shape(op.x)
-    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
-    rest = shape[: op.axis] + (1,) * op.keepdims + shape[op.axis + 1 :]
-    _need(_shape(op.result) == rest, op, f"result of shape {_shape(op.result)}, not {rest}")
-
-
-def _check_by(op: tile.ReduceBy | tile.ScanBy) -> None:
-    """Operands of one shape; a function from two elements to one, whose instructions are right themselves."""
-    shape, dtypes = _shape(op.xs[0]), [_dtype(x) for x in op.xs]
-    _need(all(_shape(x) == shape for x in op.xs), op, "operands of different shapes")
-    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
-    keep = (shape[op.axis],) if isinstance(op, tile.ScanBy) else (1,) * op.keepdims
-    rest = shape[: op.axis] + keep + shape[op.axis + 1 :]
-    _need(all(_shape(result) == rest for result in op.results), op, f"results of another shape than {rest}")
-    for values in (op.results, op.by.results, op.by.params[: len(dtypes)], op.by.params[len(dtypes) : 2 * len(dtypes)]):
-        _need([_dtype(value) for value in values] == dtypes, op, "a function of other element types")
-    _need(len(op.by.params) == 2 * len(dtypes) + len(op.taken), op, "a function of other parameters")
-    known = set(op.by.params)
-    for inner in op.by.ops:
-        _need(inner.effects().is_pure and inner.defines is not None, op, f"{inner.mnemonic} in its function")
-        _need(all(isinstance(v, Const) or v in known for v in inner.operands()), op, "an undefined value in its function")
-        rule = _TYPES.get(type(inner))
-        if rule is not None:
-            rule(inner)
-        known.update(inner.defined_values())
-    _need(all(isinstance(v, Const) or v in known for v in op.by.results), op, "an undefined value in its function")
-
-
-def _check_reshape(op: tile.Reshape) -> None:
-    _need(_dtype(op.x) == _dtype(op.result), op, "another element type")
-    _need(prod(_shape(op.x)) == prod(_shape(op.result)), op, f"{_shape(op.x)} has not as many elements")
-
-
-def _check_transpose(op: tile.Transpose) -> None:
-    shape = _shape(op.x)
-    _need(sorted(op.perm) == list(range(len(shape))), op, f"{op.perm} is no permutation of the axes of {shape}")
-    _need(_shape(op.result) == tuple(shape[axis] for axis in op.perm), op, "result of another shape")
-
-
-def _same_type(op: tile.CumSum | tile.ConvertLayout | tile.Keep) -> None:
-    _need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
-
-
-def _check_packing(op: tile.Pack | tile.Unpack) -> None:
-    elements, whole = (op.x, op.result) if isinstance(op, tile.Pack) else (op.result, op.x)
-    shape, dtype = list(_shape(whole)), elements.type.dtype
-    _need(whole.type.dtype == u8 and dtype.per_byte > 1, op, f"{op.x.type} becomes {op.result.type}")
-    _need(0 <= op.axis < len(shape), op, f"axis {op.axis} of a tile of {tuple(shape)}")
-    shape[op.axis] *= dtype.per_byte
-    _need(_shape(elements) == tuple(shape), op, f"{op.x.type} becomes {op.result.type}")
-
-
-def _check_cast(op: tile.Cast | tile.Bitcast) -> None:
-    _need(_shape(op.x) == _shape(op.result), op, f"{op.x.type} becomes {op.result.type}")
-
-
-def _check_bitcast(op: tile.Bitcast) -> None:
-    _check_cast(op)
-    _need(_dtype(op.x).bits == _dtype(op.result).bits, op, f"{op.x.type} becomes {op.result.type}")
-
-
-def _check_full(op: tile.Full) -> None:
-    _need(_shape(op.value) == () and _dtype(op.value) == _dtype(op.result), op, f"filled with {op.value.type}")
-
-
-def _check_arange(op: tile.Arange) -> None:
-    _need(len(_shape(op.result)) == 1 and _dtype(op.result) == i32, op, f"result is {op.result.type}")
-
-
-def _check_load(op: memory.Load) -> None:
-    _need(_shape(op.result) == op.view.shape and _dtype(op.result) == op.view.dtype, op, "result unlike its view")
-    _need(_shape(op.fill) == () and _dtype(op.fill) == op.view.dtype, op, f"fill is {op.fill.type}")
-
-
-def _check_written(op: memory.Store | memory.Atomic | cluster.ClusterStore) -> None:
-    value = op.value
-    if _dtype(value) != op.view.dtype:
-        raise Error(
-            f"{_dtype(value)} values do not fit memory of {op.view.dtype}",
-            location=op.loc,
-            remedy=f"convert them: .to(px.{op.view.dtype})",
-        )
-    if _shape(value) != op.view.shape:
-        raise Error(
-            f"values of shape {_shape(value)} do not fit a region of shape {op.view.shape}",
-            location=op.loc,
-            remedy="both must have the same shape",
-        )
-    if isinstance(op, memory.Atomic) and op.result is not None:
-        _need(op.result.type == value.type, op, f"result is {op.result.type}")
-    if isinstance(op, memory.AtomicCas):
-        _need(op.compare.type == value.type, op, f"compare is {op.compare.type}")
-
-
-def _check_copy(op: tma.TmaLoad | tma.TmaStore | tma.TmaReduce) -> None:
-    if op.src.dtype != op.dst.dtype:
-        raise Error(
-            f"{op.mnemonic} from {op.src.dtype} to {op.dst.dtype}: a copy does not convert",
-            location=op.loc,
-            remedy="give the shared buffer the array's dtype",
-        )
-    if op.src.shape != op.dst.shape:
-        raise Error(
-            f"{op.mnemonic} from a region of shape {op.src.shape} to one of shape {op.dst.shape}",
-            location=op.loc,
-            remedy="both sides of a copy have the same shape",
-        )
-    shared = op.dst if isinstance(op, tma.TmaLoad) else op.src
-    assert in_shared(shared)
-    if shared.cta is not None:
-        raise Error(
-            f"{op.mnemonic} of another CTA's shared memory",
-            location=op.loc,
-            remedy="the TMA engine copies to and from its own CTA; multicast= reaches the others",
-        )
-
-
-def _check_thread_copy(op: cp_async.CpAsyncLoad) -> None:
-    _need(op.src.dtype == op.dst.dtype and op.src.shape == op.dst.shape, op, f"of {op.src.shape} to {op.dst.shape}")
-    _need(_shape(op.result) == op.dst.shape and _dtype(op.result) == op.dst.dtype, op, f"moves {op.result.type}")
-    _need(op.dst.cta is None, op, "to another CTA's shared memory")
-
-
-def _check_row_copy(op: gather.RowCopy) -> None:
-    views, shared = gather.row_views(op)
-    if any(view.dtype != shared.dtype for view in views):
-        raise Error(
-            f"{op.mnemonic} between {views[0].dtype} and {shared.dtype}: a copy does not convert",
-            location=op.loc,
-            remedy="give the shared buffer the array's dtype",
-        )
-    rows = len(views) if len(views) > 1 else views[0].shape[0]
-    _need(shared.shape == (rows, views[0].extents[1]), op, f"rows {rows} x {views[0].extents[1]} to {shared.shape}")
-    _need(rows % 4 == 0, op, f"of {rows} rows")
-    _need(shared.cta is None, op, "of another CTA's shared memory")
-
-
-def _check_condition(op: control.If | control.Assume | control.DeviceAssert | control.While) -> None:
-    _need(_dtype(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
-    if not isinstance(op, control.Assume | control.DeviceAssert):
-        _need(_shape(op.cond) == (), op, "a tile as condition")
-
-
-def _check_for(op: For) -> None:
-    _need(all(v.type == op.index.type for v in (op.start, op.stop, op.step)), op, "bounds unlike the index")
-    _need(_is_integer(op.index), op, f"an index of type {op.index.type}")
-    if constant_of(op.step) == 0:
-        raise Error("a range with step 0", location=op.loc, remedy="use a positive or negative step")
-
-
-def _check_extent(op: memory.Extent) -> None:
-    _need(isinstance(op.array, Param) and isinstance(op.array.type, ArrayType), op, "of something not an array")
-
-
-def _check_group_wait(op: tma.TmaWait) -> None:
-    if op.n < 0:
-        raise Error(f"px.tma.wait({op.n})", location=op.loc, remedy="the number of unfinished groups is 0 or more")
-
-
-def _check_test_wait(op: mbarrier.TestWait) -> None:
-    _need(op.result.type == ScalarType(bool_), op, f"result is {op.result.type}")
-
-
-_TYPES: dict[type[Op], Callable[..., None]] = {
-    tile.Unary: lambda op: _elementwise(op, op.x),
-    tile.Binary: lambda op: _elementwise(op, op.a, op.b),
-    tile.Compare: lambda op: _elementwise(op, op.a, op.b, result=bool_),
-    tile.Fma: lambda op: _elementwise(op, op.a, op.b, op.c),
-    tile.InlinePtx: _check_ptx,
-    tile.SkippingProduct: _check_skipping_product,
-    tile.Select: _check_select,
-    tile.Cast: _check_cast,
-    tile.Bitcast: _check_bitcast,
-    tile.Full: _check_full,
-    tile.Arange: _check_arange,
-    tile.Reduce: _check_reduce,
-    tile.CumSum: _same_type,
-    tile.ReduceBy: _check_by,
-    tile.ScanBy: _check_by,
-    tile.Reshape: _check_reshape,
-    tile.Transpose: _check_transpose,
-    tile.ConvertLayout: _same_type,
-    tile.Keep: _same_type,
-    tile.Pack: _check_packing,
-    tile.Unpack: _check_packing,
-    memory.Load: _check_load,
-    memory.Store: _check_written,
-    **dict.fromkeys(memory.ATOMICS, _check_written),
-    cluster.ClusterStore: _check_written,
-    memory.Extent: _check_extent,
-    tma.TmaLoad: _check_copy,
-    tma.TmaStore: _check_copy,
-    tma.TmaReduce: _check_copy,
-    tma.TmaWait: _check_group_wait,
-    cp_async.CpAsyncLoad: _check_thread_copy,
-    gather.TmaGather4: _check_row_copy,
-    gather.TmaGather: _check_row_copy,
-    gather.TmaScatter4: _check_row_copy,
-    gather.TmaScatter: _check_row_copy,
-    control.If: _check_condition,
-    control.While: _check_condition,
-    control.Assume: _check_condition,
-    control.DeviceAssert: _check_condition,
-    control.For: _check_for,
-    mbarrier.TestWait: _check_test_wait,
-}

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from phalanx.errors import internal
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
-from phalanx.ir.verifier import internal
 from phalanx.ir.views import BarrierRef, View
 from phalanx.sim.agents import ASK, BLOCKED, STEP, Agent
 from phalanx.sim.budget import CALL, PROBE

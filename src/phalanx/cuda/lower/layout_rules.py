@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phalanx.cuda.lower.registry import Table
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
+from phalanx.ir.tables import Table
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.ir.views import View

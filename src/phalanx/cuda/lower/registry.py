@@ -7,39 +7,16 @@ compares the tables with `ir.core.INSTRUCTIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.engines import Engine
+from phalanx.ir.tables import Table
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
-
-Entry = TypeVar("Entry", bound=Callable[..., Any])
-
-
-class Table(Generic[Entry]):
-    """One function per instruction class. `table(A, B)` is the decorator that registers it, `table.of(op)` finds it."""
-
-    def __init__(self) -> None:
-        self.entries: dict[type[Op], Entry] = {}
-
-    def __call__(self, *classes: type[Op]) -> Callable[[Entry], Entry]:
-        """Registers the decorated function for these classes; a second registration is a mistake."""
-
-        def register(entry: Entry) -> Entry:
-            for cls in classes:
-                assert cls not in self.entries, f"{cls.__name__} is registered twice"
-                self.entries[cls] = entry
-            return entry
-
-        return register
-
-    def of(self, op: Op) -> Entry | None:
-        """What was registered for the class of an instruction."""
-        return self.entries.get(type(op))
 
 
 @frozen

@@ -24,14 +24,13 @@ from phalanx.cuda.tiles.matrix_load import emit_matrix_load, loads_matrices
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
 from phalanx.cuda.tiles.share import share_scalar, share_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
-from phalanx.errors import Error
+from phalanx.errors import Error, internal
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import While
 from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, AtomicLoad, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
-from phalanx.ir.verifier import internal
 from phalanx.ir.views import GlobalView, SharedView, View, in_global, in_shared
 
 WORD_BYTES = 4

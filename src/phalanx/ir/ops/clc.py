@@ -9,7 +9,8 @@ from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Complete, Effects, Executor, FenceKind, Mode, Proxy, Target, Use, When
 from phalanx.ir.engines import Engine
-from phalanx.ir.types import DType, i32
+from phalanx.ir.type_rules import need, needs_no_type_rule, type_rules
+from phalanx.ir.types import BOOL, I32, DType, i32
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, SharedView
 from phalanx.markers import defined, operand
@@ -77,3 +78,14 @@ class ClcQuery(Op):
         return Effects(
             accesses=(Access(Mode.READ, self.response),), fences=(FenceKind.PROXY_CTA,), target=HERE,
         )
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(ClcQuery)
+def _check_query(op: ClcQuery) -> None:
+    need([result.type for result in op.results] == [BOOL, I32], op, "results other than a truth and a number")
+
+
+needs_no_type_rule(ClcTryCancel)

@@ -23,8 +23,10 @@ from phalanx.ir.effects import (
     When,
 )
 from phalanx.ir.engines import COPY_ENGINE
+from phalanx.ir.ops.memory import require_written
 from phalanx.ir.traits import Fold
-from phalanx.ir.types import ArrayType
+from phalanx.ir.type_rules import dtype_of, need, need_alike, need_index, needs_no_type_rule, shape_of, type_rules
+from phalanx.ir.types import I32, ArrayType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, GlobalView, SharedBuffer, SharedView
 from phalanx.markers import attribute, block, defined, operand, storage
@@ -444,3 +446,53 @@ class ClusterReceive(Op):
     def effects(self) -> Effects:
         """Reads the inboxes."""
         return Effects(accesses=(Access(Mode.READ, self.view, exchange=True),))
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(ClusterRank, ClusterId, ClusterCount)
+def _check_number(op: ClusterRank | ClusterId | ClusterCount) -> None:
+    need_index(op)
+
+
+@type_rules(ClusterCopy)
+def _check_copy(op: ClusterCopy) -> None:
+    need(op.src.dtype == op.dst.dtype, op, f"from {op.src.dtype} to {op.dst.dtype}")
+    need(op.src.shape == op.dst.shape, op, f"from a region of shape {op.src.shape} to one of shape {op.dst.shape}")
+
+
+@type_rules(ClusterLoad, ClusterMulticast)
+def _check_collective(op: Collective) -> None:
+    need_alike(op, op.src, op.dst)
+
+
+@type_rules(ClusterStore)
+def _check_store(op: ClusterStore) -> None:
+    require_written(op, op.view, op.value)
+
+
+@type_rules(ClusterReduce)
+def _check_reduce(op: ClusterReduce) -> None:
+    need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
+
+
+@type_rules(ClusterReceive)
+def _check_receive(op: ClusterReceive) -> None:
+    need_alike(op, op.view, op.result)
+
+
+@type_rules(ClusterGather)
+def _check_gather(op: ClusterGather) -> None:
+    need(len(op.xs) == len(op.results), op, f"{len(op.results)} results of {len(op.xs)} values")
+    for x, result in zip(op.xs, op.results, strict=True):
+        need(dtype_of(x) == dtype_of(result) and shape_of(x) == shape_of(result)[1:], op, f"{x.type} becomes {result.type}")
+
+
+@type_rules(ClusterTurn)
+def _check_turn(op: ClusterTurn) -> None:
+    need([result.type for result in op.results] == [I32, I32], op, "results other than a stage and a parity")
+
+
+needs_no_type_rule(ClusterAgree)
+needs_no_type_rule(ClusterSend, why="an inbox holds words of any type")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import ANYWHERE, Effects, Neighbour, Rendezvous, Span
 from phalanx.ir.ops.clc import HERE
-from phalanx.ir.values import Label, Value, Var
+from phalanx.ir.type_rules import dtype_of, need, need_index, needs_no_type_rule, shape_of, type_rules
+from phalanx.ir.types import ScalarType, bool_
+from phalanx.ir.values import Label, Value, Var, constant_of
 from phalanx.markers import attribute, block, cell, defined, operand
 
 
@@ -340,3 +343,30 @@ class DeviceAssert(Op):
     mnemonic: ClassVar[str] = "device_assert"
     cond: Value = operand()
     message: str = attribute()
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(If, While, Assume, DeviceAssert)
+def _check_condition(op: If | Assume | DeviceAssert | While) -> None:
+    need(dtype_of(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
+    if not isinstance(op, Assume | DeviceAssert):
+        need(shape_of(op.cond) == (), op, "a tile as condition")
+
+
+@type_rules(For)
+def _check_for(op: For) -> None:
+    need(all(v.type == op.index.type for v in (op.start, op.stop, op.step)), op, "bounds unlike the index")
+    need(isinstance(op.index.type, ScalarType) and op.index.type.dtype.is_integer, op, f"an index of type {op.index.type}")
+    if constant_of(op.step) == 0:
+        raise Error("a range with step 0", location=op.loc, remedy="use a positive or negative step")
+
+
+@type_rules(NextTile, RoleCopy, BlockId, NumBlocks)
+def _check_number(op: NextTile | RoleCopy | BlockId | NumBlocks) -> None:
+    need_index(op)
+
+
+needs_no_type_rule(Assign, ReadVar, why="the verifier compares every cell with the values it holds")
+needs_no_type_rule(Print, why="it prints scalars and tiles of any type")

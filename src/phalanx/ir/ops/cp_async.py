@@ -8,6 +8,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Use, When
 from phalanx.ir.engines import Engine, Executor
+from phalanx.ir.type_rules import dtype_of, need, needs_no_type_rule, shape_of, type_rules
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import defined, operand
@@ -56,3 +57,16 @@ class CpAsyncCommit(Op):
     def effects(self) -> Effects:
         """Makes one arrival, later."""
         return Effects(arrivals=(Arrival(self.bar, Const(1), after=THREAD_COPIES),))
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(CpAsyncLoad)
+def _check_thread_copy(op: CpAsyncLoad) -> None:
+    need(op.src.dtype == op.dst.dtype and op.src.shape == op.dst.shape, op, f"of {op.src.shape} to {op.dst.shape}")
+    need(shape_of(op.result) == op.dst.shape and dtype_of(op.result) == op.dst.dtype, op, f"moves {op.result.type}")
+    need(op.dst.cta is None, op, "to another CTA's shared memory")
+
+
+needs_no_type_rule(CpAsyncCommit)

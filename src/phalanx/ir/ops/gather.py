@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import ANYWHERE, Access, Complete, Effects, Executor, Mode, Proxy, Use, When
 from phalanx.ir.engines import COPY_ENGINE
 from phalanx.ir.ops.tma import PAIRS
+from phalanx.ir.type_rules import need, type_rules
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
@@ -127,3 +129,21 @@ def _scatters(src: SharedView, rows: tuple[GlobalView, ...]) -> Effects:
         ),
         executor=Executor.ONE,
     )
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(TmaGather4, TmaGather, TmaScatter4, TmaScatter)
+def _check_row_copy(op: RowCopy) -> None:
+    views, shared = row_views(op)
+    if any(view.dtype != shared.dtype for view in views):
+        raise Error(
+            f"{op.mnemonic} between {views[0].dtype} and {shared.dtype}: a copy does not convert",
+            location=op.loc,
+            remedy="give the shared buffer the array's dtype",
+        )
+    rows = len(views) if len(views) > 1 else views[0].shape[0]
+    need(shared.shape == (rows, views[0].extents[1]), op, f"rows {rows} x {views[0].extents[1]} to {shared.shape}")
+    need(rows % 4 == 0, op, f"of {rows} rows")
+    need(shared.cta is None, op, "of another CTA's shared memory")

@@ -20,6 +20,8 @@ from phalanx.ir.effects import (
     Lifecycle,
     Span,
 )
+from phalanx.ir.type_rules import need, needs_no_type_rule, type_rules
+from phalanx.ir.types import ScalarType, bool_
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef
 from phalanx.markers import attribute, block, defined, operand, storage
@@ -221,3 +223,14 @@ class TestWait(Op):
     def at_scope(self, scope: Span) -> Op:
         """The same with memory ordered among the threads of `scope`."""
         return dataclasses.replace(self, scope=scope)
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(TestWait)
+def _check_test_wait(op: TestWait) -> None:
+    need(op.result.type == ScalarType(bool_), op, f"result is {op.result.type}")
+
+
+needs_no_type_rule(BarrierInit, BarrierInvalidate, Arrive, ExpectTx, ArriveExpectTx, Transaction, Wait)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, FenceKind, Handshake, Mode
+from phalanx.ir.type_rules import dtype_of, need, need_alike, shape_of, type_rules
+from phalanx.ir.types import ArrayType
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import View
 from phalanx.markers import attribute, defined, operand
@@ -199,3 +202,56 @@ class FenceCluster(Op):
     def effects(self) -> Effects:
         """Is a fence at cluster scope."""
         return Effects(fences=(FenceKind.ACQ_REL_CLUSTER,))
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(Extent)
+def _check_extent(op: Extent) -> None:
+    need(isinstance(op.array, Param) and isinstance(op.array.type, ArrayType), op, "of something not an array")
+
+
+@type_rules(Load)
+def _check_load(op: Load) -> None:
+    need(shape_of(op.result) == op.view.shape and dtype_of(op.result) == op.view.dtype, op, "result unlike its view")
+    need(shape_of(op.fill) == () and dtype_of(op.fill) == op.view.dtype, op, f"fill is {op.fill.type}")
+
+
+def require_written(op: Op, view: View, value: Value) -> None:
+    """A value has the type and the shape of the region that it goes to: users see the error where it has not."""
+    if dtype_of(value) != view.dtype:
+        raise Error(
+            f"{dtype_of(value)} values do not fit memory of {view.dtype}",
+            location=op.loc,
+            remedy=f"convert them: .to(px.{view.dtype})",
+        )
+    if shape_of(value) != view.shape:
+        raise Error(
+            f"values of shape {shape_of(value)} do not fit a region of shape {view.shape}",
+            location=op.loc,
+            remedy="both must have the same shape",
+        )
+
+
+@type_rules(Store)
+def _check_store(op: Store) -> None:
+    require_written(op, op.view, op.value)
+
+
+@type_rules(AtomicAdd, AtomicMax, AtomicMin, AtomicExch)
+def _check_atomic(op: Atomic) -> None:
+    require_written(op, op.view, op.value)
+    if op.result is not None:
+        need(op.result.type == op.value.type, op, f"result is {op.result.type}")
+
+
+@type_rules(AtomicCas)
+def _check_cas(op: AtomicCas) -> None:
+    _check_atomic(op)
+    need(op.compare.type == op.value.type, op, f"compare is {op.compare.type}")
+
+
+@type_rules(AtomicLoad)
+def _check_atomic_load(op: AtomicLoad) -> None:
+    need_alike(op, op.view, op.result)

@@ -10,6 +10,7 @@ from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Access, Effects, Mode, Target, Use
 from phalanx.ir.traits import Product
+from phalanx.ir.type_rules import need, shape_of, type_rules
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -70,7 +71,7 @@ class Mma(Op):
     @property
     def shape(self) -> tuple[int, int, int]:
         """(M, N, K), with the K that takes part."""
-        return _shape(self.a)[0], _shape(self.b)[1], self.depth or _shape(self.a)[1]
+        return shape_of(self.a)[0], shape_of(self.b)[1], self.depth or shape_of(self.a)[1]
 
     @property
     def dtypes(self) -> tuple[DType, DType]:
@@ -128,7 +129,7 @@ class MmaScaled(Op):
     @property
     def shape(self) -> tuple[int, int, int]:
         """(M, N, K), with K as the operands count it: elements, or bytes where a target sees those."""
-        return _shape(self.a)[0], _shape(self.b)[1], self.depth or _shape(self.a)[1]
+        return shape_of(self.a)[0], shape_of(self.b)[1], self.depth or shape_of(self.a)[1]
 
     @property
     def scale(self) -> DType:
@@ -141,5 +142,13 @@ class MmaScaled(Op):
         return SCALED_STEP_BYTES * self.elements[0].per_byte // self.block
 
 
-def _shape(item: SharedView | Value) -> tuple[int, ...]:
-    return item.shape if isinstance(item, SharedView) else item.type.shape  # type: ignore[union-attr]
+
+# What the types of operands and results must be.
+
+
+@type_rules(Mma, MmaScaled)
+def _check_product(op: Mma | MmaScaled) -> None:
+    (m, depth), (rows, n) = shape_of(op.a), shape_of(op.b)
+    need(bool(op.depth) or depth == rows, op, f"{m} x {depth} times {rows} x {n}")
+    need(shape_of(op.result) == (m, n), op, f"{m} x {depth} times {rows} x {n} into {shape_of(op.result)}")
+    need(op.acc is None or op.acc.type == op.result.type, op, "a result unlike its accumulator")

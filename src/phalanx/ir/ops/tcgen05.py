@@ -8,6 +8,7 @@ what threads hand to each other through barriers.
 from __future__ import annotations
 
 import dataclasses
+from math import prod
 from typing import ClassVar
 
 from phalanx.errors import Error
@@ -31,6 +32,7 @@ from phalanx.ir.effects import (
 from phalanx.ir.engines import HANDOVER_FENCES, MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
 from phalanx.ir.tensor_kinds import Kind, kind_of
 from phalanx.ir.tensor_memory import is_folded
+from phalanx.ir.type_rules import need, need_alike, need_same_tiles, needs_no_type_rule, type_rules
 from phalanx.ir.types import DType
 from phalanx.ir.values import Const, Value, constant_of
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView, in_shared
@@ -377,3 +379,37 @@ def no_such_copy(op: Tcgen05Copy, problem: str) -> Error:
 
 HANDOVER_FENCES[FenceKind.TENSOR_BEFORE] = Tcgen05FenceBefore
 HANDOVER_FENCES[FenceKind.TENSOR_AFTER] = Tcgen05FenceAfter
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(Tcgen05Load)
+def _check_load(op: Tcgen05Load) -> None:
+    need_alike(op, op.src, op.result)
+
+
+@type_rules(Tcgen05Store)
+def _check_store(op: Tcgen05Store) -> None:
+    need_alike(op, op.dst, op.tile)
+
+
+@type_rules(Tcgen05WaitLoads)
+def _check_wait(op: Tcgen05WaitLoads) -> None:
+    need_same_tiles(op, op.tiles, op.results)
+
+
+@type_rules(Tcgen05Mma)
+def _check_product(op: Tcgen05Mma) -> None:
+    (m, depth), (rows, n) = op.a.shape, op.b.shape
+    need(depth == rows, op, f"{m} x {depth} times {rows} x {n}")
+    columns = 2 * n if op.pair else n
+    need(op.acc.shape == (m, columns), op, f"{m} x {depth} times {rows} x {columns} into {op.acc.shape}")
+
+
+@type_rules(Tcgen05Copy)
+def _check_copy(op: Tcgen05Copy) -> None:
+    need(prod(op.src.shape) == prod(op.dst.shape), op, f"from a region of shape {op.src.shape} to one of {op.dst.shape}")
+
+
+needs_no_type_rule(TmemAlloc, TmemTake, TmemFree, Tcgen05Commit)

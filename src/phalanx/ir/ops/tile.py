@@ -6,10 +6,14 @@ from collections.abc import Callable
 from math import prod
 from typing import ClassVar
 
+import numpy as np
+
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.traits import Fold, Permutation
-from phalanx.ir.values import Value, constant_of
+from phalanx.ir.type_rules import dtype_of, need, need_elementwise, needs_no_type_rule, shape_of, type_rules
+from phalanx.ir.types import bool_, i32, u8
+from phalanx.ir.values import Const, Value, constant_of
 from phalanx.markers import attribute, defined, model, operand
 
 UNARY = ("neg", "not", "abs", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "reciprocal", "tanh",
@@ -329,3 +333,138 @@ class ConvertLayout(Op):
     x: Value = operand()
     how: str = attribute()
     result: Value = defined()
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(Unary)
+def _check_unary(op: Unary) -> None:
+    need_elementwise(op, op.x)
+
+
+@type_rules(Binary)
+def _check_binary(op: Binary) -> None:
+    need_elementwise(op, op.a, op.b)
+
+
+@type_rules(Compare)
+def _check_compare(op: Compare) -> None:
+    need_elementwise(op, op.a, op.b, result=bool_)
+
+
+@type_rules(Fma)
+def _check_fma(op: Fma) -> None:
+    need_elementwise(op, op.a, op.b, op.c)
+
+
+@type_rules(InlinePtx)
+def _check_ptx(op: InlinePtx) -> None:
+    shape = np.broadcast_shapes(*(shape_of(x) for x in op.xs))
+    need(all(shape_of(result) == shape for result in op.results), op, f"results of another shape than {shape}")
+
+
+@type_rules(SkippingProduct)
+def _check_skipping_product(op: SkippingProduct) -> None:
+    need_elementwise(op, op.x, op.factor)
+    need(shape_of(op.x) == shape_of(op.result), op, "factors of another shape than the tile")
+
+
+@type_rules(Select)
+def _check_select(op: Select) -> None:
+    need(dtype_of(op.cond) == bool_, op, "a condition that is not bool")
+    need(dtype_of(op.a) == dtype_of(op.b) == dtype_of(op.result), op, "operands of different element types")
+    joined = np.broadcast_shapes(shape_of(op.cond), shape_of(op.a), shape_of(op.b))
+    need(shape_of(op.result) == joined, op, f"result of shape {shape_of(op.result)}, not {joined}")
+
+
+@type_rules(Cast)
+def _check_cast(op: Cast | Bitcast) -> None:
+    need(shape_of(op.x) == shape_of(op.result), op, f"{op.x.type} becomes {op.result.type}")
+
+
+@type_rules(Bitcast)
+def _check_bitcast(op: Bitcast) -> None:
+    _check_cast(op)
+    need(dtype_of(op.x).bits == dtype_of(op.result).bits, op, f"{op.x.type} becomes {op.result.type}")
+
+
+@type_rules(Full)
+def _check_full(op: Full) -> None:
+    need(shape_of(op.value) == () and dtype_of(op.value) == dtype_of(op.result), op, f"filled with {op.value.type}")
+
+
+@type_rules(Arange)
+def _check_arange(op: Arange) -> None:
+    need(len(shape_of(op.result)) == 1 and dtype_of(op.result) == i32, op, f"result is {op.result.type}")
+
+
+@type_rules(Reduce)
+def _check_reduce(op: Reduce) -> None:
+    shape = shape_of(op.x)
+    need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
+    rest = shape[: op.axis] + (1,) * op.keepdims + shape[op.axis + 1 :]
+    need(shape_of(op.result) == rest, op, f"result of shape {shape_of(op.result)}, not {rest}")
+
+
+@type_rules(ReduceBy, ScanBy)
+def _check_by(op: ReduceBy | ScanBy) -> None:
+    """Operands of one shape; a function from two elements to one, whose instructions are right themselves."""
+    shape, dtypes = shape_of(op.xs[0]), [dtype_of(x) for x in op.xs]
+    need(all(shape_of(x) == shape for x in op.xs), op, "operands of different shapes")
+    need(0 <= op.axis < len(shape), op, f"axis {op.axis} of shape {shape}")
+    keep = (shape[op.axis],) if isinstance(op, ScanBy) else (1,) * op.keepdims
+    rest = shape[: op.axis] + keep + shape[op.axis + 1 :]
+    need(all(shape_of(result) == rest for result in op.results), op, f"results of another shape than {rest}")
+    for values in (op.results, op.by.results, op.by.params[: len(dtypes)], op.by.params[len(dtypes) : 2 * len(dtypes)]):
+        need([dtype_of(value) for value in values] == dtypes, op, "a function of other element types")
+    need(len(op.by.params) == 2 * len(dtypes) + len(op.taken), op, "a function of other parameters")
+    known = set(op.by.params)
+    for inner in op.by.ops:
+        need(inner.effects().is_pure and inner.defines is not None, op, f"{inner.mnemonic} in its function")
+        need(all(isinstance(v, Const) or v in known for v in inner.operands()), op, "an undefined value in its function")
+        rule = type_rules.of(inner)
+        if rule is not None:
+            rule(inner)
+        known.update(inner.defined_values())
+    need(all(isinstance(v, Const) or v in known for v in op.by.results), op, "an undefined value in its function")
+
+
+@type_rules(Reshape)
+def _check_reshape(op: Reshape) -> None:
+    need(dtype_of(op.x) == dtype_of(op.result), op, "another element type")
+    need(prod(shape_of(op.x)) == prod(shape_of(op.result)), op, f"{shape_of(op.x)} has not as many elements")
+
+
+@type_rules(Transpose)
+def _check_transpose(op: Transpose) -> None:
+    shape = shape_of(op.x)
+    need(sorted(op.perm) == list(range(len(shape))), op, f"{op.perm} is no permutation of the axes of {shape}")
+    need(shape_of(op.result) == tuple(shape[axis] for axis in op.perm), op, "result of another shape")
+
+
+@type_rules(Part)
+def _check_part(op: Part) -> None:
+    whole, part = shape_of(op.x), shape_of(op.result)
+    need(dtype_of(op.x) == dtype_of(op.result), op, f"{op.x.type} becomes {op.result.type}")
+    need(len(whole) == len(part) == len(op.starts), op, f"a part of shape {part} of {whole} from {op.starts} on")
+    inside = all(0 <= start <= size - extent for start, size, extent in zip(op.starts, whole, part, strict=True))
+    need(inside, op, f"a part of shape {part} of {whole} from {op.starts} on")
+
+
+@type_rules(CumSum, ConvertLayout, Keep)
+def _same_type(op: CumSum | ConvertLayout | Keep) -> None:
+    need(op.x.type == op.result.type, op, f"{op.x.type} becomes {op.result.type}")
+
+
+@type_rules(Pack, Unpack)
+def _check_packing(op: Pack | Unpack) -> None:
+    elements, whole = (op.x, op.result) if isinstance(op, Pack) else (op.result, op.x)
+    shape, dtype = list(shape_of(whole)), elements.type.dtype
+    need(whole.type.dtype == u8 and dtype.per_byte > 1, op, f"{op.x.type} becomes {op.result.type}")
+    need(0 <= op.axis < len(shape), op, f"axis {op.axis} of a tile of {tuple(shape)}")
+    shape[op.axis] *= dtype.per_byte
+    need(shape_of(elements) == tuple(shape), op, f"{op.x.type} becomes {op.result.type}")
+
+
+needs_no_type_rule(Empty, why="it has a result alone, of any type")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Feature
 from phalanx.ir.core import Op
@@ -22,6 +23,7 @@ from phalanx.ir.effects import (
     When,
 )
 from phalanx.ir.engines import COPY_ENGINE
+from phalanx.ir.type_rules import needs_no_type_rule, type_rules
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierRef, GlobalView, SharedView
 from phalanx.markers import attribute, operand
@@ -153,3 +155,38 @@ class TmaPrefetch(Op):
     def effects(self) -> Effects:
         """Does nothing that anyone could wait for or race with; one thread issues it."""
         return Effects(executor=Executor.ONE)
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(TmaLoad, TmaStore, TmaReduce)
+def _check_copy(op: TmaLoad | TmaStore | TmaReduce) -> None:
+    if op.src.dtype != op.dst.dtype:
+        raise Error(
+            f"{op.mnemonic} from {op.src.dtype} to {op.dst.dtype}: a copy does not convert",
+            location=op.loc,
+            remedy="give the shared buffer the array's dtype",
+        )
+    if op.src.shape != op.dst.shape:
+        raise Error(
+            f"{op.mnemonic} from a region of shape {op.src.shape} to one of shape {op.dst.shape}",
+            location=op.loc,
+            remedy="both sides of a copy have the same shape",
+        )
+    shared = op.dst if isinstance(op, TmaLoad) else op.src
+    if shared.cta is not None:
+        raise Error(
+            f"{op.mnemonic} of another CTA's shared memory",
+            location=op.loc,
+            remedy="the TMA engine copies to and from its own CTA; multicast= reaches the others",
+        )
+
+
+@type_rules(TmaWait)
+def _check_group_wait(op: TmaWait) -> None:
+    if op.n < 0:
+        raise Error(f"{op.call}({op.n})", location=op.loc, remedy="the number of unfinished groups is 0 or more")
+
+
+needs_no_type_rule(TmaPrefetch)

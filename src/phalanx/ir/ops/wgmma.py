@@ -21,6 +21,7 @@ from phalanx.ir.effects import (
     When,
 )
 from phalanx.ir.engines import REGISTER_COMMITS, REGISTER_FENCES, REGISTER_WAITS, TENSOR_CORES
+from phalanx.ir.type_rules import dtype_of, need, need_same_tiles, shape_of, type_rules
 from phalanx.ir.types import DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.ir.values import Value
 from phalanx.ir.views import SharedView
@@ -168,3 +169,21 @@ class WgmmaWait(Op):
 
 REGISTER_COMMITS[TENSOR_CORES] = WgmmaCommit
 REGISTER_WAITS[TENSOR_CORES] = lambda n, accs, results, loc: WgmmaWait(n, accs, results, loc=loc)
+
+
+# What the types of operands and results must be.
+
+
+@type_rules(Wgmma)
+def _check_product(op: Wgmma) -> None:
+    (m, depth), (rows, n) = shape_of(op.a), shape_of(op.b)
+    need(depth == rows, op, f"{m} x {depth} times {rows} x {n}")
+    need(shape_of(op.result) == (m, n), op, f"{m} x {depth} times {rows} x {n} into {shape_of(op.result)}")
+    need(op.acc.type == op.result.type, op, "a result unlike its accumulator")
+    taken = ACCUMULATORS.get((op.a_dtype, op.b.dtype), ())
+    need(dtype_of(op.result) in taken, op, f"{op.a_dtype} times {op.b.dtype} into {dtype_of(op.result)}")
+
+
+@type_rules(WgmmaWait)
+def _check_wait(op: WgmmaWait) -> None:
+    need_same_tiles(op, op.accs, op.results)
