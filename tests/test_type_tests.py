@@ -1,4 +1,4 @@
-"""Passes, analyses, the CUDA lowering, the sanitizer and the simulator's core never ask what class an instruction is.
+"""Passes, analyses, the CUDA back end but its emitters, the checks and the simulator's core ask no instruction for its class.
 
 They read its effects and declared properties, or look up what its family registered. Every way to ask is searched for in
 the syntax of those files: `isinstance`, class patterns of `match`, `type(...)` and `__class__`, tables with instruction
@@ -22,7 +22,10 @@ from phalanx.ir.core import Op
 from phalanx.ir.ops import control, mbarrier, memory, tile
 
 SOURCE = Path(phalanx.__file__).parent
-SEARCHED = ("passes/**/*.py", "analysis/**/*.py", "cuda/lower/**/*.py", "sanitizer/**/*.py", "sim/*.py")
+SEARCHED = (
+    "passes/**/*.py", "analysis/**/*.py", "cuda/lower/**/*.py", "cuda/text/**/*.py", "cuda/tiles/**/*.py",
+    "sanitizer/**/*.py", "sim/*.py",
+)
 
 CONTROL_FLOW: dict[type[Op], str] = {
     control.If: "one of two blocks runs",
@@ -59,6 +62,11 @@ CALCULATES: dict[str, str] = {
     "analysis/signs.py": "whether a number may be negative",
     "analysis/tile_grids.py": "the row and the column of a tile",
     "analysis/whole_blocks.py": "what a comparison with the end of a loop says",
+    "cuda/text/masks.py": "which CTA a mask names",
+    "cuda/text/read_again.py": "what a comparison with the lane's coordinates needs",
+    "cuda/tiles/control_text.py": "whether a step is positive",
+    "cuda/tiles/facts.py": "an index as a sum",
+    "cuda/tiles/limits.py": "comparisons of coordinates with limits",
 }
 """Files in which questions about arithmetic are allowed, each with what it calculates."""
 
@@ -69,7 +77,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/ranks.py", "type(b)"): "a number: 1 and True are different terms",
     ("analysis/trace.py", "type(a[var])"): "a number: 1 and True are different terms",
     ("analysis/trace.py", "type(b[var])"): "a number: 1 and True are different terms",
-    ("cuda/lower/registry.py", "type(op)"): "the look-up of what a family registered",
+    ("cuda/text/registry.py", "type(op)"): "the look-up of what a family registered",
     ("sim/registry.py", "type(op)"): "the look-up of what a family registered",
     ("analysis/across_ranks.py", "getattr(op, name)"): "each of its declared fields, by name",
     ("analysis/across_ranks.py", "type(op)"): "part of a key: equal instructions of equal operands give equal values",

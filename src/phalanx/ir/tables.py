@@ -35,3 +35,17 @@ class Table(Generic[Entry]):
     def of(self, op: Op) -> Entry | None:
         """What was registered for the class of an instruction."""
         return self.entries.get(type(op))
+
+
+class Marks:
+    """A set of instruction classes with something in common. `marks.add(A, B)` registers them, `op in marks` asks."""
+
+    def __init__(self) -> None:
+        self.entries: set[type[Op]] = set()
+
+    def add(self, *classes: type[Op]) -> None:
+        """Marks these classes."""
+        self.entries.update(classes)
+
+    def __contains__(self, op: Op) -> bool:
+        return type(op) in self.entries

@@ -105,11 +105,12 @@ _ARRANGED = Beside[Arrangement]("arranged")
 
 def arrange(function: Function) -> Arrangement:
     """Chooses the layouts of a prepared kernel."""
+    import phalanx.cuda.ops  # noqa: F401  # registers the rules
     from phalanx.cuda.lower.mma_fallback import replace_unreadable_products, split_products
     from phalanx.cuda.lower.packed import unpack_memory
     from phalanx.cuda.lower.register_layouts import infer_register_layouts
     from phalanx.cuda.lower.shared_layouts import choose_shared_layouts
-    from phalanx.cuda.ops.tile import scratch_bytes
+    from phalanx.cuda.tiles.scratch import scratch_needed
 
     found = _ARRANGED.get(function)
     if found is None:
@@ -124,7 +125,7 @@ def arrange(function: Function) -> Arrangement:
         pushes = plan_pushes(laid_out, shared)
         laid_out = pushes.function
         partial = find_partial_reductions(laid_out, layouts)
-        sizes = {op: scratch_bytes(op, layouts) for op in laid_out.walk() if op not in partial}
+        sizes = {op: scratch_needed(op, layouts) for op in laid_out.walk() if op not in partial}
         scratch = {op: size for op, size in sizes.items() if size > 0}
         found = Arrangement(whole, pushes, layouts, shared, partial, scratch, (*register_notes, *shared_notes))
         _ARRANGED.keep(function, _ARRANGED.keep(whole, found))

@@ -13,6 +13,7 @@ from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
+from phalanx.cuda.tiles.control_text import COUNTS_CLUSTERS
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.cluster import (
     ClusterAgree,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from phalanx.cuda.exchanges.exchange import Signals
 
 
-@emits(ClusterRank)
+@emits(ClusterRank, expression=True)
 def emit_rank(w: Writer, op: ClusterRank) -> None:
     """Writes the read of a special register: the CTA's rank, or its coordinate along one dimension of the cluster."""
     size = w.plan.function.cluster_size if op.dim is None else w.plan.function.cluster[op.dim]
@@ -63,6 +64,9 @@ def emit_id(w: Writer, op: ClusterId) -> None:
     x, y, z = (_along(w, "blockIdx", dim) for dim in range(3))
     nx, ny = (_along(w, "gridDim", dim) for dim in range(2))
     w.define(op.result, f"{x} + {nx} * ({y} + {ny} * {z})", pure=True)
+
+
+COUNTS_CLUSTERS.add(ClusterCount)
 
 
 @emits(ClusterCount)

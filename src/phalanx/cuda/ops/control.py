@@ -11,7 +11,7 @@ from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
 from phalanx.cuda.tiles import helpers as h
-from phalanx.cuda.tiles.control_text import for_header, printf_format
+from phalanx.cuda.tiles.control_text import counted_axes, for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
 from phalanx.cuda.tiles.index import slot_line
 from phalanx.ir.archs import entry_registers
@@ -308,13 +308,19 @@ def emit_sync(w: Writer, op: Sync) -> None:
     w.sync_agent(op.reason)
 
 
-@emits(BlockId)
+@emits(BlockId, expression=True)
 def emit_block_id(w: Writer, op: BlockId) -> None:
     """Writes `blockIdx`."""
     w.define(op.result, f"(int)blockIdx.{'xyz'[op.dim]}", pure=True)
 
 
-@emits(NumBlocks)
+@counted_axes(NumBlocks)
+def counted_axis(op: NumBlocks) -> int:
+    """The axis whose CTAs it counts."""
+    return op.dim
+
+
+@emits(NumBlocks, expression=True)
 def emit_num_blocks(w: Writer, op: NumBlocks) -> None:
     """Writes `gridDim`."""
     w.define(op.result, f"(int)gridDim.{'xyz'[op.dim]}", pure=True)

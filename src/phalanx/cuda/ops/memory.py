@@ -18,11 +18,12 @@ from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, VECTOR_ADDITIONS, atomic, strong_load, vector_addition
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
-from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, scalar_pointer, vector_elements
+from phalanx.cuda.tiles.global_access import VECTOR_BYTES, GlobalAccess, array_sizes, scalar_pointer, vector_elements
 from phalanx.cuda.tiles.index import atom, element, local, plus, slot_loop
 from phalanx.cuda.tiles.matrix_load import emit_matrix_load, loads_matrices
 from phalanx.cuda.tiles.matrix_store import emit_matrix_store, stores_matrices
-from phalanx.cuda.tiles.share import share_scalar, share_tile
+from phalanx.cuda.tiles.scratch import Layouts, needs_scratch
+from phalanx.cuda.tiles.share import share_scalar, share_tile, shared_bytes_of_tile
 from phalanx.cuda.tiles.shared_access import SharedAccess, scalar_place
 from phalanx.errors import Error, internal
 from phalanx.ir.core import Function, Op
@@ -30,14 +31,20 @@ from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import While
 from phalanx.ir.ops.memory import ATOMICS, Atomic, AtomicCas, AtomicLoad, Extent, FenceAsyncProxy, FenceCluster, Load, Store
 from phalanx.ir.types import TileType
-from phalanx.ir.values import Value
+from phalanx.ir.values import Param, Value
 from phalanx.ir.views import GlobalView, SharedView, View, in_global, in_shared
 
 WORD_BYTES = 4
 """What one register holds: a store of more must not be taken apart."""
 
 
-@emits(Extent)
+@array_sizes(Extent)
+def size_along(op: Extent) -> tuple[Param, int]:
+    """The array and the axis whose size it defines."""
+    return op.array, op.axis
+
+
+@emits(Extent, expression=True)
 def emit_extent(w: Writer, op: Extent) -> None:
     """Writes an extent as a field of the array's struct."""
     w.define(op.result, f"{w.name(op.array)}.shape[{op.axis}]", pure=True)
@@ -374,6 +381,16 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
 
 
 # ---------------------------------------------------------------------- atomics
+
+
+@needs_scratch(*ATOMICS, AtomicLoad)
+def sharing_scratch(op: Atomic | AtomicLoad, layouts: Layouts) -> int:
+    """What one thread reads and all threads that have the element get."""
+    if op.result is None:
+        return 0
+    if isinstance(op.result.type, TileType):
+        return shared_bytes_of_tile(layouts[op.result], scalar_dtype(op.result))
+    return scalar_dtype(op.result).itemsize
 
 
 @emits(*ATOMICS)

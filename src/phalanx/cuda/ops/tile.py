@@ -1,12 +1,10 @@
 """Arithmetic on scalars and register tiles as C++: unrolled loops over a thread's registers.
 
 f16, bf16 and fp8 are stored as bits and computed in float. Reductions, running sums and layout changes that cross
-warps use the agent's scratch memory: `scratch_bytes` says how much.
+warps use the agent's scratch memory; what is marked by `@needs_scratch` says how much.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from phalanx.cuda.text.literals import literal
 from phalanx.cuda.text.registry import emits
@@ -14,19 +12,19 @@ from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import arithmetic
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import compute_dtype
-from phalanx.cuda.tiles.convert import emit_conversion
+from phalanx.cuda.tiles.convert import conversion_scratch_bytes, emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
-from phalanx.cuda.tiles.cumsum import emit_cumsum
+from phalanx.cuda.tiles.cumsum import cumsum_scratch_bytes, emit_cumsum
 from phalanx.cuda.tiles.elementwise import computed_operand, emit_eight, emit_elementwise, emit_grouped_cast, operand_element
-from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by
+from phalanx.cuda.tiles.finished import needs_all_registers
+from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by, fold_scratch_bytes
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
 from phalanx.cuda.tiles.inline_ptx import emit_ptx
 from phalanx.cuda.tiles.limits import emit_limit, is_coordinates, only_in_limits
 from phalanx.cuda.tiles.packed_arithmetic import emit_pairs
-from phalanx.cuda.tiles.reduce import emit_reduce
-from phalanx.cuda.tiles.scratch import scratch_needed
+from phalanx.cuda.tiles.reduce import emit_reduce, reduce_scratch_bytes
+from phalanx.cuda.tiles.scratch import Layouts, needs_scratch
 from phalanx.errors import Error
-from phalanx.ir.core import Op
 from phalanx.ir.ops.tile import (
     Arange,
     Binary,
@@ -55,15 +53,38 @@ from phalanx.ir.ops.tile import (
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, constant_of
 from phalanx.layouts.parts import part_slots
-from phalanx.layouts.registers import RegisterLayout
+
+needs_all_registers(Binary, Compare, Fma, Reduce, Select, Unary)
+needs_all_registers(Bitcast, Cast, ConvertLayout, Keep, Reshape, Transpose, moves=True)
 
 
-def scratch_bytes(op: Op, layouts: Mapping[Value, RegisterLayout]) -> int:
-    """Bytes of scratch shared memory that an instruction needs for itself, 0 for most."""
-    return scratch_needed(op, layouts)
+@needs_scratch(Reduce)
+def reduction_scratch(op: Reduce, layouts: Layouts) -> int:
+    """What warps hand to each other."""
+    return reduce_scratch_bytes(op, layouts[op.x])
 
 
-@emits(Unary)
+@needs_scratch(CumSum)
+def running_scratch(op: CumSum, layouts: Layouts) -> int:
+    """The sums of the warps before."""
+    return cumsum_scratch_bytes(op, layouts[op.x])
+
+
+@needs_scratch(ReduceBy, ScanBy)
+def folding_scratch(op: ReduceBy | ScanBy, layouts: Layouts) -> int:
+    """What warps hand to each other."""
+    return fold_scratch_bytes(op, layouts[op.xs[0]])
+
+
+@needs_scratch(ConvertLayout, Reshape)
+def changing_scratch(op: ConvertLayout | Reshape, layouts: Layouts) -> int:
+    """The tile, where its elements go from warp to warp."""
+    if not isinstance(op.x.type, TileType) or not isinstance(op.result.type, TileType):
+        return 0
+    return conversion_scratch_bytes(layouts[op.x], layouts[op.result], scalar_dtype(op.x).itemsize)
+
+
+@emits(Unary, expression=True)
 def emit_unary(w: Writer, op: Unary) -> None:
     """Writes a function of each element, of two at once where the hardware has that."""
     if emit_pairs(w, op.fn, op.result, (op.x,)):
@@ -75,7 +96,7 @@ def emit_unary(w: Writer, op: Unary) -> None:
     )
 
 
-@emits(Binary)
+@emits(Binary, expression=True)
 def emit_binary(w: Writer, op: Binary) -> None:
     """Writes an operation on the elements of two tiles, on two of each at once where the hardware has that."""
     if emit_pairs(w, op.fn, op.result, (op.a, op.b)):
@@ -89,7 +110,7 @@ def emit_binary(w: Writer, op: Binary) -> None:
     )
 
 
-@emits(Fma)
+@emits(Fma, expression=True)
 def emit_fma(w: Writer, op: Fma) -> None:
     """Writes a fused multiplication and addition of each three elements."""
     dtype = scalar_dtype(op.result)
@@ -128,14 +149,14 @@ def emit_skipping_product(w: Writer, op: SkippingProduct) -> None:
             slot_line(w, w.registers(op.result), f"{name}[{i}] = {body};", i)
 
 
-@emits(Compare)
+@emits(Compare, expression=True)
 def emit_compare(w: Writer, op: Compare) -> None:
     """Writes a comparison of each pair of elements; coordinates are compared with what is left of their limits."""
     if not emit_limit(w, op):
         emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
 
 
-@emits(Select)
+@emits(Select, expression=True)
 def emit_select(w: Writer, op: Select) -> None:
     """Writes one of two elements, by the condition at their place."""
     emit_elementwise(
@@ -143,7 +164,7 @@ def emit_select(w: Writer, op: Select) -> None:
     )
 
 
-@emits(Cast)
+@emits(Cast, expression=True)
 def emit_cast(w: Writer, op: Cast) -> None:
     """Writes a conversion of each element, of two at once where the hardware has that."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
@@ -153,7 +174,7 @@ def emit_cast(w: Writer, op: Cast) -> None:
         )
 
 
-@emits(Bitcast)
+@emits(Bitcast, expression=True)
 def emit_bitcast(w: Writer, op: Bitcast) -> None:
     """Writes the bits of each element, read as another type."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)

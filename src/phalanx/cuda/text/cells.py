@@ -16,19 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from phalanx.cuda.text.registry import EXPRESSIONS
 from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
-from phalanx.ir.ops.cluster import ClusterRank
-from phalanx.ir.ops.control import Assign, BlockId, For, If, NumBlocks, ReadVar, While
-from phalanx.ir.ops.memory import Extent
-from phalanx.ir.ops.tile import Binary, Bitcast, Cast, Compare, Fma, Select, Unary
+from phalanx.ir.ops.control import Assign, For, If, ReadVar, While
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value, Var
 
 if TYPE_CHECKING:
     from phalanx.layouts import RegisterLayout
-
-MOVABLE = (Binary, Unary, Fma, Compare, Select, Cast, Bitcast, BlockId, NumBlocks, ClusterRank, Extent)
 
 
 @frozen
@@ -229,7 +225,7 @@ def _find_movable(
     """Fills `movable` with the cells that each movable scalar depends on; `condition` is read at the block's end."""
     for position, op in enumerate(block.ops):
         value = op.defines
-        if value is not None and isinstance(op, MOVABLE) and uses[value] == 1 and isinstance(value.type, ScalarType):
+        if value is not None and op in EXPRESSIONS and uses[value] == 1 and isinstance(value.type, ScalarType):
             cells: set[Var] = set()
             for operand in op.operands():
                 cells |= movable.get(operand, frozenset())

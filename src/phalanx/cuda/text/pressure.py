@@ -37,7 +37,10 @@ class Pressure:
         self._until: dict[Op, set[Value]] = {}
         for op in body.walk():
             self._share(op)
-        self._exits: dict[tuple[str, Label], Live] = {}
+        self._ends: dict[Label, Live] = {}
+        """What is alive behind a loop or a scope."""
+        self._next_turns: dict[Label, Live] = {}
+        """What is alive where the next turn of a loop begins."""
         self._block(body, frozenset())
 
     def _share(self, op: Op) -> None:
@@ -99,10 +102,12 @@ class Pressure:
         match op:
             case For() | While():
                 return self._loop(op, live)
-            case Break() | Continue() | Leave():
-                return self._exits.get((type(op).__name__, op.label), frozenset())
+            case Break() | Leave():
+                return self._ends.get(op.label, frozenset())
+            case Continue():
+                return self._next_turns.get(op.label, frozenset())
             case Scope():
-                self._exits["Leave", op.label] = live
+                self._ends[op.label] = live
                 return self._block(op.body, live)
             case Roles():
                 return frozenset().union(*(self._block(role.body, live) for role in op.regions))
@@ -127,7 +132,7 @@ class Pressure:
         endless = isinstance(op, While) and bool(constant_of(op.cond))  # it ends by `break`
         head = ended = frozenset() if endless else after
         for _ in range(2):  # what the next turn reads is alive at the end of this one
-            self._exits["Break", op.label], self._exits["Continue", op.label] = after, head
+            self._ends[op.label], self._next_turns[op.label] = after, head
             live = head
             for block in reversed(blocks):
                 live = self._block(block, live)

@@ -12,7 +12,7 @@ from phalanx.cuda.text.pressure import Pressure
 from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops.control import For, Role, Roles, While
-from phalanx.ir.ops.tile import Arange, Compare
+from phalanx.ir.ops.tile import Compare
 
 FULL = 0.6
 """The part of a role's registers from which on tiles leave no room for what is computed ahead."""
@@ -42,7 +42,7 @@ class _Finder:
                 for part in op.blocks():
                     self.block(part, limit, inner, not inner and self.is_full(op, limit))
             elif not (blocks := tuple(op.blocks())):
-                if around or (within and isinstance(op, Arange | Compare)):
+                if around or (within and (op.numbers is not None or isinstance(op, Compare))):
                     self.found.add(op)
             else:
                 for part in blocks:

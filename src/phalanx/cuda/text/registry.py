@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.tables import Marks
 
 if TYPE_CHECKING:
     from phalanx.cuda.text.writer import Writer
@@ -16,12 +17,15 @@ F = TypeVar("F", bound=Callable[..., None])
 
 EMITTERS: dict[type[Op], Emitter] = {}
 """Every emitter, by instruction class: comparable with `ir.core.INSTRUCTIONS`."""
+EXPRESSIONS = Marks()
+"""Instructions whose scalar results may be computed where they are read."""
 
 
-def emits(*instructions: type[Op]) -> Callable[[F], F]:
+def emits(*instructions: type[Op], expression: bool = False) -> Callable[[F], F]:
     """Registers the emitter of one or several instruction classes.
 
-    For the files of `cuda/ops`. Example::
+    `expression`: the text of the scalar that it defines is an expression without effects, which may as well stand where the
+    scalar is read. For the files of `cuda/ops`. Example::
 
         @emits(BlockId)
         def emit_block_id(w: Writer, op: BlockId) -> None:
@@ -33,6 +37,8 @@ def emits(*instructions: type[Op]) -> Callable[[F], F]:
             if instruction in EMITTERS:
                 raise AssertionError(f"{instruction.__name__} has two emitters")
             EMITTERS[instruction] = function
+        if expression:
+            EXPRESSIONS.add(*instructions)
         return function
 
     return register

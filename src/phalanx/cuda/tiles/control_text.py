@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 from phalanx.cuda.text.literals import bare, literal
 from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import binary_text, cast_text
-from phalanx.ir.ops.cluster import ClusterCount
-from phalanx.ir.ops.control import For, NumBlocks
+from phalanx.ir.ops.control import For
 from phalanx.ir.ops.tile import Binary
+from phalanx.ir.tables import Marks, Table
 from phalanx.ir.types import DType, f32
 from phalanx.ir.values import Value, constant_of
+
+COUNTS_CLUSTERS = Marks()
+"""Instructions that define a number of clusters of the grid: there is one at least."""
+counted_axes: Table[Callable[[Any], int]] = Table()
+"""Instructions that define the number of CTAs along an axis of the grid: which axis."""
 
 TRIPS = device_function(
     "px_trips",
@@ -50,14 +56,14 @@ def for_header(w: Writer, op: For) -> str:
 def _is_positive(w: Writer, step: Value) -> bool:
     """Whether a step is known to be 1 or more: CTAs along axes of the grid, or the clusters that they make."""
     made, each = w.definitions.get(step), 1
-    if isinstance(made, ClusterCount):
+    if made is not None and made in COUNTS_CLUSTERS:
         return True
     if isinstance(made, Binary) and made.fn == "floordiv":
         each, made = int(constant_of(made.b) or 0), w.definitions.get(made.a)
     factors = [made]
     if isinstance(made, Binary) and made.fn == "mul":
         factors = [w.definitions.get(made.a), w.definitions.get(made.b)]
-    axes = {factor.dim for factor in factors if isinstance(factor, NumBlocks)}
+    axes = {dim(factor) for factor in factors if factor is not None and (dim := counted_axes.of(factor)) is not None}
     return len(axes) == len(factors) and each > 0 and prod(w.plan.function.cluster[d] for d in axes) % each == 0
 
 

@@ -14,30 +14,24 @@ from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import Effects
 from phalanx.ir.engines import Engine
 from phalanx.ir.ops.control import Assign
-from phalanx.ir.ops.tile import (
-    Binary,
-    Bitcast,
-    Cast,
-    Compare,
-    ConvertLayout,
-    Fma,
-    Keep,
-    Reduce,
-    Reshape,
-    Select,
-    Transpose,
-    Unary,
-)
+from phalanx.ir.tables import Marks
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Value
 
 MOST_WORDS = 64
 """Registers that may be named at a wait: each two of them cost an instruction."""
 
-_MOVES = (Bitcast, Cast, ConvertLayout, Keep, Reshape, Transpose)
-"""They have little to compute: it does not matter on which side of the wait they are."""
-_NEEDS_ALL = (*_MOVES, Binary, Compare, Fma, Reduce, Select, Unary)
-"""A thread that has the whole result has used all of its registers of every operand."""
+MOVES = Marks()
+"""Instructions with little to compute: it does not matter on which side of the wait they are."""
+NEEDS_ALL = Marks()
+"""Instructions of whose operands a thread has used all of its registers when it has the whole result."""
+
+
+def needs_all_registers(*classes: type[Op], moves: bool = False) -> None:
+    """Marks such instructions; `moves`: they have little to compute. For the files of `cuda/ops`."""
+    NEEDS_ALL.add(*classes)
+    if moves:
+        MOVES.add(*classes)
 
 
 def finished_before(w: Writer, wait: Op, engine: Engine) -> tuple[Value, ...]:
@@ -47,7 +41,7 @@ def finished_before(w: Writer, wait: Op, engine: Engine) -> tuple[Value, ...]:
     needs: dict[Value, set[Value]] = {}
     for op in window or ():
         result = op.defines
-        if result is not None and isinstance(op, _NEEDS_ALL):
+        if result is not None and op in NEEDS_ALL:
             operands = [value for value in op.operands() if value in made]
             if isinstance(result.type, TileType) or operands:
                 made[result] = op
@@ -114,7 +108,7 @@ def _is_read_later(w: Writer, value: Value, window: tuple[Op, ...]) -> bool:
 def _is_move_of_known(value: Value, made: dict[Value, Op], needs: dict[Value, set[Value]], ends: list[Value]) -> bool:
     """Whether it follows, without anything to compute, from what is known to be there."""
     source = value
-    while source in made and isinstance(made[source], _MOVES):
+    while source in made and made[source] in MOVES:
         (source,) = made[source].operands()
     return source not in made or (source is not value and any(source in needs[end] for end in ends if end is not value))
 

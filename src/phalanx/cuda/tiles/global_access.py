@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from phalanx.analysis.assumptions import find_assumptions
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.text.writer import Writer
@@ -11,11 +14,13 @@ from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
 from phalanx.cuda.tiles.index import atom, local, plus, times
 from phalanx.cuda.tiles.rows import RowSlots
-from phalanx.ir.ops.memory import Extent
-from phalanx.ir.values import Value, constant_of
+from phalanx.ir.tables import Table
+from phalanx.ir.values import Param, Value, constant_of
 from phalanx.ir.views import GlobalView
 from phalanx.layouts.registers import RegisterLayout
 
+array_sizes: Table[Callable[[Any], tuple[Param, int]]] = Table()
+"""Instructions that define the size of an array along an axis: which array and axis."""
 VECTOR_BYTES = 16
 
 
@@ -144,7 +149,8 @@ class GlobalAccess:
     def _is_extent(self, value: Value, axis: int) -> bool:
         """Whether a value is the size of the array along an axis."""
         made = self.w.definitions.get(value)
-        return isinstance(made, Extent) and made.array is self.view.array and made.axis == axis
+        size = None if made is None else array_sizes.of(made)
+        return size is not None and size(made) == (self.view.array, axis)
 
     def place_along_rows(self, var: str, step: int) -> str:
         """The index of slot `var` along the last axis, as an `int`: one that wraps around is negative."""

@@ -11,7 +11,8 @@ from phalanx.cuda.tiles import arithmetic
 from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
-from phalanx.ir.ops.tile import Arange, Compare, Reshape, Transpose
+from phalanx.ir.core import Op
+from phalanx.ir.ops.tile import Compare
 from phalanx.ir.types import TileType, i32
 from phalanx.ir.values import Value
 
@@ -53,7 +54,7 @@ def only_in_limits(w: Writer, coordinates: Value) -> bool:
     """Whether nothing reads coordinates but comparisons that need them in no register."""
     readers = w.readers(coordinates)
     return bool(readers) and all(
-        only_in_limits(w, op.result) if isinstance(op, Reshape | Transpose) else
+        only_in_limits(w, made) if _same_numbers(op) is not None and (made := op.defines) is not None else
         isinstance(op, Compare) and (found := _sides(w, op)) is not None and found[1] is coordinates
         for op in readers
     )
@@ -62,9 +63,14 @@ def only_in_limits(w: Writer, coordinates: Value) -> bool:
 def is_coordinates(w: Writer, value: Value) -> bool:
     """Whether a tile is `px.arange`, perhaps with more axes."""
     op = w.definitions.get(value)
-    while isinstance(op, Reshape | Transpose):
-        op = w.definitions.get(op.x)
-    return isinstance(op, Arange)
+    while op is not None and (source := _same_numbers(op)) is not None:
+        op = w.definitions.get(source)
+    return op is not None and op.numbers is not None
+
+
+def _same_numbers(op: Op) -> Value | None:
+    """The tile whose elements an instruction defines under another shape, or with its axes in another order."""
+    return op.reshaped if op.permutation is None else op.permutation.x
 
 
 def _sides(w: Writer, op: Compare) -> tuple[str, Value, Value, int] | None:
