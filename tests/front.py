@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.cuda.prepare import prepare_for
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.ir.types import ArrayType, DType, ScalarType, f32
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.reading import read_kernel
-from phalanx.runtime.launch.targets import prepare_for
 
 Types = tuple[ArrayType | ScalarType, ...]
 

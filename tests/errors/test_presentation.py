@@ -86,12 +86,11 @@ def test_a_failure_of_the_compiler_is_an_error_with_a_place(monkeypatch: pytest.
 
 
 def test_a_failure_of_a_pass_is_an_error_at_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    from phalanx.runtime.launch import targets
 
     def broken(*_: object) -> None:
         raise RuntimeError("no way")
 
-    monkeypatch.setattr(targets, "prepare", broken)
+    monkeypatch.setattr("phalanx.cuda.prepare.prepare", broken)
     monkeypatch.delenv("PHALANX_DEBUG", raising=False)
 
     @px.kernel

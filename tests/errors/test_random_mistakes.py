@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from phalanx.cuda.prepare import prepare_for
 from phalanx.errors import Error
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.language.reader.reading import read_kernel
-from phalanx.runtime.launch.targets import prepare_for
 
 SOURCE = (Path(__file__).parent / "healthy_kernels.py").read_text()
 TYPES = (ArrayType(2, f32), ArrayType(2, f32), ScalarType(i32), ScalarType(f32))

@@ -17,7 +17,7 @@ from phalanx.errors import Error
 from phalanx.kernels.padding import padded_copy
 from phalanx.kernels.products.matmul_config import MatmulConfig
 from phalanx.runtime.exporting.function_source import FunctionExport
-from phalanx.runtime.exporting.tracing import run_traced, values_for
+from phalanx.runtime.symbolic.tracing import run_traced, values_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 BF16 = ml_dtypes.bfloat16

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.runtime.exporting.choices import chosen_at_example, not_chosen_in_exports
-from phalanx.runtime.exporting.expressions import symbol
-from phalanx.runtime.exporting.numbers import Number, Trace, Undecided, expression_of, tracing
-from phalanx.runtime.exporting.reals import Real
+from phalanx.runtime.symbolic.choices import chosen_at_example, not_chosen_in_exports
+from phalanx.runtime.symbolic.expressions import symbol
+from phalanx.runtime.symbolic.numbers import Number, Trace, Undecided, expression_of, tracing
+from phalanx.runtime.symbolic.reals import Real
 
 NAMES = ("m", "n", "k")
 

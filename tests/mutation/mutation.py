@@ -197,10 +197,10 @@ def judge(
     One that is clean under a few schedules has to be shown equivalent: no order of events deadlocks, and all end as the
     original does (`original` is its outcome). If some do not, the whole of `px.check` has to report it.
     """
+    from phalanx.cuda.prepare import prepare_for
     from phalanx.errors import Error
     from phalanx.ir.verifier import verify
     from phalanx.runtime.checking import check_function
-    from phalanx.runtime.launch.targets import prepare_for
     from phalanx.sanitizer.exploration import Search, Start
     from phalanx.sanitizer.report import Report
     from phalanx.sanitizer.runs import copies_of, run_checked, schedules_of

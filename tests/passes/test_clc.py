@@ -6,6 +6,7 @@ import pytest
 
 import phalanx as px
 from front import array, prepared
+from phalanx.cuda.prepare import default_arch
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterSync
@@ -13,7 +14,6 @@ from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit
 from phalanx.ir.printer import text
 from phalanx.ir.values import constant_of
 from phalanx.language.reader.reading import read_kernel
-from phalanx.runtime.launch.targets import default_arch
 
 
 @px.kernel(warps=2, cluster=lambda CLUSTER: CLUSTER)

@@ -7,12 +7,12 @@ import re
 import pytest
 
 import phalanx as px
+from phalanx.cuda.prepare import prepare_for
 from phalanx.ir.core import Function
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, ScalarType, f32, i32
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.reading import read_kernel
-from phalanx.runtime.launch.targets import prepare_for
 
 ARRAY = ArrayType(1, f32)
 MATRIX = ArrayType(2, f32)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from phalanx.cuda import prepare
 from phalanx.cuda.lower import lower
 from phalanx.passes.pipelining import epilogue
-from phalanx.runtime.launch import targets
 
 
 @px.kernel(warps=4)
@@ -97,13 +97,13 @@ def test_sums_begin_without_zeros_in_registers(steps: int) -> None:
 def test_room_for_larger_parts_is_given_back_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where scratch needs what the rings left over: parts are as small as before, rings as long."""
     written: list[Any] = []
-    write, problem = targets.write_loops, lower.ring_problem
+    write, problem = prepare.write_loops, lower.ring_problem
 
     def watched(*args: Any) -> Any:
         written.append(write(*args))
         return written[-1]
 
-    monkeypatch.setattr(targets, "write_loops", watched)
+    monkeypatch.setattr(prepare, "write_loops", watched)
     monkeypatch.setattr(lower, "ring_problem", lambda *args: 1 if written[-1].grown else problem(*args))
     spec = px.spec((512, 512), px.bf16)
     kernel = px.kernel(warps=8)(across.fn)
@@ -125,8 +125,8 @@ def test_rings_that_lack_room_are_not_the_products_fault(monkeypatch: pytest.Mon
     prepared: list[Any] = []
     written: list[Any] = []
     for name, seen in (("prepare_common", prepared), ("write_loops", written)):
-        call = getattr(targets, name)
-        monkeypatch.setattr(targets, name, lambda *args, call=call, seen=seen: seen.append(call(*args)) or seen[-1])
+        call = getattr(prepare, name)
+        monkeypatch.setattr(prepare, name, lambda *args, call=call, seen=seen: seen.append(call(*args)) or seen[-1])
     spec = px.spec((512, 512), px.bf16)
     px.compile(by_rows[1], spec, spec, px.spec((128,), px.i32), spec, arch="sm_100a")
     assert len(prepared) == len(written) == 2

@@ -14,13 +14,13 @@ import pytest
 
 import phalanx as px
 from phalanx.cuda import nvrtc
+from phalanx.cuda.prepare import prepare_for
 from phalanx.ir.printer import text
 from phalanx.ir.types import ArrayType, f32
 from phalanx.language.reader.reading import read_kernel
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.launch import replay
-from phalanx.runtime.launch.targets import prepare_for
 
 
 @px.kernel

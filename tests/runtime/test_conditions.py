@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from phalanx.runtime.exporting.expressions import Expression, combined, constant, symbol
-from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.planning.conditions import conditions
+from phalanx.runtime.symbolic.expressions import Expression, combined, constant, symbol
+from phalanx.runtime.symbolic.numbers import Guard
 
 NAMES = {"s0": (0, 2**31 - 1), "s1": (0, 2**31 - 1), "t0": (-(2**62), 2**62), "t1": (-(2**62), 2**62), "p0": (0, 2**64)}
 NUMBERS = (0, 1, 2, 8, 12, 16, 64, 4096, 2**31 - 1, 2**39 - 1, 2**39, 2**40)

@@ -10,13 +10,13 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.matrices import empty
-from phalanx.runtime.exporting.expressions import combined, constant, symbol
-from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.launch.replay import recording, remembered
 from phalanx.runtime.planning import plans
 from phalanx.runtime.planning.folding import Folding, alike_symbols, folded
 from phalanx.runtime.planning.plan_text import PlanWriter
 from phalanx.runtime.planning.ways import Way
+from phalanx.runtime.symbolic.expressions import combined, constant, symbol
+from phalanx.runtime.symbolic.numbers import Guard
 from planned_calls import Watched, watched_gpu
 from runtime.test_conditions import drawn_guard, drawn_values, holds
 

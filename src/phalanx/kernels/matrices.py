@@ -19,8 +19,8 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
 )
 from phalanx.runtime.device.outlines import is_outlined
-from phalanx.runtime.exporting.numbers import is_traced_real
 from phalanx.runtime.launch.replay import record_array
+from phalanx.runtime.symbolic.numbers import is_traced_real
 
 FLOATS = ("bf16", "f16", "f32")
 HALVES = ("bf16", "f16")

@@ -45,7 +45,7 @@ MOST_STEPS = 32
 def stage_operands(function: Function, arch: Arch) -> Function:
     """The kernel in which products of register tiles read shared memory where that is faster; notes say which do.
 
-    For `runtime.launch.targets`, before all other passes. It is `function` itself where nothing changes.
+    For `cuda.prepare`, before all other passes. It is `function` itself where nothing changes.
     """
     if not any(op.product is not None for op in function.walk()):
         return function

@@ -28,7 +28,7 @@ from phalanx.passes.transactions import lower_transactions
 def prepare(function: Function, arch: Arch, fits: Fits) -> Function:
     """The kernel with its roles formed, bytes and counts inferred, the promised barriers in place, memory shared.
 
-    Called by `runtime.launch.targets`, for the simulator and the CUDA back end alike. `arch` says how much shared memory
+    Called by `cuda.prepare`, for the simulator and the CUDA back end alike. `arch` says how much shared memory
     there is; `fits` measures a kernel with the layouts of that target. Mistakes that only show here (roles that overlap, a
     count that contradicts the arrivals, a slice past a buffer) are `px.Error`s at the line.
     Example: ``print(printer.text(prepare(function, arch_of("sm_90a"), fits)))``.

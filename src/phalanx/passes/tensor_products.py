@@ -59,7 +59,7 @@ FENCE = "what threads wrote is seen by the tensor cores"
 def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[Location, str]) -> Function:
     """The kernel in which each product that is over at once is one of `tcgen05`, where that can be; notes say which are.
 
-    For `runtime.launch.targets`, on targets with tensor memory, before barriers are counted and initialised. Products at
+    For `cuda.prepare`, on targets with tensor memory, before barriers are counted and initialised. Products at
     `refused` places stay what they are, for the reason given there.
     """
     agents = [_Agent(code) for code in agents_of(function)]

@@ -15,9 +15,9 @@ from phalanx.ir.core import Function
 from phalanx.runtime.device.devices import SIMULATED_SMS
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
+from phalanx.runtime.launch.options import named_arch, require_pipelined
 from phalanx.runtime.launch.overlaps import as_launched
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
-from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
 from phalanx.sanitizer.held_runs import Held, HeldRuns

@@ -12,9 +12,9 @@ from phalanx.ir.core import Function
 from phalanx.runtime.checking import require_bound, require_executor, require_number
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
+from phalanx.runtime.launch.options import named_arch, require_pipelined
 from phalanx.runtime.launch.overlaps import as_launched
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
-from phalanx.runtime.launch.targets import named_arch, require_pipelined
 from phalanx.runtime.process_pool import explore_part, in_order, pack, processes, travels
 from phalanx.sanitizer.exploration import Found, Search, Start, split
 from phalanx.sanitizer.runs import copies_of

@@ -204,8 +204,8 @@ def record(launch: Any, *args: Any, arch: str | None = None, **constants: Any) -
     from phalanx.runtime.device.devices import SIMULATED_SMS
     from phalanx.runtime.launch.auto_grid import leaves_grid
     from phalanx.runtime.launch.dispatch import debugging, function_for, on_host, require_data
+    from phalanx.runtime.launch.options import named_arch
     from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
-    from phalanx.runtime.launch.targets import named_arch
     from phalanx.sanitizer.runs import copies_of
     from phalanx.sim.run import simulate
 

@@ -15,8 +15,8 @@ from phalanx.language.examples import Launch
 from phalanx.location import NOWHERE
 from phalanx.runtime.compiled import planned
 from phalanx.runtime.launch.dispatch import debugging, function_for
+from phalanx.runtime.launch.options import named_arch
 from phalanx.runtime.launch.specialise import read_arguments, specialise
-from phalanx.runtime.launch.targets import named_arch
 from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, UNABLE, complain, say
 

@@ -154,7 +154,7 @@ def choose_products(function: Function, arch: Arch) -> Function:
 def unreadable_products(function: Function, arch: Arch, *, measured: bool = True) -> dict[Location, str]:
     """Where the tensor cores can't read the operands of a prepared kernel's products as these are laid out, and why.
 
-    For `runtime.launch.targets`, which then takes another instruction for a `px.dot` there. What else is wrong with the
+    For `cuda.prepare`, which then takes another instruction for a `px.dot` there. What else is wrong with the
     kernel, its shared memory too large for the target say, may be those products' doing: it is said of all of them. Not
     `measured`: how much shared memory there is does not matter yet.
     """
@@ -178,7 +178,7 @@ def unreadable_products(function: Function, arch: Arch, *, measured: bool = True
 def ring_problem(function: Function, arch: Arch) -> Error | int | None:
     """What keeps a prepared kernel from its target: an error at the place it is about, or bytes of shared memory that lack.
 
-    For `runtime.launch.targets`, which then writes the loops of the kernel anew. None where nothing does.
+    For `cuda.prepare`, which then writes the loops of the kernel anew. None where nothing does.
     """
     try:
         arranged = arrange(without_protocols(function))

@@ -53,7 +53,7 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
 def plain_products(function: Function, arch: Arch) -> Function:
     """The same kernel with each `px.dot` that the target has no such product for as one instruction, over at once.
 
-    For `runtime.launch.targets`, before the passes. A kernel with a `px.wgmma` of the user's stays as it is.
+    For `cuda.prepare`, before the passes. A kernel with a `px.wgmma` of the user's stays as it is.
     """
     found = _stand_ins(function)
     lacking = {op for op in found if not op.effects().target.supports(arch)}

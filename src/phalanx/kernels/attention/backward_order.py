@@ -19,7 +19,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.backward_config import KEYS
 from phalanx.kernels.attention.bands import L2_BYTES, MANY, PARTS, TOGETHER, busiest, least_busiest, rounded
-from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
 
 BETWEEN = 1.0
 """What it takes a CTA to begin and to end, in blocks of 128 queries."""

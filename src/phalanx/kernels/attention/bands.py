@@ -10,7 +10,7 @@ import phalanx as px
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.runtime.device.arrays import ITEM_BYTES
-from phalanx.runtime.exporting.choices import chosen_at_example, counted_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_at_example, counted_by_sizes
 
 L2_BYTES = 32 << 20
 """How much of L2 the keys and values of a band may take."""

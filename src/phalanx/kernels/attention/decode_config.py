@@ -9,7 +9,7 @@ import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import columns_of
 from phalanx.machines.h200 import H200
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 CLUSTERS = (1, 2, 3, 4, 6, 8, 12, 16)
 FEWEST_BLOCKS = 4

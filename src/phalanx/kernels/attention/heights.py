@@ -23,7 +23,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import GROUP_ROWS, AttentionConfig
 from phalanx.kernels.windows import Windows
-from phalanx.runtime.exporting.choices import counted_by_sizes, not_chosen_in_exports
+from phalanx.runtime.symbolic.choices import counted_by_sizes, not_chosen_in_exports
 
 TENTHS = {1: (10,), 2: (7, 10), 3: (6, 8, 10)}
 """How long a tile takes that 1, 2 or 3 warpgroups attend to, in tenths of one of all warpgroups there are."""

@@ -30,9 +30,9 @@ from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
-from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
-from phalanx.runtime.exporting.numbers import is_exported
 from phalanx.runtime.launch.replay import remembered
+from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.symbolic.numbers import is_exported
 
 WEIGHT_BYTES = 2
 EPILOGUE_COLUMNS = 16

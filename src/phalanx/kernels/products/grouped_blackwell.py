@@ -32,7 +32,7 @@ from phalanx.kernels.products.matmul_blackwell_config import ROWS, BlackwellConf
 from phalanx.kernels.products.matmul_config import Problem
 from phalanx.kernels.products.orders import grouped
 from phalanx.runtime.device.arrays import ITEM_BYTES
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 
 @px.func

@@ -47,8 +47,8 @@ from phalanx.runtime.device.arrays import (
     scalar_dtype,
 )
 from phalanx.runtime.device.outlines import is_outlined
-from phalanx.runtime.exporting.numbers import is_traced_real
 from phalanx.runtime.launch.replay import Memory, remembered
+from phalanx.runtime.symbolic.numbers import is_traced_real
 
 NARROW = ("f8e4m3", "f8e5m2")
 OPERANDS = (*HALVES, *NARROW, "f4e2m1", "f32")

@@ -27,7 +27,7 @@ from phalanx.kernels.products.matmul_cuts import (
     Problem,
 )
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
 
 ROWS = 128
 """Of a CTA's tile: all lanes of tensor memory."""

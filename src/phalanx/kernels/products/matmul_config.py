@@ -35,8 +35,8 @@ from phalanx.machines.h200 import H200
 from phalanx.machines.model import DeepRule, SplitMargin, SplitRule
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
-from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
-from phalanx.runtime.exporting.numbers import is_exported
+from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.symbolic.numbers import is_exported
 
 SPLITS_AT_ONCE = 32
 """Eights of rows for which it is decided at once whether K is split: 3 to 20 ms, and the time of choosing their tiles."""

@@ -20,8 +20,8 @@ from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
-from phalanx.runtime.exporting.choices import not_chosen_in_exports
 from phalanx.runtime.launch.replay import remembered
+from phalanx.runtime.symbolic.choices import not_chosen_in_exports
 
 SUMS = ("f32", "bf16", "f16")
 ROWS = 128

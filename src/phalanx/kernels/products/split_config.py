@@ -21,7 +21,7 @@ from phalanx.kernels.products.split_ring import ROWS_AT_ONCE
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import SplitCosts
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.exporting.choices import chosen_at_example, chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
 
 MOST_ROWS = 512
 """Rows of A that the kernel takes, at most."""

@@ -12,7 +12,7 @@ from phalanx.kernels.matrices import refused
 from phalanx.runtime.device.arrays import ArrayInfo
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.outlines import is_outlined
-from phalanx.runtime.launch.targets import named_arch
+from phalanx.runtime.launch.options import named_arch
 
 
 @frozen

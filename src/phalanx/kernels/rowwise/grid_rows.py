@@ -24,7 +24,7 @@ from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.stream import by_thread, edge_places, whole_vectors
 from phalanx.runtime.device.arrays import ArrayInfo, describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
+from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_exports
 
 EMPTY_AS = 1 << 63
 """What a word that would be 0 is published as: the first number is -0.0 then."""

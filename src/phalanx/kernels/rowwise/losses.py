@@ -20,7 +20,7 @@ from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, pin_row
 from phalanx.kernels.rowwise.softmax_terms import finite, fused_terms, power_of
 from phalanx.kernels.rowwise.stream import whole_vectors
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 JOINED = 4
 """Rows of a CTA that joins what is known of their pieces: one for each warp."""

@@ -31,8 +31,8 @@ from phalanx.kernels.rowwise.rows import (
     zeros,
 )
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes
 from phalanx.runtime.launch.replay import remembered
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 HELD, HELD_CENTERED = 4, 3
 """Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""

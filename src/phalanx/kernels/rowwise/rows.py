@@ -18,7 +18,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 VECTOR_BYTES = 16
 MAX_CLUSTER = 16

@@ -34,7 +34,7 @@ from phalanx.kernels.rowwise.stream import REGISTERS, VECTORS, WARPGROUP
 from phalanx.kernels.rowwise.stream_norms import normalised
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes, not_chosen_in_exports
+from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_exports
 
 LANES = 32
 LINE_BYTES = H200.line_bytes

@@ -25,7 +25,7 @@ from phalanx.kernels.launches import clusters_at_once
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of, types_of
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 WARPGROUP, REGISTERS, FEW_REGISTERS, MOST_REGISTERS = 4, 65536, 24, 240
 """Warps of a warpgroup; registers of an SM, of a thread that only fills the ring, and of one that computes, at most."""

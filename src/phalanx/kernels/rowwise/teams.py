@@ -28,7 +28,7 @@ from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.stream import along_thread, from_all, of_warp
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_by_sizes
+from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 LINE_BYTES = H200.line_bytes
 """At multiples of which copies and stores begin."""

@@ -71,7 +71,7 @@ class Written:
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
     """The kernel with its loops over `px.pipelined` written out for a target; rings have `most` stages at most.
 
-    For `runtime.launch.targets`, before all other passes. Whoever measures shared memory asks again with fewer stages
+    For `cuda.prepare`, before all other passes. Whoever measures shared memory asks again with fewer stages
     where they do not fit. A loop whose loads all stay where they are is a plain one, and the notes say why.
     """
     writer = _Writer(group_tiles(function), arch, most, refusals or Refusals())

@@ -10,12 +10,12 @@ from phalanx.errors import Error, caller_location
 from phalanx.runtime.exporting.c_source import cmake, code_of
 from phalanx.runtime.exporting.function_manifest import cubin_name, function_manifest
 from phalanx.runtime.exporting.function_source import FunctionExport, function_header, function_source
-from phalanx.runtime.exporting.numbers import Undecided
 from phalanx.runtime.exporting.parameters import C_WORDS
 from phalanx.runtime.exporting.paths import End, Fork, Tree, explore
 from phalanx.runtime.exporting.plans import plans_of
-from phalanx.runtime.exporting.tracing import ArrayGiven, Given, ScalarGiven
 from phalanx.runtime.launch.specialise import SOME_SIZE, Spec
+from phalanx.runtime.symbolic.numbers import Undecided
+from phalanx.runtime.symbolic.tracing import ArrayGiven, Given, ScalarGiven
 
 MOST_KERNELS = 2
 """How many kernels an export has room for, unless the example needs more: others end in an error code."""

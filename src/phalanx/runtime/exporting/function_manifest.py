@@ -6,13 +6,13 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import FunctionExport
 from phalanx.runtime.exporting.manifest import launched
 from phalanx.runtime.exporting.paths import End, Fork, Tree
 from phalanx.runtime.exporting.plans import Plan, PlannedArray
-from phalanx.runtime.exporting.reals import RealExpression
-from phalanx.runtime.exporting.tracing import ArrayGiven
+from phalanx.runtime.symbolic.expressions import Expression
+from phalanx.runtime.symbolic.reals import RealExpression
+from phalanx.runtime.symbolic.tracing import ArrayGiven
 
 FORMAT = 2
 

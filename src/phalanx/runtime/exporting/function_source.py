@@ -20,12 +20,12 @@ from phalanx.runtime.exporting.c_helpers import (
     packed_array,
 )
 from phalanx.runtime.exporting.c_source import definitions, header_of, map_text, message_function, program_tables
-from phalanx.runtime.exporting.expressions import Expression
-from phalanx.runtime.exporting.numbers import Guard
 from phalanx.runtime.exporting.paths import End, Fork, Tree
 from phalanx.runtime.exporting.plans import Plan, PlannedArray, PlannedLaunch, Plans, Scalar
-from phalanx.runtime.exporting.reals import RealExpression
-from phalanx.runtime.exporting.tracing import ArrayGiven, Given, ScalarGiven
+from phalanx.runtime.symbolic.expressions import Expression
+from phalanx.runtime.symbolic.numbers import Guard
+from phalanx.runtime.symbolic.reals import RealExpression
+from phalanx.runtime.symbolic.tracing import ArrayGiven, Given, ScalarGiven
 
 FAILED = "if (status != 0) return status;"
 CHECKED = "  " + FAILED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from phalanx.frozen import frozen
 from phalanx.runtime.exporting.c_source import Launch
-from phalanx.runtime.exporting.expressions import Expression
 from phalanx.runtime.exporting.function_source import DIVISIONS, FunctionExport
 from phalanx.runtime.exporting.parameters import ArrayParameter, ScalarParameter
-from phalanx.runtime.exporting.tracing import ArrayGiven
+from phalanx.runtime.symbolic.expressions import Expression
+from phalanx.runtime.symbolic.tracing import ArrayGiven
 
 
 @frozen

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from phalanx.frozen import frozen
-from phalanx.runtime.exporting.numbers import Guard
-from phalanx.runtime.exporting.tracing import Given, Path, run_traced, values_for
+from phalanx.runtime.symbolic.numbers import Guard
+from phalanx.runtime.symbolic.tracing import Given, Path, run_traced, values_for
 
 MOST_PATHS = 96
 """So many ways are run at most; what is left ends in an error code."""

@@ -16,13 +16,13 @@ from phalanx.ir.types import ArrayType
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE
-from phalanx.runtime.exporting.expressions import Expression, combined, constant
-from phalanx.runtime.exporting.numbers import expression_of
 from phalanx.runtime.exporting.parameters import ArrayParameter, MapParameter, array_parameter, map_parameter
 from phalanx.runtime.exporting.paths import Tree, ends
-from phalanx.runtime.exporting.tracing import Path, Taken, Viewed
 from phalanx.runtime.launch.dispatch import compiled_for
 from phalanx.runtime.launch.specialise import Specialisation
+from phalanx.runtime.symbolic.expressions import Expression, combined, constant
+from phalanx.runtime.symbolic.numbers import expression_of
+from phalanx.runtime.symbolic.tracing import Path, Taken, Viewed
 
 PART = 256
 """Parts of the workspace begin at multiples of so many bytes."""

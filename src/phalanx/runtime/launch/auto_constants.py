@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from phalanx.cuda.prepare import prepare_for
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import USUAL
@@ -15,7 +16,6 @@ from phalanx.language.auto import Auto
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.sharing import budget
-from phalanx.runtime.launch.targets import prepare_for
 
 UNLIMITED = 1 << 40
 PADDING = 1024

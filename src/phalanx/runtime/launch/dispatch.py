@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from phalanx.cuda.prepare import require_target
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
@@ -13,6 +14,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.options import require_pipelined, split_target
 from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
 from phalanx.runtime.launch.replay import (
     RECORDINGS,
@@ -34,7 +36,6 @@ from phalanx.runtime.launch.specialise import (
     specialise,
 )
 from phalanx.runtime.launch.strictness import refuse_overlap
-from phalanx.runtime.launch.targets import require_pipelined, require_target, split_target
 from phalanx.runtime.launch.watchdog import run_watched
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from phalanx.cuda.prepare import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, Arch
@@ -26,7 +27,6 @@ from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
 from phalanx.runtime.launch.replay import memory_of
 from phalanx.runtime.launch.strictness import require_fast
-from phalanx.runtime.launch.targets import choose_products, default_arch, has_own_form, prepare_common, prepare_for
 
 MAX_AXIS = 2**31 - 1
 SOME_SIZE = 4096

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.runtime.exporting.expressions import Expression
-from phalanx.runtime.exporting.numbers import Guard
+from phalanx.runtime.symbolic.expressions import Expression
+from phalanx.runtime.symbolic.numbers import Guard
 
 
 def condition(guard: Guard) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from phalanx.frozen import frozen
-from phalanx.runtime.exporting.choices import Choice, is_sized
-from phalanx.runtime.exporting.expressions import Expression, combined, symbol
-from phalanx.runtime.exporting.numbers import Guard, Number, Trace
-from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.planning.ways import LaunchTerms, MapTerms, NewMemory, Way, size_name, stride_name
+from phalanx.runtime.symbolic.choices import Choice, is_sized
+from phalanx.runtime.symbolic.expressions import Expression, combined, symbol
+from phalanx.runtime.symbolic.numbers import Guard, Number, Trace
+from phalanx.runtime.symbolic.tracing import Viewed
 
 
 class Folding:

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from phalanx.cuda.abi import ArraySlot
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.map_layout import WORD, MapLayout
-from phalanx.runtime.exporting.expressions import Expression
-from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.launch.launcher import CONFIG_BYTES, Packing
 from phalanx.runtime.planning.shared_terms import SharedTerms
 from phalanx.runtime.planning.ways import LaunchTerms, MapTerms
+from phalanx.runtime.symbolic.expressions import Expression
+from phalanx.runtime.symbolic.tracing import Viewed
 
 _TOKEN = re.compile(r"\d*[a-zA-Z]")
 _CALL = 5

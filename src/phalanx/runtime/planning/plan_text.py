@@ -19,11 +19,6 @@ from phalanx.frozen import frozen
 from phalanx.runtime.device import torch_memory as scratch
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, torch_current_stream
 from phalanx.runtime.device.torch_memory import TorchMemory, torch_memory
-from phalanx.runtime.exporting.choices import Choice, is_sized
-from phalanx.runtime.exporting.expressions import ANYTHING, LARGEST, Expression, combined, constant, symbol
-from phalanx.runtime.exporting.numbers import Guard, Number
-from phalanx.runtime.exporting.traced_array import NEW_ALIGNMENT
-from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.launch.launcher import Packing, Room
 from phalanx.runtime.launch.watchdog import ENVIRONMENT, NAME_THERE
 from phalanx.runtime.planning.conditions import condition, conditions
@@ -31,6 +26,11 @@ from phalanx.runtime.planning.folding import FoldedWay, Folding, alike_symbols, 
 from phalanx.runtime.planning.launch_text import LaunchTexts
 from phalanx.runtime.planning.shared_terms import Names, SharedTerms, expressions_of, tuple_text
 from phalanx.runtime.planning.ways import LaunchTerms, NewMemory, NotPlanned, Way, pointer_name, size_name, stride_name
+from phalanx.runtime.symbolic.choices import Choice, is_sized
+from phalanx.runtime.symbolic.expressions import ANYTHING, LARGEST, Expression, combined, constant, symbol
+from phalanx.runtime.symbolic.numbers import Guard, Number
+from phalanx.runtime.symbolic.traced_array import NEW_ALIGNMENT
+from phalanx.runtime.symbolic.tracing import Viewed
 
 MANY_WAYS = 4
 """So many ways part in functions of their own: those of other ways need not be made anew when one is added."""

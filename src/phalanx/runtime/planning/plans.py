@@ -90,9 +90,9 @@ class Plan:
             self.why.append(f"{type(problem).__name__}: {problem}")
 
     def _add(self, sketch: Sketch, call: Callable[..., Any], pointers: tuple[int, ...]) -> None:
-        from phalanx.runtime.exporting.numbers import Undecided
         from phalanx.runtime.planning.plan_text import KnownWay, Making, PlanWriter, agree, terms_function
         from phalanx.runtime.planning.ways import NotPlanned, trace_way
+        from phalanx.runtime.symbolic.numbers import Undecided
 
         device = sketch.launches[0].launcher.device
         way = None
@@ -188,7 +188,7 @@ class Planned:
 
     def sketch(self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...]) -> Sketch:
         """What the call launched, made and gave back, as if it had been recorded; what it made lies nowhere."""
-        from phalanx.runtime.exporting.traced_array import NEW_POINTER
+        from phalanx.runtime.symbolic.traced_array import NEW_POINTER
 
         way, makings = self.known.way, self.known.makings
         new = [NEW_POINTER + number * (1 << 40) for number in range(len(makings))]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from phalanx.runtime.device.map_layout import UNIT, MapLayout
-from phalanx.runtime.exporting.expressions import Expression, combined, constant, symbol
-from phalanx.runtime.exporting.tracing import Viewed
 from phalanx.runtime.planning.ways import LaunchTerms, MapTerms, Way
+from phalanx.runtime.symbolic.expressions import Expression, combined, constant, symbol
+from phalanx.runtime.symbolic.tracing import Viewed
 
 
 def tuple_text(texts: Iterable[str]) -> str:

@@ -18,13 +18,10 @@ from phalanx.language.kernel import call_with_constants
 from phalanx.runtime.device.arrays import PER_BYTE, ArrayInfo, describe
 from phalanx.runtime.device.outlines import taking_launches
 from phalanx.runtime.device.tensormap import Geometry, geometry
-from phalanx.runtime.exporting.expressions import Expression, constant, symbol
-from phalanx.runtime.exporting.numbers import Number, Trace, expression_of, tracing
-from phalanx.runtime.exporting.traced_array import Memory, TracedArray
-from phalanx.runtime.exporting.tracing import Viewed, viewed
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, is_launchable, wants_watchdog
 from phalanx.runtime.launch.launcher import Launcher
+from phalanx.runtime.launch.options import split_target
 from phalanx.runtime.launch.overlaps import has_empty
 from phalanx.runtime.launch.replay import Captured, memory_of, recording
 from phalanx.runtime.launch.routes import Route
@@ -36,7 +33,10 @@ from phalanx.runtime.launch.specialise import (
     read_argument,
     resolved_constants,
 )
-from phalanx.runtime.launch.targets import split_target
+from phalanx.runtime.symbolic.expressions import Expression, constant, symbol
+from phalanx.runtime.symbolic.numbers import Number, Trace, expression_of, tracing
+from phalanx.runtime.symbolic.traced_array import Memory, TracedArray
+from phalanx.runtime.symbolic.tracing import Viewed, viewed
 
 _I32 = -(1 << 31), (1 << 31) - 1
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from phalanx.frozen import frozen
-from phalanx.runtime.exporting.expressions import symbol
-from phalanx.runtime.exporting.numbers import Number, Trace, at_example, current_trace, unguarded
+from phalanx.runtime.symbolic.expressions import symbol
+from phalanx.runtime.symbolic.numbers import Number, Trace, at_example, current_trace, unguarded
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 ANY_INTEGER = -(2**62), 2**62

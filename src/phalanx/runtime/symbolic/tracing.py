@@ -13,12 +13,9 @@ from phalanx.language.kernel import call_with_constants
 from phalanx.runtime.device.arrays import PER_BYTE, describe
 from phalanx.runtime.device.devices import described
 from phalanx.runtime.device.outlines import taking_launches
-from phalanx.runtime.exporting.expressions import ANYTHING, Expression, symbol
-from phalanx.runtime.exporting.numbers import Guard, Number, Trace, expression_of, tracing
-from phalanx.runtime.exporting.reals import Real
-from phalanx.runtime.exporting.traced_array import Memory, NotExported, TracedArray, contiguous
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging
+from phalanx.runtime.launch.options import split_target
 from phalanx.runtime.launch.replay import recording
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -28,7 +25,10 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
-from phalanx.runtime.launch.targets import split_target
+from phalanx.runtime.symbolic.expressions import ANYTHING, Expression, symbol
+from phalanx.runtime.symbolic.numbers import Guard, Number, Trace, expression_of, tracing
+from phalanx.runtime.symbolic.reals import Real
+from phalanx.runtime.symbolic.traced_array import Memory, NotExported, TracedArray, contiguous
 
 FIRST_POINTER = 1 << 56
 """Where arguments lie while a function is traced: far from each other and from new arrays."""

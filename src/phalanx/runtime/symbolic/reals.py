@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.runtime.device.arrays import _KINDS, ArgumentKind
-from phalanx.runtime.exporting.numbers import Combined, Trace, Undecided
+from phalanx.runtime.symbolic.numbers import Combined, Trace, Undecided
 
 
 class RealExpression:

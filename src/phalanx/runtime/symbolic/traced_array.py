@@ -9,8 +9,8 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.runtime.device.arrays import _KINDS, ITEM_BYTES, PER_BYTE, ArgumentKind, numpy_dtype
-from phalanx.runtime.exporting.expressions import symbol
-from phalanx.runtime.exporting.numbers import Number, Trace, expression_of
+from phalanx.runtime.symbolic.expressions import symbol
+from phalanx.runtime.symbolic.numbers import Number, Trace, expression_of
 
 NEW_ALIGNMENT = 16
 """Bytes at a multiple of which new arrays begin: results, which the caller is asked for, and parts of the workspace."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.runtime.exporting.expressions import Expression, combined, constant
+from phalanx.runtime.symbolic.expressions import Expression, combined, constant
 
 MOST_GUARDS = 2000
 
@@ -418,4 +418,4 @@ def at_example(value: Any) -> Any:
 
 def is_traced_real(value: Any) -> bool:
     """Whether something is a `reals.Real`, which only exports have: the library hands it on as it is."""
-    return type(value).__module__ == "phalanx.runtime.exporting.reals"
+    return type(value).__module__ == "phalanx.runtime.symbolic.reals"

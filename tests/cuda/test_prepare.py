@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
+from phalanx.cuda.prepare import default_arch
 from phalanx.ir.archs import ARCHS, USUAL, Feature, arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.effects import Effects, Target
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.launch.specialise import Specialisation, read_arguments, specialise
-from phalanx.runtime.launch.targets import default_arch
 from product_kernels import by_rows
 
 

@@ -1,0 +1,1 @@
+"""Runs of functions on arrays whose sizes, strides and addresses remember how they came about."""
