@@ -6,7 +6,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.runtime.device.arrays import describe
-from phalanx.runtime.exporting.choices import chosen_at_example
+from phalanx.runtime.symbolic.choices import chosen_at_example
 
 SIMULATED_CLUSTERS = 2
 """Clusters that stay, in the simulator."""

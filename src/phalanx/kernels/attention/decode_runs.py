@@ -200,7 +200,8 @@ def join_runs(
 ):
     """Joins the parts of R rows of a unit that several of `parts` CTAs had, AT_ONCE of them at a time.
 
-    The grid is (rows of a tile // R, UNITS, batch). Lengths are looked at before the launch before this one is over: it has waited for whoever wrote them.
+    The grid is (rows of a tile // R, UNITS, batch). Lengths are looked at before the launch before this one is over: it has
+    waited for whoever wrote them.
     """
     tiles = px.cdiv(T * G * HEADS, BM)
     work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
@@ -217,7 +218,7 @@ def join_runs(
         top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
         for first in range(one, other + 1, AT_ONCE):
             part = first + px.arange(AT_ONCE * R) // R
-            begin, count = share(total, part, parts)
+            begin, _ = share(total, part, parts)
             place = (2 * part + px.where(begin < start, 1, 0)) * BM + row + px.arange(AT_ONCE * R) % R
             place = px.where(part <= other, place, -1)
             logs = px.load(LOGS[place], fill=NOTHING).reshape(AT_ONCE, R)
