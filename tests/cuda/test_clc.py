@@ -12,7 +12,8 @@ import phalanx as px
 from cuda_text import body, module_of
 from front import array
 from phalanx.cuda.nvrtc import compile_cuda
-from phalanx.cuda.ops.clc import QUERY, request
+from phalanx.cuda.ops.clc import request
+from phalanx.cuda.text.helper import helper
 from phalanx.ir.types import i32
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "blackwell"))  # behind another ladder's v0 to v7
@@ -26,8 +27,9 @@ def test_mnemonics_are_built_from_modifiers() -> None:
     mnemonic = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
     assert f'"{mnemonic}.b128 [%0], [%1];"' in alone.text
     assert f'"{mnemonic}.multicast::cluster::all.b128 [%0], [%1];"' in everywhere.text
-    assert "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r;" in QUERY.text
-    assert "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%1, %2, %3, _}, r;" in QUERY.text
+    query = helper("clusterlaunchcontrol_query_cancel").text
+    assert "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r;" in query
+    assert "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%1, %2, %3, _}, r;" in query
 
 
 @px.kernel(warps=1, cluster=lambda CLUSTER: CLUSTER)

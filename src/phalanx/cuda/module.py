@@ -7,7 +7,8 @@ import re
 import phalanx.cuda.ops  # noqa: F401  registers the emitters
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature
 from phalanx.cuda.plan import Plan
-from phalanx.cuda.text.prelude import ARRAY, MAPA, TENSOR_MAP, instruction
+from phalanx.cuda.text.helper import helper
+from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block
 from phalanx.cuda.text.writer import TYPEDEFS, Agent, Site, Writer
 from phalanx.frozen import frozen
@@ -67,7 +68,7 @@ def generate(plan: Plan) -> Module:
         threads=32 * function.warps,
         cluster=function.cluster,
         shared_bytes=plan.shared_bytes,
-        addresses_cluster=MAPA.name in w.helpers,
+        addresses_cluster="mapa_shared_cluster" in w.helpers,
     )
 
 
@@ -108,15 +109,15 @@ def _prelude(w: Writer) -> list[str]:
             lines.append(f"typedef {bits} {name};")
     arrays = [param.type for param in w.plan.function.params if isinstance(param.type, ArrayType)]
     if arrays:
-        lines += [ARRAY.text, ""]
+        lines += [helper("px_array").text, ""]
     if any(array.rank == 0 for array in arrays):
         lines += ["template <class T>\nstruct px_array<T, 0> {\n  T* data;\n};", ""]
     if w.plan.tensor_maps:
-        lines += [TENSOR_MAP.text, ""]
+        lines += [helper("px_tensor_map").text, ""]
     if w.helpers:
         lines += ["namespace ptx {", ""]
-        for helper in w.helpers.values():
-            lines += [helper.text, ""]
+        for used in w.helpers.values():
+            lines += [used.text, ""]
         lines += ["}  // namespace ptx", ""]
     return lines
 
@@ -148,7 +149,7 @@ def _head(w: Writer, entry: str, parameters: list[str]) -> list[str]:
 def _prefetch_descriptors(w: Writer) -> None:
     if not w.tensor_maps:
         return
-    helper = w.use(instruction("prefetch.tensormap", "[{map}]", (("const void*", "map"),)))
+    prefetch = w.use(instruction("prefetch.tensormap", "[{map}]", (("const void*", "map"),)))
     with w.block("if (threadIdx.x == 0)"):
         for name in w.tensor_maps:
-            w.line(f"{helper}(&{name});")
+            w.line(f"{prefetch}(&{name});")

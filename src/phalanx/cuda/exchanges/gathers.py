@@ -8,10 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from phalanx.cuda.exchanges.exchange import Signals, Turn
-from phalanx.cuda.exchanges.push import ST_ASYNC
-from phalanx.cuda.text.prelude import MAPA
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import none_set, owner_conditions, warp_replicas
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
@@ -105,8 +102,8 @@ class Gather:
         if receiver is None:
             w.line(f"unsigned char* const {there} = {turn.place};")
         else:
-            w.line(f"const unsigned {there} = {w.use(MAPA)}({turn.inbox}, {receiver});")
-            w.line(f"const unsigned {signal} = {w.use(MAPA)}({turn.bar}, {receiver});")
+            w.line(f"const unsigned {there} = {w.use('mapa_shared_cluster')}({turn.inbox}, {receiver});")
+            w.line(f"const unsigned {signal} = {w.use('mapa_shared_cluster')}({turn.bar}, {receiver});")
         for record in range(len(self.op.records)):
             size = self.op.record_bytes(record)
             start = str(self._start(record))
@@ -151,9 +148,9 @@ class Gather:
         words = local(w, "words")
         w.line(f"const {self.ctype} {words}[{width}] = {{{', '.join(values)}}};")
         if receiver is None:
-            w.line(f"{w.use(h.STORE_VECTOR)}<{width}>(reinterpret_cast<{self.ctype}*>({place}), {words});")
+            w.line(f"{w.use('store_vector')}<{width}>(reinterpret_cast<{self.ctype}*>({place}), {words});")
         else:
-            w.line(f"{w.use(ST_ASYNC)}<{width}>({place}, {words}, {local(w, 'there_bar')});")
+            w.line(f"{w.use('st_async')}<{width}>({place}, {words}, {local(w, 'there_bar')});")
 
     # ------------------------------------------------------------------ receiving
 
@@ -177,7 +174,7 @@ class Gather:
             with slot_loop(w, layout.num_registers, vector, scope=True) as i:
                 w.line(f"{self.ctype} {piece}[{vector * words}];")
                 place = plus(source, times(offsets.at(i, vector), str(words)))
-                read = f"{w.use(h.LOAD_VECTOR)}<{vector * words}>({piece}, {place});"
+                read = f"{w.use('load_vector')}<{vector * words}>({piece}, {place});"
                 alive = " && ".join(offsets.coordinates.alive(i, vector))
                 w.line(f"if ({alive}) {read}" if alive else read)
                 for n in range(vector):

@@ -7,12 +7,10 @@ from functools import cache
 from math import prod
 
 from phalanx.cuda.plan import PushPath, PushPlan
-from phalanx.cuda.text.bulk import FENCE_CLUSTER, FENCE_PROXY_CLUSTER, REMOTE_COMPLETE_TX
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import atom, bare
-from phalanx.cuda.text.prelude import MAPA, instruction
+from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
@@ -39,37 +37,6 @@ def push_bulk() -> Helper:
         (("unsigned", "dst"), ("unsigned", "src"), ("unsigned", "bytes"), ("unsigned", "bar")),
         name="cp_async_bulk_shared_shared",
     )
-
-
-def _st_async() -> str:
-    cases: list[str] = []
-    mnemonic = "st.async.shared::cluster.mbarrier::complete_tx::bytes"
-    for size, form, count in ((16, "v4.b32", 4), (8, "v2.b32", 2), (4, "b32", 1)):
-        numbers = [f"%{n + 1}" for n in range(count)]
-        values = numbers[0] if count == 1 else "{" + ", ".join(numbers) + "}"
-        inputs = ", ".join(f'"r"(words[{n}])' for n in range(count))
-        keyword = "} else if" if cases else "if"
-        cases.append(
-            f"  {keyword} constexpr (bytes == {size}) {{\n"
-            f'    asm volatile("{mnemonic}.{form} [%0], {values}, [%{count + 1}];"\n'
-            f'                 :: "r"(address), {inputs}, "r"(bar) : "memory");'
-        )
-    return "\n".join(cases) + "\n  }"
-
-
-ST_ASYNC = Helper(
-    "st_async",
-    "// N consecutive elements into a peer's shared memory; their bytes complete on its barrier.\n"
-    "template <int N, class T>\n"
-    "__device__ __forceinline__ void st_async(unsigned address, const T* x, unsigned bar) {\n"
-    "  constexpr int bytes = N * sizeof(T);\n"
-    '  static_assert(bytes == 4 || bytes == 8 || bytes == 16, "st.async");\n'
-    "  unsigned words[4] = {0, 0, 0, 0};\n"
-    "  pack<N>(words, x);\n"
-    f"{_st_async()}\n"
-    "}",
-    (h.WORDS,),
-)
 
 
 def emit_push(w: Writer, op: ClusterCopy, arm: Helper) -> None:
@@ -104,7 +71,7 @@ def emit_register_push(w: Writer, op: ClusterStore) -> None:
             )
         with slot_loop(w, layout.num_registers, width) as i:
             source = f"{name} + {i}" if i != "0" else name
-            text = f"{w.use(ST_ASYNC)}<{width}>({access.place(i, width)}, {source}, {bar});"
+            text = f"{w.use('st_async')}<{width}>({access.place(i, width)}, {source}, {bar});"
             alive = " && ".join(access.alive(i, width))
             w.line(f"if ({alive}) {text}" if alive else text)
 
@@ -115,12 +82,12 @@ def _push_scalar(w: Writer, op: ClusterStore) -> None:
         there = f"{scalar_place(w, op.view, shared)}, x, {_remote(w, op.view, w.barrier_address(op.bar))}"
         with w.block():
             w.line(f"const {w.ctype(op.view.dtype)} x[1] = {{{w.name(op.value)}}};")
-            w.line(f"{w.use(ST_ASYNC)}<1>({there});")
+            w.line(f"{w.use('st_async')}<1>({there});")
 
 
 def _remote(w: Writer, view: SharedView, address: str) -> str:
     assert view.cta is not None
-    return f"{w.use(MAPA)}({address}, {bare(w.name(view.cta))})"
+    return f"{w.use('mapa_shared_cluster')}({address}, {bare(w.name(view.cta))})"
 
 
 def _arm(w: Writer, op: ClusterCopy, bar: str, arm: Helper) -> None:
@@ -245,12 +212,12 @@ def _stores(w: Writer, op: ClusterCopy, plan: PushPlan, arm: Helper) -> None:
         if async_path:
             return
         if plan.fenced:
-            w.line(f"{w.use(FENCE_PROXY_CLUSTER)}();  // engines may read what was stored")
+            w.line(f"{w.use('fence_proxy_async_shared_cluster')}();  // engines may read what was stored")
         if op.bar is not None:
             w.sync_agent("all threads have stored")
             with w.elected():
-                w.line(f"{w.use(FENCE_CLUSTER)}();")
-                w.line(f"{w.use(REMOTE_COMPLETE_TX)}({bar}, {_bytes(w, op)});")
+                w.line(f"{w.use('fence_acq_rel_cluster')}();")
+                w.line(f"{w.use('mbarrier_complete_tx_relaxed_cluster_shared_cluster')}({bar}, {_bytes(w, op)});")
 
 
 def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str | None) -> None:
@@ -275,7 +242,7 @@ def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str
         w.line(f"{source} {piece}[{vector}];")
         pointer = f"reinterpret_cast<const {source}*>({begin})"
         if vector * op.src.dtype.itemsize > 1:
-            w.line(f"{w.use(h.LOAD_VECTOR)}<{vector}>({piece}, {pointer});")
+            w.line(f"{w.use('load_vector')}<{vector}>({piece}, {pointer});")
         else:
             w.line(f"{piece}[0] = *{pointer};")
         if op.src.dtype != op.dst.dtype:
@@ -284,9 +251,9 @@ def _store_loop(w: Writer, op: ClusterCopy, plan: PushPlan, there: str, bar: str
             w.line(f"const {target} {new}[{vector}] = {{{', '.join(values)}}};")
             piece = new
         if bar is not None:
-            w.line(f"{w.use(ST_ASYNC)}<{vector}>({end}, {piece}, {bar});")
+            w.line(f"{w.use('st_async')}<{vector}>({end}, {piece}, {bar});")
         else:
-            w.line(f"{w.use(h.STORE_REMOTE)}<{vector}>({end}, {piece});")
+            w.line(f"{w.use('store_remote')}<{vector}>({end}, {piece});")
 
 
 def _extents(view: SharedView) -> tuple[int | Value, ...]:

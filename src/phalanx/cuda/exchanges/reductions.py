@@ -9,10 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from math import prod
 
 from phalanx.cuda.exchanges.exchange import Signals, Turn
-from phalanx.cuda.exchanges.push import ST_ASYNC
-from phalanx.cuda.text.prelude import MAPA
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, cast_text, highest, lowest
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
@@ -111,8 +108,8 @@ class Reduction:
         receiver = w.lane if op.cta is None else w.name(op.cta)
         with w.block(f"if ({condition})"):
             w.line(f"const {self.ctype} {value} = {self._widened(w.name(op.x))};")
-            target = f"{w.use(MAPA)}({plus(inbox, mine)}, {receiver})"
-            w.line(f"{w.use(ST_ASYNC)}<1>({target}, &{value}, {w.use(MAPA)}({bar}, {receiver}));")
+            target = f"{w.use('mapa_shared_cluster')}({plus(inbox, mine)}, {receiver})"
+            w.line(f"{w.use('st_async')}<1>({target}, &{value}, {w.use('mapa_shared_cluster')}({bar}, {receiver}));")
 
     def _send_tile(self, bar: str, inbox: str) -> None:
         """The threads that own elements send them, to one peer after the other, each CTA beginning with itself."""
@@ -133,14 +130,14 @@ class Reduction:
                 if op.cta is None:
                     w.line(f"const int {receiver} = ({self.rank} + {step}) % {self.size};")
                 there, signal = local(w, "there"), local(w, "there_bar")
-                w.line(f"const unsigned {there} = {w.use(MAPA)}({mine}, {receiver});")
-                w.line(f"const unsigned {signal} = {w.use(MAPA)}({bar}, {receiver});")
+                w.line(f"const unsigned {there} = {w.use('mapa_shared_cluster')}({mine}, {receiver});")
+                w.line(f"const unsigned {signal} = {w.use('mapa_shared_cluster')}({bar}, {receiver});")
                 with slot_loop(w, layout.num_registers, vector, scope=True) as i:
                     piece = local(w, "piece")
                     values = [self._widened(element(w.name(op.x), plus(i, str(n)))) for n in range(vector)]
                     w.line(f"const {self.ctype} {piece}[{vector}] = {{{', '.join(values)}}};")
                     place = plus(there, times(offsets.at(i, vector), str(self.wire.itemsize)))
-                    send = f"{w.use(ST_ASYNC)}<{vector}>({place}, {piece}, {signal});"
+                    send = f"{w.use('st_async')}<{vector}>({place}, {piece}, {signal});"
                     alive = " && ".join(offsets.coordinates.alive(i, vector))
                     w.line(f"if ({alive}) {send}" if alive else send)
 
@@ -151,8 +148,8 @@ class Reduction:
         with w.block(f"if ({first}{w.lane} < {self.size} && {w.lane} != {self.rank})"):
             word = local(w, "thanks")
             w.line(f"const unsigned {word} = 0;")
-            target = f"{w.use(MAPA)}({plus(inbox, str(self.half - INBOX_STEP))}, {w.lane})"
-            w.line(f"{w.use(ST_ASYNC)}<1>({target}, &{word}, {w.use(MAPA)}({bar}, {w.lane}));")
+            target = f"{w.use('mapa_shared_cluster')}({plus(inbox, str(self.half - INBOX_STEP))}, {w.lane})"
+            w.line(f"{w.use('st_async')}<1>({target}, &{word}, {w.use('mapa_shared_cluster')}({bar}, {w.lane}));")
 
     # ------------------------------------------------------------------ receiving
 
@@ -184,7 +181,7 @@ class Reduction:
         pointer = f"reinterpret_cast<const {self.ctype}*>({local(w, 'received')})"
         w.line(f"{self.ctype} {parts}[{count}];")
         with slot_loop(w, count, vector) as i:
-            w.line(f"{w.use(h.LOAD_VECTOR)}<{vector}>({plus(parts, i)}, {plus(pointer, i)});")
+            w.line(f"{w.use('load_vector')}<{vector}>({plus(parts, i)}, {plus(pointer, i)});")
         w.line(f"{self.ctype} {total} = {parts}[0];")
         j = local(w, "j")
         w.line("#pragma unroll")
@@ -206,7 +203,7 @@ class Reduction:
             w.line(f"{inside}{total} = {self._combine(total, f'({pointer})[{at}]')};")
         mask = local(w, "mask")
         w.line("#pragma unroll")
-        shuffled = f"{w.use(h.SHUFFLE_XOR)}({total}, {mask})"
+        shuffled = f"{w.use('shuffle_xor')}({total}, {mask})"
         w.line(f"for (int {mask} = 16; {mask} > 0; {mask} /= 2) {total} = {self._combine(total, shuffled)};")
         w.line(f"{result} = {self._narrowed(total)};")
 
@@ -235,7 +232,7 @@ class Reduction:
             with slot_loop(w, slots, vector, scope=True) as i:
                 piece, n = local(w, "piece"), local(w, "n")
                 w.line(f"{self.ctype} {piece}[{vector}];")
-                read = f"{w.use(h.LOAD_VECTOR)}<{vector}>({piece}, {plus(source, offsets.at(i, vector))});"
+                read = f"{w.use('load_vector')}<{vector}>({piece}, {plus(source, offsets.at(i, vector))});"
                 alive = " && ".join(offsets.coordinates.alive(i, vector))
                 w.line(f"if ({alive}) {read}" if alive else read)
                 w.line("#pragma unroll")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.text.bulk import FENCE_PROXY
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.prelude import device_function, instruction, special_register
+from phalanx.cuda.text.prelude import instruction, special_register
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.ops.clc import ClcQuery, ClcTryCancel
@@ -20,21 +19,6 @@ def request(multicast: bool) -> Helper:
     mnemonic += ".multicast::cluster::all" * multicast + ".b128"
     name = "clusterlaunchcontrol_try_cancel" + "_multicast" * multicast
     return instruction(mnemonic, "[{response}], [{bar}]", (("unsigned", "response"), ("unsigned", "bar")), name=name)
-
-
-QUERY = device_function(
-    "clusterlaunchcontrol_query_cancel",
-    "bool",
-    (("unsigned", "response"), ("int&", "x"), ("int&", "y"), ("int&", "z")),
-    "// Whether a cluster was granted, and its first block; what that is where none was, PTX leaves open.\n"
-    "unsigned granted;\n"
-    'asm volatile("{ .reg .b128 r; .reg .pred p; ld.shared::cta.b128 r, [%4]; "\n'
-    '             "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r; selp.u32 %0, 1, 0, p; "\n'
-    '             "mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; "\n'
-    '             "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%1, %2, %3, _}, r; }"\n'
-    '             : "=r"(granted), "=r"(x), "=r"(y), "=r"(z) : "r"(response) : "memory");\n'
-    "return granted != 0;",
-)
 
 
 @emits(ClcTryCancel)
@@ -51,8 +35,8 @@ def emit_query(w: Writer, op: ClcQuery) -> None:
     granted, block = op.results
     first = [w.unique(f"first_{axis}") for axis in "xyz"]
     w.line(f"int {', '.join(first)};")
-    w.define(granted, f"{w.use(QUERY)}({', '.join([_address(w, op.response), *first])})")
-    w.line(f"{w.use(FENCE_PROXY)}();")
+    w.define(granted, f"{w.use('clusterlaunchcontrol_query_cancel')}({', '.join([_address(w, op.response), *first])})")
+    w.line(f"{w.use('fence_proxy_async_shared_cta')}();")
     x, y, z = (_own(w, dim, name) for dim, name in enumerate(first))
     linear = f"{x} + (int)gridDim.x * ({y} + (int)gridDim.y * {z})"
     w.define(block, f"{w.name(granted)} ? {linear} : -1", pure=True)

@@ -7,10 +7,9 @@ scope, so that no jump passes a declaration.
 from __future__ import annotations
 
 from phalanx.cuda.text.literals import atom, bare
-from phalanx.cuda.text.prelude import SETMAXNREG, STOP, instruction
+from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
 from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.control_text import counted_axes, for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
 from phalanx.cuda.tiles.index import slot_line
@@ -61,7 +60,7 @@ def emit_assign(w: Writer, op: Assign) -> None:
 
 def _assign(w: Writer, op: Assign) -> None:
     if op.var in w.cells.words:
-        w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(op.var)}>({w.name(op.var)}, {w.name(op.value)});")
+        w.line(f"{w.use('pack_words')}<{w.registers(op.var)}>({w.name(op.var)}, {w.name(op.value)});")
     else:
         _copy(w, w.name(op.var), op.value)
 
@@ -74,7 +73,7 @@ def emit_read(w: Writer, op: ReadVar) -> None:
     if op.var in w.cells.words:
         if w.uses(op.result):
             name = w.declare_tile(op.result)
-            w.line(f"{w.use(h.UNPACK_WORDS)}<{w.registers(op.var)}>({name}, {w.name(op.var)});")
+            w.line(f"{w.use('unpack_words')}<{w.registers(op.var)}>({name}, {w.name(op.var)});")
     elif isinstance(op.result.type, TileType):
         _copy(w, w.declare_tile(op.result), op.var)
     else:
@@ -273,7 +272,7 @@ def _reallocate(w: Writer, role: Role) -> None:
     if role.regs is None or role.regs == entry:
         return
     action = "dec" if role.regs < entry else "inc"
-    w.line(f"{w.use(SETMAXNREG[action])}<{role.regs}>();")
+    w.line(f"{w.use(f'setmaxnreg_{action}')}<{role.regs}>();")
 
 
 @emits(Role)
@@ -361,7 +360,7 @@ def emit_assume(w: Writer, op: Assume) -> None:
 def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
     """Writes a test that stops the grid with a record in the debug buffer; of a tile, for every element by its owner."""
     site = w.site("assert", op.message, op.loc)
-    stop = f"{w.use(STOP)}({w.debug}, {site}, 0, 0);"
+    stop = f"{w.use('px_stop')}({w.debug}, {site}, 0, 0);"
     if isinstance(op.cond.type, TileType):
         for_each_owned(w, op.cond, lambda index, element: w.line(f"if (!{element}) {stop}"))
     else:

@@ -14,7 +14,6 @@ from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.global_access import GlobalAccess
@@ -139,7 +138,7 @@ def _by_elements(w: Writer, op: CpAsyncLoad, layout: RegisterLayout) -> None:
         w.line(f"{ctype}* const {target} = {start};")
         with slot_loop(w, layout.num_registers) as i:
             inside = " && ".join(source.inside(i))
-            zero = f"{w.use(h.BITS)}<{ctype}>::from(0)"
+            zero = f"{w.use('bits')}<{ctype}>::from(0)"
             alive = " && ".join(offsets.alive(i))
             text = f"*({plus(target, offsets.at(i))}) = {inside} ? *({source.pointer(i)}) : {zero};"
             w.line(f"if ({alive}) {text}" if alive else text)

@@ -13,10 +13,9 @@ from functools import cache
 
 from phalanx.cuda.ops.tma import LOOP_FROM, _even_step, _shared_base, leaders_barrier, policy_of, tensor_load, tensor_store
 from phalanx.cuda.plan import CopyPath, CopyPlan
-from phalanx.cuda.text.bulk import bulk_load, bulk_store
 from phalanx.cuda.text.by_rank import mask_text
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.prelude import ELECT, Parameter, instruction
+from phalanx.cuda.text.prelude import Parameter, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.bounds import start_text
@@ -102,7 +101,7 @@ def _emit_uniform(w: Writer, op: TmaGather, tile: str, share: int) -> None:
     issuers = -(-rows // share)
     with w.block():
         gather = _Gather(w, op)
-        alone = f"{w.use(ELECT)}()"
+        alone = f"{w.use('elect_sync')}()"
         with w.block(f"if ({w.warp} < {issuers} && {alone})" if issuers < op.warps else f"if ({alone})"):
             for start in range(0, min(share, rows), FOUR):
                 holders = -(-(rows - start) // share)
@@ -278,7 +277,7 @@ class _Gather(_Rows):
         self.w.line(f"{helper}({', '.join(operands)});")
 
     def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
-        helper = self.w.use(bulk_load(hint=bool(self.policy)))
+        helper = self.w.use("bulk_load" + "_cache_hint" * bool(self.policy))
         operands = [pointer, place, column, "px_size", count, self.bar, *self.policy]
         self.w.line(f"{helper}({', '.join(operands)});")
 
@@ -302,7 +301,7 @@ class _Scatter(_Rows):
         self.w.line(f"{helper}({', '.join([self.map, column, row, address, *self.policy])});")
 
     def bulk(self, pointer: str, place: str, column: str, count: str) -> None:
-        helper = self.w.use(bulk_store(hint=bool(self.policy)))
+        helper = self.w.use("bulk_store" + "_cache_hint" * bool(self.policy))
         self.w.line(f"{helper}({', '.join([place, column, 'px_size', count, pointer, *self.policy])});")
 
 

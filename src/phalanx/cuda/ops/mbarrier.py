@@ -6,20 +6,10 @@ from collections.abc import Callable
 from functools import cache
 
 from phalanx.cuda.text.by_rank import number_by_rank
-from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.helper import Helper, helper
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.masks import for_each_cta
-from phalanx.cuda.text.prelude import (
-    BAR_RED_AND,
-    BAR_RED_AND_OF,
-    GLOBALTIMER,
-    MAPA,
-    STOP,
-    device_function,
-    function_name,
-    instruction,
-    predicate,
-)
+from phalanx.cuda.text.prelude import device_function, function_name, instruction, predicate
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.core import Op
@@ -104,16 +94,16 @@ def bounded_wait(scope: str = "") -> Helper:
     try_wait = poll("try_wait", scope)
     body = (
         f"if ({try_wait.name}(bar, parity)) return;\n"
-        f"const unsigned long long start = {GLOBALTIMER.name}();\n"
+        "const unsigned long long start = globaltimer();\n"
         f"while (!{try_wait.name}(bar, parity)) {{\n"
-        f"  if ({GLOBALTIMER.name}() - start > {WATCHDOG_NS}ull) {STOP.name}(debug, site, parity, index);\n"
+        f"  if (globaltimer() - start > {WATCHDOG_NS}ull) px_stop(debug, site, parity, index);\n"
         "}"
     )
     parameters = (
         _BAR, ("unsigned", "parity"), ("unsigned long long*", "debug"), ("int", "site"), ("int", "index"),
     )
     name = function_name(f"mbarrier.wait.parity{scope}.bounded")
-    return device_function(name, "void", parameters, body, try_wait, GLOBALTIMER, STOP)
+    return device_function(name, "void", parameters, body, try_wait, helper("globaltimer"), helper("px_stop"))
 
 
 @emits(BarrierInit)
@@ -191,7 +181,7 @@ def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str)
         text = f"{int(mask):#x}u" if mask is not None else f"(unsigned){atom(w.name(op.ctas))}"
         conditions.append(f"({text} >> {w.lane} & 1)")
     name = w.use(arrive("cluster", release(op), counted=counted))
-    place = f"{w.use(MAPA)}({w.barrier_address(op.bar)}, {w.lane})"
+    place = f"{w.use('mapa_shared_cluster')}({w.barrier_address(op.bar)}, {w.lane})"
     w.line(f"if ({' && '.join(conditions)}) {name}({place}{operands});")
 
 
@@ -203,15 +193,15 @@ def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
 
 
 def _signal(
-    w: Writer, op: Arrive | ArriveExpectTx | ExpectTx, helper: Callable[[str, str], Helper], operands: str
+    w: Writer, op: Arrive | ArriveExpectTx | ExpectTx, made: Callable[[str, str], Helper], operands: str
 ) -> None:
     """A signal here (`ctas` None), or in each CTA of the mask."""
     address = w.barrier_address(op.bar)
     scope = release(op)
     if op.ctas is None:
-        w.line(f"{w.use(helper('cta', scope))}({address}{operands});")
+        w.line(f"{w.use(made('cta', scope))}({address}{operands});")
     else:
-        name = w.use(helper("cluster", scope))
+        name = w.use(made("cluster", scope))
         for_each_cta(w, op.ctas, lambda mapped: w.line(f"{name}({mapped(address)}{operands});"))
 
 
@@ -252,9 +242,9 @@ def emit_test_wait(w: Writer, op: TestWait) -> None:
     elif agent.barrier_id == 0:
         vote = f"__syncthreads_and({seen})"
     elif agent.copies > 1:
-        vote = f"{w.use(BAR_RED_AND_OF)}<{agent.threads}>({agent.barrier_id} + {w.copy}, {seen})"
+        vote = f"{w.use('bar_red_and_of')}<{agent.threads}>({agent.barrier_id} + {w.copy}, {seen})"
     else:
-        vote = f"{w.use(BAR_RED_AND)}<{agent.barrier_id}, {agent.threads}>({seen})"
+        vote = f"{w.use('bar_red_and')}<{agent.barrier_id}, {agent.threads}>({seen})"
     w.define(op.result, f"{vote} != 0")
 
 

@@ -13,7 +13,6 @@ from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import cast_text
 from phalanx.cuda.tiles.atomics import ATOMIC_DTYPES, VECTOR_ADDITIONS, atomic, strong_load, vector_addition
 from phalanx.cuda.tiles.coordinates import first_thread, owner_conditions
@@ -109,7 +108,7 @@ def _load_scalar(w: Writer, op: Load) -> None:
         place = scalar_place(w, view, w.plan.buffers[view.buffer].layout)
         name = w.name(op.result)
         w.line(f"{w.ctype(view.dtype)} {name};")
-        w.line(f"{w.use(h.LOAD_REMOTE)}<1>(&{name}, {place});")
+        w.line(f"{w.use('load_remote')}<1>(&{name}, {place});")
 
 
 @functools.lru_cache(maxsize=8)
@@ -139,12 +138,12 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                 first, end = access.ends()
                 at, place = access.place_along_rows(i, width), access.pointer(i, width)
                 target = plus(words, f"{i} / {4 // itemsize}" if i != "0" else i) if packed else plus(name, i)
-                load = w.use(h.LOAD_PART_WORDS if packed else h.LOAD_PART)
+                load = w.use("load_part_words" if packed else "load_part")
                 text = f"{load}<{width}>({target}, {place}, {at}, {first}, {end}, {fill});"
                 rows = access.inside_but_rows(i, width)
                 w.line(f"if ({' && '.join(rows)}) {text}" if rows else text)
                 if rows:
-                    otherwise = w.use(h.FILL_WORDS if packed else h.FILL_VECTOR)
+                    otherwise = w.use("fill_words" if packed else "fill_vector")
                     form = f"{width}, {w.ctype(view.dtype)}" if packed else str(width)
                     w.line(f"else {otherwise}<{form}>({target}, {fill});")
 
@@ -157,10 +156,10 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                 inside = (" & " if once else " && ").join(conditions)
                 if packed:
                     target = f"{words} + {i} / {4 // itemsize}" if i != "0" else words
-                    load, otherwise = w.use(h.LOAD_WORDS_ONCE if once else h.LOAD_WORDS), w.use(h.FILL_WORDS)
+                    load, otherwise = w.use("load_words_once" if once else "load_words"), w.use("fill_words")
                 else:
                     target = f"{name} + {i}" if i != "0" else name
-                    load, otherwise = w.use(h.LOAD_VECTOR_ONCE if once else h.LOAD_VECTOR), w.use(h.FILL_VECTOR)
+                    load, otherwise = w.use("load_vector_once" if once else "load_vector"), w.use("fill_vector")
                 form = f"{width}, {w.ctype(view.dtype)}" if packed else str(width)
                 if once:
                     w.line(f"{otherwise}<{form}>({target}, {fill});")
@@ -177,11 +176,11 @@ def _load_global(w: Writer, op: Load, view: GlobalView) -> None:
                 inside = " && ".join(access.inside(i))
                 w.line(f"{element(name, i)} = {inside} ? *({access.pointer(i)}) : {atom(fill)};")
             if packed:
-                w.line(f"{w.use(h.PACK_WORDS)}<{slots}>({words}, {name});")
+                w.line(f"{w.use('pack_words')}<{slots}>({words}, {name});")
 
         _vectors_or_elements(w, access, width, by_vectors, by_elements)
         if packed:
-            w.line(f"{w.use(h.UNPACK_WORDS)}<{slots}>({name}, {words});")
+            w.line(f"{w.use('unpack_words')}<{slots}>({name}, {words});")
 
 
 def _by_shifts(w: Writer, view: GlobalView, access: GlobalAccess, width: int, slots: int, target: str, fill: str) -> None:
@@ -194,14 +193,14 @@ def _by_shifts(w: Writer, view: GlobalView, access: GlobalAccess, width: int, sl
         end = f"{access.array}.shape[{access.rank - 1}] - {at}"
         here = plus(target, f"{i} / {4 // itemsize}" if itemsize < 4 and i != "0" else i)
         if width * itemsize < VECTOR_BYTES:
-            load = w.use(h.LOAD_SHIFTED_WORDS)
+            load = w.use("load_shifted_words")
             w.line(f"{load}<{width}>({here}, {place}, {shift}, {at}, {end}, {fill});")
         else:
             four = local(w, "four")
             w.line(f"unsigned {four}[4];")
-            w.line(f"{w.use(h.LOAD_SHIFTED)}<{width}>({four}, {place}, {shift}, {at}, {end}, {fill});")
+            w.line(f"{w.use('load_shifted')}<{width}>({four}, {place}, {shift}, {at}, {end}, {fill});")
             copy = f"for (int j = 0; j < 4; ++j) ({here})[j] = {four}[j];"
-            w.line(copy if itemsize < 4 else f"{w.use(h.WORDS)}<{width}>({here}, {four});")
+            w.line(copy if itemsize < 4 else f"{w.use('unpack')}<{width}>({here}, {four});")
 
 
 def _vectors_or_elements(
@@ -244,14 +243,14 @@ def _load_shared(w: Writer, op: Load, view: SharedView) -> None:
             alive = " && ".join(access.alive(i, width))
             place = access.place(i, width)
             if view.cta is not None:
-                text = f"{w.use(h.LOAD_REMOTE)}<{width}>({target}, {place});"
+                text = f"{w.use('load_remote')}<{width}>({target}, {place});"
             elif width > 1:
-                text = f"{w.use(h.LOAD_VECTOR)}<{width}>({target}, {place});"
+                text = f"{w.use('load_vector')}<{width}>({target}, {place});"
             else:
                 text = f"{element(name, i)} = *({place});"
             w.line(f"if ({alive}) {text}" if alive else text)
             if fill:
-                w.line(f"else {w.use(h.FILL_VECTOR)}<{width}>({target}, {fill});")
+                w.line(f"else {w.use('fill_vector')}<{width}>({target}, {fill});")
 
 
 def _shifted_from_shared(w: Writer, view: SharedView, access: SharedAccess, slots: int, width: int, name: str) -> None:
@@ -260,8 +259,8 @@ def _shifted_from_shared(w: Writer, view: SharedView, access: SharedAccess, slot
     w.line(f"const int {shift} = {atom(w.name(view.offsets[-1]))} & {width - 1};")
     with slot_loop(w, slots, width) as i:
         w.line(f"unsigned {four}[4];")
-        w.line(f"{w.use(h.LOAD_SHIFTED_SHARED)}({four}, {access.place(i, width)}, {shift});")
-        w.line(f"{w.use(h.WORDS)}<{width}>({plus(name, i)}, {four});")
+        w.line(f"{w.use('load_shifted_shared')}({four}, {access.place(i, width)}, {shift});")
+        w.line(f"{w.use('unpack')}<{width}>({plus(name, i)}, {four});")
 
 
 # ---------------------------------------------------------------------- stores
@@ -295,7 +294,7 @@ def _store_scalar(w: Writer, op: Store) -> None:
         with w.block(f"if ({first_thread(w)})"):
             name = w.unique("element")
             w.line(f"const {w.ctype(view.dtype)} {name} = {value};")
-            w.line(f"{w.use(h.STORE_REMOTE)}<1>({place}, &{name});")
+            w.line(f"{w.use('store_remote')}<1>({place}, &{name});")
 
 
 def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
@@ -313,7 +312,7 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
             with slot_loop(w, slots, width) as i:
                 first, end = access.ends()
                 at, place = access.place_along_rows(i, width), access.pointer(i, width)
-                store = w.use(h.STORE_PART_ONCE if once else h.STORE_PART)
+                store = w.use("store_part_once" if once else "store_part")
                 conditions = [*access.alive(i, width), *access.inside_but_rows(i, width)]
                 asked = f"if ({' && '.join(conditions)}) " if conditions else ""
                 w.line(f"{asked}{store}<{width}>({place}, {name} + {i}, {at}, {first}, {end});")
@@ -338,11 +337,11 @@ def _store_global(w: Writer, op: Store, view: GlobalView) -> None:
                 conditions = [*access.alive(i, width), *inside(i, width)]
                 place, apart = access.place(i, width)
                 if once or (apart and size > WORD_BYTES):
-                    store = w.use(h.STORE_VECTOR_ONCE if once else h.STORE_VECTOR_IF)
+                    store = w.use("store_vector_once" if once else "store_vector_if")
                     allowed = " & ".join(atom(condition) for condition in conditions)
                     w.line(f"{store}<{width}>({place}, {source}, {allowed});")
                 else:
-                    w.line(f"if ({' && '.join(conditions)}) {w.use(h.STORE_VECTOR)}<{width}>({place}, {source});")
+                    w.line(f"if ({' && '.join(conditions)}) {w.use('store_vector')}<{width}>({place}, {source});")
 
         def by_elements() -> None:
             with slot_loop(w, slots) as i:
@@ -372,9 +371,9 @@ def _store_shared(w: Writer, op: Store, view: SharedView) -> None:
             alive = " && ".join(access.alive(i, width))
             place = access.place(i, width)
             if view.cta is not None:
-                text = f"{w.use(h.STORE_REMOTE)}<{width}>({place}, {source});"
+                text = f"{w.use('store_remote')}<{width}>({place}, {source});"
             elif width > 1:
-                text = f"{w.use(h.STORE_VECTOR)}<{width}>({place}, {source});"
+                text = f"{w.use('store_vector')}<{width}>({place}, {source});"
             else:
                 text = f"*({place}) = {element(name, i)};"
             w.line(f"if ({alive}) {text}" if alive else text)

@@ -10,7 +10,6 @@ from phalanx.cuda.ops.wgmma import NAMES, continue_in_place
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, SCALED_STEP_BYTES, Mma, MmaScaled
 from phalanx.ir.ops.wgmma import STEP_BYTES
 from phalanx.ir.tensor_kinds import Kind, kind_of
@@ -65,7 +64,7 @@ def emit_mma(w: Writer, op: Mma) -> None:
         for tile, text in ((op.a, "px_a"), (op.b, "px_b")):
             count = w.registers(tile) * item // 4
             w.line(f"unsigned {text}[{count}];")
-            w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>({text}, {w.name(tile)});")
+            w.line(f"{w.use('pack_words')}<{w.registers(tile)}>({text}, {w.name(tile)});")
             pitches.append(tile.type.shape[1 if tile is op.a else 0] * item // LEAST_STEP_BYTES)  # type: ignore[union-attr]
         high, wide = mma_spread(m, n, op.warps)
         rows, columns = m // (ROWS * high), n // (COLUMNS * wide)
@@ -134,7 +133,7 @@ def emit_mma_scaled(w: Writer, op: MmaScaled) -> None:
     with w.block():
         for tile, text in ((a, "px_a"), (b, "px_b")):
             w.line(f"unsigned {text}[{w.registers(tile) // 4}];")
-            w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>({text}, {w.name(tile)});")
+            w.line(f"{w.use('pack_words')}<{w.registers(tile)}>({text}, {w.name(tile)});")
         depths = [tile.type.shape[axis] // LEAST_STEP_BYTES for tile, axis in ((a, 1), (b, 0))]  # type: ignore[union-attr]
         pitch = scale_a.type.shape[1]  # type: ignore[union-attr]
         high, wide = mma_spread(m, n, op.warps)

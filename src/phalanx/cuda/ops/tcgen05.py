@@ -12,10 +12,9 @@ from phalanx.cuda.ops.wgmma import continue_in_place, keep, keep_tile
 from phalanx.cuda.text.by_rank import mask_text
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
-from phalanx.cuda.text.prelude import device_function, function_name, instruction
+from phalanx.cuda.text.prelude import function_name, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.tcgen05_operands import read_operand
 from phalanx.cuda.tiles.tensor_views import ADDRESS, accesses_of, address_of
@@ -49,13 +48,6 @@ from phalanx.layouts.tensor_access import TensorAccess
 from phalanx.layouts.tensor_copy import plan_copy
 from phalanx.layouts.tensor_parts import part_of
 
-DESCRIPTOR = device_function(
-    "tcgen05_descriptor",
-    "unsigned long long",
-    (("unsigned", "address"), ("unsigned long long", "fields")),
-    "// bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 46: version; 61-63: swizzle\n"
-    "return fields | (address & 0x3ffff) >> 4;",
-)
 WAIT_LOADS = instruction("tcgen05.wait::ld.sync.aligned")
 WAIT_STORES = instruction("tcgen05.wait::st.sync.aligned")
 FENCE_BEFORE = instruction("tcgen05.fence::before_thread_sync")
@@ -190,7 +182,7 @@ def _descriptor(w: Writer, view: SharedView, operand: Operand) -> str:
     """The descriptor of a view's first rows and first step along K, as text."""
     extra = operand.layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     address = " + ".join([w.address(view.buffer), *([extra] if extra != "0" else [])])
-    return f"{w.use(DESCRIPTOR)}({address}, {descriptor_of(operand).fields:#x}ull)"
+    return f"{w.use('tcgen05_descriptor')}({address}, {descriptor_of(operand).fields:#x}ull)"
 
 
 @emits(Tcgen05Commit)
@@ -230,7 +222,7 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
     address = " + ".join([w.address(op.src.buffer), *([extra] if extra != "0" else [])])
     with w.elected(), w.block():
         fields = plan.descriptor.fields
-        w.line(f"const unsigned long long px_s = {w.use(DESCRIPTOR)}({address}, {fields:#x}ull);")
+        w.line(f"const unsigned long long px_s = {w.use('tcgen05_descriptor')}({address}, {fields:#x}ull);")
         w.line(f"const unsigned px_d = {address_of(w, op.dst)};")
         for step in plan.steps:
             widen = "" if plan.expansion is None else f".{plan.expansion.name}"
@@ -308,7 +300,7 @@ def emit_load(w: Writer, op: Tcgen05Load) -> None:
             w.line("#pragma unroll")
             w.line(f"for (int px_r = 0; px_r < {words}; ++px_r) {name}[px_r] = ({w.ctype(dtype)})px_w[px_r];")
         else:
-            w.line(f"{w.use(h.UNPACK_WORDS)}<{words * way.elements}>({name}, px_w);")
+            w.line(f"{w.use('unpack_words')}<{words * way.elements}>({name}, px_w);")
 
 
 @emits(Tcgen05Store)
@@ -329,7 +321,7 @@ def emit_store(w: Writer, op: Tcgen05Store) -> None:
                 w.line("#pragma unroll")
                 w.line(f"for (int px_r = 0; px_r < {words}; ++px_r) px_w[px_r] = {name}[px_r];")
             else:
-                w.line(f"{w.use(h.PACK_WORDS)}<{words * way.elements}>(px_w, {name});")
+                w.line(f"{w.use('pack_words')}<{words * way.elements}>(px_w, {name});")
             source, ctype, per = "px_w", "unsigned", way.elements
         for step in way.steps:
             helper = w.use(move(way.shape.name, step.count, step.registers, way.packed, ctype, False))

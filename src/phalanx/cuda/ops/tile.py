@@ -10,7 +10,6 @@ from phalanx.cuda.text.literals import literal
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles import arithmetic
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import compute_dtype
 from phalanx.cuda.tiles.convert import conversion_scratch_bytes, emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
@@ -319,13 +318,13 @@ def emit_keep(w: Writer, op: Keep) -> None:
     """Elements that do not fill words are left alone: there are too few to matter."""
     if not isinstance(op.result.type, TileType):
         wide = scalar_dtype(op.x).bits >= 32
-        w.define(op.result, f"{w.use(h.KEEP_SCALAR)}({w.name(op.x)})" if wide else w.name(op.x))
+        w.define(op.result, f"{w.use('keep_scalar')}({w.name(op.x)})" if wide else w.name(op.x))
         return
     slots = w.registers(op.result)
     if slots * scalar_dtype(op.x).itemsize % 4:
         _rename(w, op.x, op.result)
     elif w.uses(op.result):
-        w.line(f"{w.use(h.KEEP_WORDS)}<{slots}>({w.declare_tile(op.result)}, {w.name(op.x)});")
+        w.line(f"{w.use('keep_words')}<{slots}>({w.declare_tile(op.result)}, {w.name(op.x)});")
 
 
 @emits(ConvertLayout)

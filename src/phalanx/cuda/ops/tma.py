@@ -7,11 +7,11 @@ from functools import cache
 from itertools import pairwise
 
 from phalanx.cuda.plan import Box, CopyPath, CopyPlan
-from phalanx.cuda.text.bulk import bulk_add, bulk_load, bulk_multicast, bulk_prefetch, bulk_store
+from phalanx.cuda.text.bulk import bulk_add
 from phalanx.cuda.text.by_rank import mask_text, rank_of_cta
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare, plus
-from phalanx.cuda.text.prelude import MAPA, Parameter, device_function, function_name, instruction
+from phalanx.cuda.text.prelude import Parameter, function_name, instruction
 from phalanx.cuda.text.registry import emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.atomics import atomic
@@ -25,13 +25,6 @@ from phalanx.ir.views import GlobalView, SharedView
 
 # The L2 policies that `createpolicy.fractional` makes: for what comes first, and how many sixteenths less one have it.
 POLICIES = {"evict_normal": 0x1000, "evict_first": 0x1200, "evict_last": 0x1400}
-STORE_AT = device_function(
-    "store_at",
-    "int",
-    (("unsigned", "coordinate"),),
-    "// A store to a negative coordinate faults; one this far out does nothing.\n"
-    "return (int)(coordinate < 0x7fffff00u ? coordinate : 0x7fffff00u);",
-)
 _MAP = ("const void*", "map")
 _POLICY = ("unsigned long long", "policy")
 LOOP_FROM = 9  # as many boxes in a row become a loop
@@ -101,8 +94,8 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
         w.comment(f"{plan.path} copy: {plan.reason}")
         ctas = [] if op.multicast is None else [mask_text(w, op.multicast)]
         if plan.path is CopyPath.BULK:
-            helper = bulk_multicast if ctas else bulk_load
-            _call(w, helper(hint=bool(policy)), [_shared_pointer(w, op.dst), *_run(w, op.src), bar, *ctas, *policy])
+            operands = [_shared_pointer(w, op.dst), *_run(w, op.src), bar, *ctas, *policy]
+            _call(w, w.use(("bulk_multicast" if ctas else "bulk_load") + "_cache_hint" * bool(policy)), operands)
             return
         taps = [f"(unsigned short){atom(start_text(w, tap))}" for tap in reversed(op.src.taps)]
         load = w.use(tensor_load(plan.rank, bool(ctas), bool(policy), op.pair, bool(taps)))
@@ -117,7 +110,7 @@ def emit_load(w: Writer, op: TmaLoad) -> None:
 
 def leaders_barrier(w: Writer, bar: str) -> str:
     """Names the same barrier in the even CTA of this one's pair."""
-    return f"{w.use(MAPA)}({bar}, {rank_of_cta(w)} & ~1)"
+    return f"{w.use('mapa_shared_cluster')}({bar}, {rank_of_cta(w)} & ~1)"
 
 
 def policy_of(hint: str | None) -> list[str]:
@@ -137,7 +130,8 @@ def emit_store(w: Writer, op: TmaStore) -> None:
     with w.elected():
         w.comment(f"{plan.path} copy: {plan.reason}")
         if plan.path is CopyPath.BULK:
-            _call(w, bulk_store(hint=bool(policy)), [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
+            store = w.use("bulk_store" + "_cache_hint" * bool(policy))
+            _call(w, store, [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
             return
         if not plan.guarded:
             _store_boxes(w, plan, op.src, op.dst, "", policy)
@@ -161,7 +155,7 @@ def emit_reduce(w: Writer, op: TmaReduce) -> None:
         if plan.path is CopyPath.BULK:
             dtype = op.dst.dtype.name
             add = bulk_add(dtype, atomic("add", dtype, "global", Span.GPU, False), hint=bool(policy))
-            _call(w, add, [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
+            _call(w, w.use(add), [*_run(w, op.dst), _shared_pointer(w, op.src), *policy])
             return
         _store_boxes(w, plan, op.src, op.dst, op.op, policy)
 
@@ -185,7 +179,7 @@ def emit_prefetch(w: Writer, op: TmaPrefetch) -> None:
     with w.elected():
         w.comment(f"{plan.path} prefetch: {plan.reason}")
         if plan.path is CopyPath.BULK:
-            _call(w, bulk_prefetch(hint=bool(policy)), [*_run(w, op.src), *policy])
+            _call(w, w.use("bulk_prefetch" + "_cache_hint" * bool(policy)), [*_run(w, op.src), *policy])
             return
         helper = w.use(tensor_prefetch(plan.rank, bool(policy)))
         _each_box(w, plan, op.src, "0", lambda place, _: w.line(f"{helper}({', '.join([*place, *policy])});"))
@@ -260,7 +254,7 @@ def _plus(w: Writer, offset: Value, shift: int, step: int = 0, stores: bool = Fa
         text = _sum(f"(unsigned){atom(text)}", shift, step)
     elif is_plain(scalar_dtype(offset)):
         return bare(text)
-    return f"{w.use(STORE_AT)}({text})" if stores else text
+    return f"{w.use('store_at')}({text})" if stores else text
 
 
 def _shared_base(w: Writer, shared: SharedView) -> str:
@@ -309,5 +303,5 @@ def _run(w: Writer, view: GlobalView) -> list[str]:
     return [pointer, start, size, str(view.extents[last])]
 
 
-def _call(w: Writer, helper: Helper, arguments: list[str]) -> None:
-    w.line(f"{w.use(helper)}({', '.join(arguments)});")
+def _call(w: Writer, function: str, arguments: list[str]) -> None:
+    w.line(f"{function}({', '.join(arguments)});")

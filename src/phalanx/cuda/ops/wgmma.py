@@ -16,10 +16,9 @@ from weakref import WeakKeyDictionary
 from phalanx.cuda.text.cautions import mark, products_of
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.literals import bare
-from phalanx.cuda.text.prelude import device_function, instruction
+from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emits, follows, precedes
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.facts import facts_of
 from phalanx.cuda.tiles.finished import finish, finished_before
 from phalanx.cuda.tiles.index import slot_line
@@ -41,40 +40,8 @@ NAMES = {
 FENCE = instruction("wgmma.fence.sync.aligned")
 COMMIT = instruction("wgmma.commit_group.sync.aligned")
 
-DESCRIPTOR = device_function(
-    "wgmma_descriptor",
-    "unsigned long long",
-    (("unsigned", "address"), ("unsigned long long", "fields")),
-    "// bits 0-13: address / 16; 16-29 and 32-45: byte offsets / 16; 62-63: swizzle\n"
-    "return fields | (address & 0x3ffff) >> 4;",
-)
-
-
-HOLD = Helper(
-    "hold_descriptors",
-    "template <int N>\n"
-    "__device__ __forceinline__ void hold_descriptors(unsigned long long* x) {\n"
-    "  #pragma unroll\n"
-    '  for (int i = 0; i < N; ++i) asm("" : "+l"(x[i]));\n'
-    "}",
-)
-"""Nothing at run time: the compiler can't make them again in a loop, out of an address and constants."""
 MOST_HELD = 8
 """Descriptors that are held over a loop, two uniform registers each; of these there are 63."""
-
-
-TAKE = Helper(
-    "take_registers",
-    "// Registers of a product's own are filled where it stands. `closed` is 0, as no compiler knows: so what they held\n"
-    "// before is kept until then, and shares no register with what is computed meanwhile.\n"
-    "template <int N>\n"
-    "__device__ __forceinline__ void take_registers(unsigned* own, const unsigned* x, unsigned closed) {\n"
-    "  #pragma unroll\n"
-    "  for (int i = 0; i < N; ++i)\n"
-    '    asm volatile("{ .reg .pred p; setp.eq.u32 p, %2, 0; @p mov.b32 %0, %1; }"\n'
-    '      : "+r"(own[i]) : "r"(x[i]), "r"(closed));\n'
-    "}",
-)
 
 
 @cache
@@ -447,7 +414,7 @@ def hold_operands(w: Writer, op: Op) -> None:
             w.line(f"const unsigned long long {first} = {_descriptor(w, shared)};  // the same in every turn")
             steps = ", ".join(_plus(first, offset) for offset in shared.offsets)
             w.line(f"unsigned long long {name}[{size}] = {{{steps}}};")
-            w.line(f"{w.use(HOLD)}<{size}>({name});")
+            w.line(f"{w.use('hold_descriptors')}<{size}>({name});")
             held[shared.key] = name
 
 
@@ -490,11 +457,11 @@ def _pack_registers(w: Writer, op: Wgmma) -> str:
     tile, count = op.a, _words(w, op)
     assert isinstance(tile, Value)
     w.line(f"unsigned px_a[{count}];")
-    w.line(f"{w.use(h.PACK_WORDS)}<{w.registers(tile)}>(px_a, {w.name(tile)});")
+    w.line(f"{w.use('pack_words')}<{w.registers(tile)}>(px_a, {w.name(tile)});")
     own = _own_registers(w, op)
     if own is None:
         return "px_a"
-    w.line(f"{w.use(TAKE)}<{count}>({own}, px_a, {_closed(w, op)});")
+    w.line(f"{w.use('take_registers')}<{count}>({own}, px_a, {_closed(w, op)});")
     return own
 
 
@@ -537,7 +504,7 @@ def _descriptor(w: Writer, shared: Shared) -> str:
     terms = [w.address(view.buffer)] + ([extra] if extra != "0" else [])
     if shared.share:
         terms.append(_share_offset(f"{w.warp} / {WARPGROUP}", operand, shared.share))
-    return f"{w.use(DESCRIPTOR)}({' + '.join(terms)}, {operand.high_word:#x}ull)"
+    return f"{w.use('wgmma_descriptor')}({' + '.join(terms)}, {operand.high_word:#x}ull)"
 
 
 def _share_offset(group: str, operand: Operand, share: int) -> str:

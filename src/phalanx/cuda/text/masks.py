@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.cuda.text.literals import bare
-from phalanx.cuda.text.prelude import MAPA
 from phalanx.cuda.text.writer import Writer
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.values import Value, constant_of
@@ -30,7 +29,7 @@ def for_each_cta(w: Writer, mask: Value, emit: Callable[[Mapped], None]) -> None
 
 
 def _mapped(w: Writer, cta: str) -> Mapped:
-    return lambda address: f"{w.use(MAPA)}({address}, {cta})"
+    return lambda address: f"{w.use('mapa_shared_cluster')}({address}, {cta})"
 
 
 def single_bit(w: Writer, mask: Value) -> Value | None:

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
-from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.helper import Helper, helper
 from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
-from phalanx.cuda.text.prelude import BAR_SYNC, BAR_SYNC_OF, ELECT, LANE_HERE, SHARED_ADDRESS, UNKNOWN_ZERO
 from phalanx.cuda.text.pressure import Pressure
 from phalanx.cuda.text.read_again import find_read_again
 from phalanx.cuda.text.sites import Site
@@ -304,23 +303,24 @@ class Writer:
                     self._readers.setdefault(operand, []).append(op)
         return self._readers.get(value, [])
 
-    def use(self, helper: Helper) -> str:
+    def use(self, function: Helper | str) -> str:
         """Makes sure that a device function stands before the kernel; returns how to call it, e.g. `ptx::fence`.
 
-        Device functions live in a namespace of their own, so that no variable of the user's hides one.
-        Example: ``w.line(f"{w.use(FENCE)}();")``.
+        Functions of the `.cuh` files go by their names. All live in a namespace of their own, so that no variable of the
+        user's hides one. Example: ``w.line(f"{w.use('elect_sync')}();")``.
         """
-        known = self.helpers.get(helper.name)
+        wanted = helper(function) if isinstance(function, str) else function
+        known = self.helpers.get(wanted.name)
         if known is None:
-            for needed in helper.needs:
+            for needed in wanted.needs:
                 self.use(needed)
-            self.helpers[helper.name] = helper
+            self.helpers[wanted.name] = wanted
             for typedef in TYPEDEFS:
-                if typedef in helper.text:
+                if typedef in wanted.text:
                     self.typedefs.add(typedef)
-        elif known.text != helper.text:
-            raise AssertionError(f"two device functions are named {helper.name}")
-        return f"ptx::{helper.name}"
+        elif known.text != wanted.text:
+            raise AssertionError(f"two device functions are named {wanted.name}")
+        return f"ptx::{wanted.name}"
 
     def label_name(self, kind: str, label: Label) -> str:
         """The C++ label behind the loop or scope of an IR label; `kind` is "break", "continue" or "leave"."""
@@ -347,7 +347,7 @@ class Writer:
             return "px_lane"
         if not self._lane:
             name = self._lane_name = self.unique("lane", everywhere=True)
-            self._lane.append("  " * self._lane_depth + f"const int {name} = {self.use(LANE_HERE)}();")
+            self._lane.append("  " * self._lane_depth + f"const int {name} = {self.use('lane_here')}();")
         return self._lane_name
 
     @contextmanager
@@ -439,11 +439,11 @@ class Writer:
         elif "warp" in wanted and first:
             lines.append(f"const int px_warp = {minus(self.warp_id, first, alone=True)};")
         if "one" in wanted:
-            elect = f"{self.use(ELECT)}()"
+            elect = f"{self.use('elect_sync')}()"
             lines.append(f"const bool px_one = {f'{self.is_first_warp} && {elect}' if agent.warps > 1 else elect};")
         if "group_one" in wanted:
             self._kernel_wanted.add("warp_id")
-            lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use(ELECT)}();")
+            lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use('elect_sync')}();")
         return lines
 
     @contextmanager
@@ -474,9 +474,9 @@ class Writer:
         elif agent.warps == self.plan.function.warps:
             self.line(f"__syncthreads();{note}")
         elif agent.copies > 1:
-            self.line(f"{self.use(BAR_SYNC_OF)}<{agent.threads}>({agent.barrier_id} + {self.copy});{note}")
+            self.line(f"{self.use('bar_sync_of')}<{agent.threads}>({agent.barrier_id} + {self.copy});{note}")
         else:
-            self.line(f"{self.use(BAR_SYNC)}<{agent.barrier_id}, {agent.threads}>();{note}")
+            self.line(f"{self.use('bar_sync')}<{agent.barrier_id}, {agent.threads}>();{note}")
 
     # ------------------------------------------------------------------ memory
 
@@ -572,9 +572,9 @@ class Writer:
         if "warp_id" in wanted:
             lines.append(self._warp_id_line())
         if "base" in wanted:
-            lines.append(f"const unsigned px_base = {self.use(SHARED_ADDRESS)}(px_smem);")
+            lines.append(f"const unsigned px_base = {self.use('shared_address')}(px_smem);")
         if "never" in wanted:
-            lines.append(f"const unsigned px_never = {self.use(UNKNOWN_ZERO)}();")
+            lines.append(f"const unsigned px_never = {self.use('unknown_zero')}();")
         lines += [text for _, text in self._prologue.values()]
         return ["  " + line for line in lines]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.helper import Helper, helper
 from phalanx.cuda.text.prelude import device_function
-from phalanx.cuda.tiles import helpers as h
 from phalanx.ir.effects import Span
 
 # dtype name -> (PTX type of the addition, asm constraint, C++ type of the operand)
@@ -134,7 +133,7 @@ def _atomic_loop(update: str, dtype: str, space: str, scope: Span) -> Helper:
     parameter, _ = _atomic_place(ctype, space)
     needs: list[Helper] = [swap]
     if space == "remote":
-        needs.append(h.LOAD_REMOTE)
+        needs.append(helper("load_remote"))
         place, look = "address", f"{word} seen;\nload_remote<1>(&seen, address);\n"
     else:
         place = f"reinterpret_cast<{word}*>(p)"
@@ -142,10 +141,11 @@ def _atomic_loop(update: str, dtype: str, space: str, scope: Span) -> Helper:
     if update == "exch":
         new = "x" if ctype.startswith("px_") else to_bits.format("x")
     else:
-        needs.append(h.EXTREME[update, int(compute[1:])])
-        needs += [h.TO_FLOAT[dtype], h.FROM_FLOAT[dtype]] if bits == 16 else []
+        extreme = helper(f"{update}_NaN_{compute}")
+        needs.append(extreme)
+        needs += [helper(f"{dtype}_to_float"), helper(f"{dtype}_from_float")] if bits == 16 else []
         given = from_bits.format("x") if bits == 16 else "x"
-        new = to_bits.format(f"{h.EXTREME[update, int(compute[1:])].name}({from_bits.format('seen')}, {given})")
+        new = to_bits.format(f"{extreme.name}({from_bits.format('seen')}, {given})")
     old = "seen" if bits == 16 else from_bits.format("seen")
     body = (
         f"{look}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from phalanx.analysis.limits import find_limits, largest
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import atom
 from phalanx.ir.types import DType
 from phalanx.ir.values import Value, constant_of
@@ -30,7 +29,7 @@ def is_small(w: Writer, value: Value) -> bool:
 
 def index_text(w: Writer, text: str, dtype: DType) -> str:
     """An index as an `int`: -2^31 for one that needs more bits."""
-    return text if is_plain(dtype) else f"{w.use(h.INDEX)}({text})"
+    return text if is_plain(dtype) else f"{w.use('index')}({text})"
 
 
 def start_text(w: Writer, offset: Value) -> str:

@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 from phalanx.cuda.text.literals import bare, literal
-from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import binary_text, cast_text
 from phalanx.ir.ops.control import For
@@ -20,16 +19,6 @@ COUNTS_CLUSTERS = Marks()
 """Instructions that define a number of clusters of the grid: there is one at least."""
 counted_axes: Table[Callable[[Any], int]] = Table()
 """Instructions that define the number of CTAs along an axis of the grid: which axis."""
-
-TRIPS = device_function(
-    "px_trips",
-    "unsigned long long",
-    (("long long", "start"), ("long long", "stop"), ("long long", "step")),
-    "// How often a counted loop runs, as Python's range counts.\n"
-    "const unsigned long long from = start, to = stop, by = step;\n"
-    "if (step > 0) return start < stop ? (to - from - 1) / by + 1 : 0;\n"
-    "return step < 0 && start > stop ? (from - to - 1) / (0 - by) + 1 : 0;",
-)
 
 
 def for_header(w: Writer, op: For) -> str:
@@ -47,7 +36,7 @@ def for_header(w: Writer, op: For) -> str:
     if _is_positive(w, op.step):  # it counts up
         return f"for ({ctype} {index} = {start}; {index} < {stop}; {index} += {w.name(op.step)})"
     trips = w.unique(f"{index}_trips", everywhere=True)  # declared before the loop, outside its braces
-    count = f"{w.use(TRIPS)}({start}, {stop}, {_signed(w, op.step)})"
+    count = f"{w.use('px_trips')}({start}, {stop}, {_signed(w, op.step)})"
     w.line(f"unsigned long long {trips} = {count};")
     following = binary_text(w, "add", index, w.name(op.step), dtype)  # after the last iteration it may wrap around
     return f"for ({ctype} {index} = {start}; {trips} != 0; --{trips}, {index} = {following})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, element, local, plus, slot_line, slot_loop
@@ -85,13 +84,13 @@ def _shuffle(w: Writer, plan: Shuffle, name: str, target: str) -> None:
             if not any(plan.needs_shuffle(step) for step in plan.steps):
                 text = _select(options, choices)
             elif plan.select_at == "source":
-                text = f"{w.use(h.SHUFFLE)}({_select(options, choices)}, {origin})"
+                text = f"{w.use('shuffle')}({_select(options, choices)}, {origin})"
             else:
                 # All lanes take part in every shuffle; each keeps the one it wants.
                 received = []
                 for c, option in enumerate(options):
                     received.append(local(w, f"got{c}"))
-                    w.line(f"const auto {received[c]} = {w.use(h.SHUFFLE)}({option}, {origin});")
+                    w.line(f"const auto {received[c]} = {w.use('shuffle')}({option}, {origin});")
                 text = _select(received, choices)
             w.line(f"{element(target, target_slot)} = {text};")
 
@@ -162,7 +161,7 @@ def _move(
         if width == 1:
             text = f"*({place}) = {element(name, slot)};" if store else f"{element(name, slot)} = *({place});"
         elif store:
-            text = f"{w.use(h.STORE_VECTOR)}<{width}>({place}, {registers});"
+            text = f"{w.use('store_vector')}<{width}>({place}, {registers});"
         else:
-            text = f"{w.use(h.LOAD_VECTOR)}<{width}>({registers}, {place});"
+            text = f"{w.use('load_vector')}<{width}>({registers}, {place});"
         w.line(f"if ({' && '.join(conditions)}) {text}" if conditions else text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.bounds import start_text
 from phalanx.cuda.tiles.index import atom
 from phalanx.ir.values import Const, Value
@@ -53,7 +52,7 @@ def store_elements(w: Writer, src: SharedView, dst: GlobalView) -> None:
         inside, address = [], []
         for axis, offset in enumerate(dst.offsets):
             w.line(f"const unsigned px_at{axis} = (unsigned){atom(start_text(w, offset))} + {steps.get(axis, '0')};")
-            inside.append(f"{w.use(h.INSIDE)}(px_at{axis}, {array}.shape[{axis}])")
+            inside.append(f"{w.use('inside')}(px_at{axis}, {array}.shape[{axis}])")
             address.append(f"px_at{axis} * {array}.stride[{axis}]")
         w.line(f"const unsigned px_byte = {layout.linear_offset_expression(place)};")
         element = f"{w.smem} + {w.plan.buffers[src.buffer].offset} + ({layout.swizzle_expression('px_byte')})"

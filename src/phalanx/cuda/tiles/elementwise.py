@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from phalanx.cuda.text.helper import Helper
+from phalanx.cuda.text.helper import Helper, find_helper
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
-from phalanx.cuda.tiles.helpers import FOUR_FROM_FLOAT, PAIR_WIDENED
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, plus, slot_line
 from phalanx.cuda.tiles.small_integers import EIGHT, eight_at_once
 from phalanx.ir.types import DType, TileType
@@ -82,8 +81,8 @@ class _GroupCast(NamedTuple):
 
 def _group_cast(w: Writer, source: DType, target: DType, slots: int) -> _GroupCast | None:
     """The function that converts the most elements at once of a thread's `slots`."""
-    wide = PAIR_WIDENED.get((source.name, target.name))
-    four = FOUR_FROM_FLOAT.get(target.name)
+    wide = find_helper(f"{target.name}_pair_from_{source.name}")
+    four = find_helper(f"{target.name}_four_from_float")
     pair = pair_from_float(w, target)
     found = (
         four and _GroupCast(four, 4, widened=True),

@@ -9,7 +9,6 @@ of them follow: the sums of a softmax, for one, need every exponential.
 from __future__ import annotations
 
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.ir.core import Block, Op
 from phalanx.ir.effects import Effects
 from phalanx.ir.engines import Engine
@@ -63,10 +62,10 @@ def finish(w: Writer, values: tuple[Value, ...]) -> None:
     folded = []
     for value in values:
         if isinstance(value.type, TileType):
-            folded.append(f"{w.use(h.FOLD_BITS)}<{w.registers(value)}>({w.name(value)})")
+            folded.append(f"{w.use('fold_bits')}<{w.registers(value)}>({w.name(value)})")
         else:
-            folded.append(f"{w.use(h.FOLD_SCALAR)}({w.name(value)})")
-    w.line(f"{w.use(h.FINISH)}({' ^ '.join(folded)}, {w.never}, {w.base});")
+            folded.append(f"{w.use('fold_scalar')}({w.name(value)})")
+    w.line(f"{w.use('finish')}({' ^ '.join(folded)}, {w.never}, {w.base});")
 
 
 def _window(block: Block, wait: Op, engine: Engine) -> tuple[Op, ...] | None:

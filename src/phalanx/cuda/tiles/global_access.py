@@ -8,7 +8,6 @@ from typing import Any
 from phalanx.analysis.assumptions import find_assumptions
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.bounds import ends_inside, is_small, start_text, wrapping_start
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.facts import split_constant
@@ -117,7 +116,7 @@ class GlobalAccess:
     def _declare_ends(self) -> None:
         """Writes where what is there of the last axis begins and ends: inside the array, and no end before its beginning."""
         low, high = (start_text(self.w, end) for end in self.view.within)
-        larger, smaller = self.w.use(h.MAXIMUM), self.w.use(h.MINIMUM)
+        larger, smaller = self.w.use("maximum"), self.w.use("minimum")
         first, end = local(self.w, "first"), local(self.w, "end")
         size = f"{self.array}.shape[{self.rank - 1}]"
         self.w.line(f"const int {first} = {larger}<int>({low}, 0);")
@@ -194,7 +193,7 @@ class GlobalAccess:
 
     def inside(self, var: str, step: int = 1) -> list[str]:
         """Conditions under which slot `var` lies in the array."""
-        name = self.w.use(h.INSIDE)
+        name = self.w.use("inside")
         asked = [f"{name}({self.index(axis, var, step)}, {self.array}.shape[{axis}])" for axis in range(self.rank)]
         if self.view.within:  # of vectors the row is asked apart
             first, end = self.ends()
@@ -206,7 +205,7 @@ class GlobalAccess:
         """`inside` for vectors of a view whose `even_ends` hold."""
         low, high = (start_text(self.w, end) for end in self.view.within)
         at = self.index(self.rank - 1, var, step)
-        inside = f"{self.w.use(h.INSIDE)}((unsigned){atom(at)} - {atom(low)}, {atom(high)} - {atom(low)})"
+        inside = f"{self.w.use('inside')}((unsigned){atom(at)} - {atom(low)}, {atom(high)} - {atom(low)})"
         return [*self.inside_but_rows(var, step), inside]
 
     def inside_but_rows(self, var: str, step: int) -> list[str]:
@@ -273,5 +272,5 @@ def scalar_pointer(w: Writer, view: GlobalView) -> tuple[str, list[str]]:
         stride = "1" if unit and axis == rank - 1 else f"{array}.stride[{axis}]"
         index = start_text(w, offset)
         terms.append("0" if constant_of(offset) == 0 else times(index, stride))
-        inside.append(f"{w.use(h.INSIDE)}({index}, {array}.shape[{axis}])")
+        inside.append(f"{w.use('inside')}({index}, {array}.shape[{axis}])")
     return plus(*terms), inside

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles import arithmetic
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, slot_line
 from phalanx.ir.core import Op
@@ -36,7 +35,7 @@ def emit_limit(w: Writer, op: Compare) -> bool:
         # A limit below -1 is as good as -1, for coordinates begin at 0; and nothing can overflow then.
         value = f"{w.name(limit)}[{i}]" if isinstance(limit.type, TileType) else w.name(limit)
         w.line(f"int {left}[{few}];")
-        slot_line(w, few, f"{left}[{i}] = {w.use(h.MAXIMUM)}<int>({value}, -1) - {thread};", i)
+        slot_line(w, few, f"{left}[{i}] = {w.use('maximum')}<int>({value}, -1) - {thread};", i)
         slots = broadcast_slots(w.plan.layouts[counted], w.plan.layouts[op.result])
         assert slots is not None
         at = SlotTexts(w).at([coordinates.slots[axis][slot] for slot in slots], i, hint="at")

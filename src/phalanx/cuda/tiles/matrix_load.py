@@ -8,7 +8,6 @@ from functools import cache
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
 from phalanx.ir.values import Const, Value
@@ -84,7 +83,7 @@ def emit_matrix_load(
             target = words if i == "0" else f"{words} + {how.count} * {i}"
             w.line(f"{w.use(ldmatrix(how.count, how.transposed))}({target}, {plus(address, times('16', offsets.at(i)))});")
         if item < 4:
-            w.line(f"{w.use(h.UNPACK_WORDS)}<{slots}>({name}, {words});")
+            w.line(f"{w.use('unpack_words')}<{slots}>({name}, {words});")
         else:
             with slot_loop(w, slots) as i:
                 w.line(f"{name}[{i}] = __uint_as_float({words}[{i}]);")

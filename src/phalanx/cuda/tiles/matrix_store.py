@@ -12,9 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from phalanx.analysis.divisibility import Divisibility
-from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.index import local, plus, slot_loop, times
 from phalanx.cuda.tiles.shared_access import Offsets
 from phalanx.ir.values import Const, Value
@@ -26,20 +24,6 @@ from phalanx.layouts.shared import SharedLayout
 
 CHUNK = 8  # elements of 16 bits
 MATRICES = 4
-
-
-def stmatrix(transposed: bool) -> Helper:
-    """The instruction alone: elements become words by `PACK_WORDS`, in C++ that a host runs too."""
-    name, mode = ("stmatrix_x4_trans", ".trans") if transposed else ("stmatrix_x4", "")
-    which = "Four 8 x 8 matrices of 16-bit elements" + (", transposed" if transposed else "")
-    return Helper(
-        name,
-        f"// {which}; r holds this lane's two elements of each, address is that of one row.\n"
-        f"__device__ __forceinline__ void {name}(unsigned address, const unsigned* r) {{\n"
-        f'  asm volatile("stmatrix.sync.aligned.m8n8.x4{mode}.shared.b16 [%0], {{%1, %2, %3, %4}};"\n'
-        '               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");\n'
-        "}",
-    )
 
 
 @lru_cache(maxsize=256)
@@ -116,5 +100,5 @@ def emit_matrix_store(
             place = plus(address, times("16", offsets.at(i)))
             words = local(w, "words")
             w.line(f"unsigned {words}[{MATRICES}];")
-            w.line(f"{w.use(h.PACK_WORDS)}<{CHUNK}>({words}, {source});")
-            w.line(f"{w.use(stmatrix(transposed))}({place}, {words});")
+            w.line(f"{w.use('pack_words')}<{CHUNK}>({words}, {source});")
+            w.line(f"{w.use('stmatrix_x4' + '_trans' * transposed)}({place}, {words});")

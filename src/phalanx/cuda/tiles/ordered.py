@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions
 from phalanx.cuda.tiles.index import SlotTexts, atom, element, local, plus, times
@@ -182,7 +181,7 @@ def shuffled(w: Writer, joiner: Joiner, values: Sequence[str], mask: str) -> tup
     w.line(f"const bool {upper} = ({w.lane} & {mask}) != 0;")
     names = [local(w, f"other_{number}") for number in range(len(values))]
     for name, dtype, value in zip(names, joiner.dtypes, values, strict=True):
-        w.line(f"const {w.ctype(dtype)} {name} = {w.use(h.SHUFFLE_XOR)}({value}, {mask});")
+        w.line(f"const {w.ctype(dtype)} {name} = {w.use('shuffle_xor')}({value}, {mask});")
     return upper, names
 
 

@@ -22,13 +22,6 @@ _PTX = {
     "add": "add.rn", "sub": "sub.rn", "mul": "mul.rn", "fma": "fma.rn", "max": "max.NaN", "min": "min.NaN",
 }  # fmt: skip
 _ON_BITS = {"neg": "^ 0x80008000u", "abs": "& 0x7fff7fffu"}
-_PAIR = device_function(
-    "pair_of", "unsigned", (("unsigned short", "low"), ("unsigned short", "high")), "return low | (unsigned)high << 16;"
-)
-_HALVES = device_function(
-    "halves_of", "void", (("unsigned short*", "y"), ("unsigned", "pair")),
-    "y[0] = (unsigned short)pair;\ny[1] = (unsigned short)(pair >> 16);",
-)
 
 
 def emit_pairs(w: Writer, fn: str, result: Value, operands: Sequence[Value]) -> bool:
@@ -44,7 +37,7 @@ def emit_pairs(w: Writer, fn: str, result: Value, operands: Sequence[Value]) -> 
         name, var = w.declare_tile(result), local(w, "i")
         pairs = [_pair(w, operand, result, var, dtype) for operand in operands]
         made = f"{w.use(_function(fn, dtype, len(operands)))}({', '.join(pairs)})"
-        slot_line(w, slots, f"{w.use(_HALVES)}({name} + {var}, {made});", var, step=2)
+        slot_line(w, slots, f"{w.use('halves_of')}({name} + {var}, {made});", var, step=2)
     return True
 
 
@@ -54,7 +47,7 @@ def _pair(w: Writer, operand: Value, result: Value, var: str, dtype: DType) -> s
         bits = int(as_elements(operand.value, dtype).view("u2"))
         return f"0x{bits << 16 | bits:08x}u"
     low, high = (operand_element(w, operand, result, at) for at in (var, f"({var} + 1)"))
-    return f"{w.use(_PAIR)}({low}, {high})"
+    return f"{w.use('pair_of')}({low}, {high})"
 
 
 def _function(fn: str, dtype: DType, count: int) -> Helper:

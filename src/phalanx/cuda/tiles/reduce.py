@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 
+from phalanx.cuda.text.helper import Helper, find_helper
 from phalanx.cuda.text.literals import bare, literal
+from phalanx.cuda.text.prelude import device_function
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.arithmetic import binary_text, compute_dtype, highest, lowest, narrow, widen
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, none_set, warp_replicas
 from phalanx.cuda.tiles.index import SlotTexts, element, is_identity, local, plus, slot_line, slot_loop, times
 from phalanx.cuda.tiles.share import flat_coordinate
 from phalanx.ir.ops.tile import POSITIONS, Reduce
-from phalanx.ir.types import DType, TileType, i32
+from phalanx.ir.types import DType, TileType, f32, i32
 from phalanx.ir.values import Value
 from phalanx.layouts.bits import round_up
 from phalanx.layouts.expressions import linear_expression
@@ -116,10 +118,10 @@ class _Reduction:
             ctype = self.w.ctype(self.dtype)
             self.w.line(f"const {ctype} {new_value} = {value};")
             self.w.line(f"const int {new_index} = {index};")
-            symbol, helper = (">", h.ARGMAX_TAKES) if self.fn == "max" else ("<", h.ARGMIN_TAKES)
+            symbol = ">" if self.fn == "max" else "<"
             takes = f"{new_value} {symbol} {target} || ({new_value} == {target} && {new_index} < {indices})"
             if self.dtype.is_float:
-                takes = f"{self.w.use(helper)}({new_value}, {new_index}, {target}, {indices})"
+                takes = f"{self.w.use(f'arg{self.fn}_takes')}({new_value}, {new_index}, {target}, {indices})"
             self.w.line(f"if ({takes}) {target} = {new_value}, {indices} = {new_index};")
 
 
@@ -275,7 +277,7 @@ def _fold_lanes(
 
     Of a whole warp a sum, the largest or the smallest is one instruction, unless its numbers are too wide for it.
     """
-    whole = h.warp_fold(fn, dtype, w.ctype(dtype)) if len(bits) == EVERY_LANE else None
+    whole = _warp_fold(fn, dtype, w.ctype(dtype)) if len(bits) == EVERY_LANE else None
     if whole is not None:
         with slot_loop(w, count) as i:
             target = element(partial, i)
@@ -288,7 +290,7 @@ def _fold_lanes(
             mask = local(w, "mask")
             w.line("#pragma unroll")
             outer = w.block(f"for (int {mask} = {1 << first}; {mask} <= {1 << last}; {mask} *= 2)")
-        shuffle = w.use(h.SHUFFLE_XOR)
+        shuffle = w.use("shuffle_xor")
         with outer, slot_loop(w, count) as i:
             fold(i, f"{shuffle}({element(partial, i)}, {mask})")
 
@@ -359,3 +361,22 @@ def _gather_bits(name: str, bits: tuple[int, ...], total: int) -> str:
     for position, bit in enumerate(bits):
         images[bit] = 1 << position
     return linear_expression([(name, images)])
+
+
+@cache
+def _warp_fold(fn: str, dtype: DType, ctype: str) -> Helper | None:
+    """The function that folds a number of each of the 32 lanes, and gives all of them the result: by one `redux.sync`, of
+    bools by a vote; None where no instruction does. The largest of floats is not a number if one of them is none."""
+    if dtype == f32:
+        return find_helper(f"warp_{fn}")
+    if dtype.is_float or dtype.bits > 32:
+        return None
+    if dtype.kind == "bool":
+        if fn == "sum":
+            return None
+        vote = "any" if fn == "max" else "all"
+        return device_function(f"warp_{vote}", "bool", (("bool", "x"),), f"return __{vote}_sync(0xffffffffu, x);")
+    signed = dtype.kind == "int"
+    wide = "int" if signed and fn != "sum" else "unsigned"  # a sum wraps around
+    body = f"return ({ctype})__reduce_{'add' if fn == 'sum' else fn}_sync(0xffffffffu, ({wide})x);"
+    return device_function(f"warp_{fn}_{dtype.name}", ctype, ((ctype, "x"),), body)

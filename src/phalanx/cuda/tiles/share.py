@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from phalanx.cuda.text.writer import Writer, scalar_dtype
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.claim import claim_scratch
 from phalanx.cuda.tiles.coordinates import Coordinates, owner_conditions, warp_replicas
 from phalanx.cuda.tiles.index import element, local, plus, slot_loop, times
@@ -26,7 +25,7 @@ def shared_bytes_of_tile(layout: RegisterLayout, dtype: DType) -> int:
 def share_scalar(w: Writer, op: Op, name: str, dtype: DType) -> None:
     """The first thread's value of the variable `name` to all threads of the agent."""
     if w.agent.warps == 1:
-        w.line(f"{name} = {w.use(h.SHUFFLE)}({name}, 0);")
+        w.line(f"{name} = {w.use('shuffle')}({name}, 0);")
         return
     place = f"*reinterpret_cast<{w.ctype(dtype)}*>({w.scratch(op)})"
     claim_scratch(w, op)
@@ -43,7 +42,7 @@ def share_tile(w: Writer, op: Op, name: str, tile: Value) -> None:
     if not warp_replicas(layout):
         keep = 31 & ~layout.replication.lane_mask
         with slot_loop(w, layout.num_registers) as i:
-            w.line(f"{element(name, i)} = {w.use(h.SHUFFLE)}({element(name, i)}, {w.lane} & {keep});")
+            w.line(f"{element(name, i)} = {w.use('shuffle')}({element(name, i)}, {w.lane} & {keep});")
         return
     with w.block():
         scratch = local(w, "scratch")

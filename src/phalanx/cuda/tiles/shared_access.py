@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from phalanx.analysis.divisibility import Divisibility
-from phalanx.cuda.text.prelude import MAPA
 from phalanx.cuda.text.writer import Writer
-from phalanx.cuda.tiles import helpers as h
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import SlotTexts, atom, local, plus, times
 from phalanx.cuda.tiles.rows import RowSlots
@@ -264,7 +262,7 @@ class RowOffsets:
         """Conditions under which a slot holds an element of the tile, in a row that is there."""
         assert self.view.index_axis is not None
         size = self.view.buffer.shape[self.view.index_axis]
-        inside = f"{self.w.use(h.INSIDE)}({self.rows.at(var, step)}, {size})"
+        inside = f"{self.w.use('inside')}({self.rows.at(var, step)}, {size})"
         return [*self.coordinates.alive(var, step), inside]
 
 
@@ -279,7 +277,7 @@ def origin(w: Writer, view: SharedView, offset: str) -> str:
     """The place `offset` elements behind the start of a view's buffer: a pointer, or a peer's address."""
     if view.cta is None:
         return plus(w.pointer(view.buffer), offset)
-    start = f"{w.use(MAPA)}({w.address(view.buffer)}, {w.name(view.cta)})"
+    start = f"{w.use('mapa_shared_cluster')}({w.address(view.buffer)}, {w.name(view.cta)})"
     return plus(start, times(str(view.dtype.itemsize), offset))
 
 
@@ -295,7 +293,7 @@ def element_offset(w: Writer, shared: SharedLayout, index: list[str]) -> str:
         terms.append(f"{atom(column)} % {shared.panel_columns}")
     total = plus(*terms)
     mask = shared.swizzle_bits[0] // shared.itemsize
-    return f"{w.use(h.WIDE_SWIZZLE if shared.wide else h.SWIZZLE)}<{mask}>({total})" if mask else total
+    return f"{w.use('wide_swizzle' if shared.wide else 'swizzle')}<{mask}>({total})" if mask else total
 
 
 def scalar_place(w: Writer, view: SharedView, shared: SharedLayout) -> str:
