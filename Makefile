@@ -55,7 +55,7 @@ test-long: env
 
 test-gpu:
 	@mkdir -p out
-	PYTHONPATH=src:tests:benchmarks $(GPU_PYTHON) benchmarks/gpu_tests.py --out out/gpu_tests.txt
+	PYTHONPATH=src:tests:. $(GPU_PYTHON) benchmarks/gpu_tests.py --out out/gpu_tests.txt
 
 fuzz: env
 	PYTHONPATH=src:tests $(BIN)/python -m fuzz $(KIND) --count $(COUNT) --seed $(SEED) --jobs $(JOBS) $(FUZZ)
@@ -64,7 +64,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/mypy src
 	@# scripts import each other, examples and what tests share; misc: the type of a lambda whose defaults keep what a loop has
-	MYPYPATH=src:tests:benchmarks:examples:examples/gemm:examples/attention:examples/simple \
+	MYPYPATH=src:tests:.:examples:examples/gemm:examples/attention:examples/simple \
 		$(BIN)/mypy --explicit-package-bases --disable-error-code misc benchmarks
 
 golden: env

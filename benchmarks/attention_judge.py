@@ -5,8 +5,8 @@
 
 Heads, their sizes and masks are those of published models; lengths and batches are drawn, of 4,096 to 32,768 tokens
 together. Without `--seed` the draw is seeded by the commit, which its author can't know beforehand. Shapes of the tables
-of `attention.py` and `attention_decode.py`, by which kernels were fitted, are drawn again. Whatever is refused or wrong is
-a line that says so, and counts as worst.
+of `attention/forward.py` and `attention/decode.py`, by which kernels were fitted, are drawn again. Whatever is refused or
+wrong is a line that says so, and counts as worst.
 
 Forward and backward in bursts: some milliseconds after a rest, in turns, medians of the rounds. Decoding in CUDA graphs,
 with more caches than L2 holds. Ratios are times of cuDNN, and of the faster of the two, over ours: above 1 ours is faster.
@@ -14,26 +14,29 @@ with more caches than L2 holds. Ratios are times of cuDNN, and of the faster of 
 
 from __future__ import annotations
 
-import argparse
 import random
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import attention as dense
-import attention_decode as caches
-import machine
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from benchmarks.attention import decode as caches
+from benchmarks.attention import forward as dense
+from benchmarks.common import machine
+from benchmarks.common.device import TorchDevice
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.forward import attention
 from phalanx.runtime.device.timing import Mode, geometric_mean, take_turns
-from phalanx.tools.bench.device import TorchDevice
 
 Run = Callable[[], Any]
 PEERS = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
@@ -191,7 +194,7 @@ def judged(call: Call) -> dict[str, Any]:
 
 
 def decoded(call: Call) -> dict[str, Any]:
-    """The same of a call that decodes, as `attention_decode.py` measures it."""
+    """The same of a call that decodes, as `attention/decode.py` measures it."""
     m = call.model
     nbytes = 4 * call.batch * call.tokens * m.kv_heads * m.dim
     several = max(1, -(-caches.COLD_BYTES // nbytes)) + (nbytes < caches.COLD_BYTES)
@@ -275,11 +278,10 @@ ROUGH = 0.02
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = machine.arguments(__doc__)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--seed", help="of the draw; without it the commit's first eight digits")
     parser.add_argument("--count", type=int, default=20, help="calls of each kind")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     seed = options.seed or machine.commit()[:8]
     rows: list[dict[str, Any]] = []

@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from phalanx.tools.bench.plot import pyplot
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.common.plots import pyplot
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import step_table

@@ -19,7 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import stamp
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.common.machine import stamp
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]

@@ -22,13 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("src", "tests")]
 
-import machine  # noqa: E402
-
-import phalanx as px  # noqa: E402
-from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward  # noqa: E402
-from phalanx.runtime.launch import replay  # noqa: E402
+import phalanx as px
+from benchmarks.common import machine
+from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
+from phalanx.runtime.launch import replay
 
 Run = Callable[[], Any]
 FIRST = 100
@@ -441,7 +443,7 @@ def cheap_allocations(torch: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = machine.arguments(__doc__)
     parser.add_argument("--turns", type=int, default=3, help="turns of all functions")
     parser.add_argument("--calls", type=int, default=100, help="calls of a round")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a turn")
@@ -454,7 +456,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of functions")
     parser.add_argument("--compile", action="store_true", help="only call each, so that its kernels are on disk")
     parser.add_argument("--wait", type=Path, help="what has to exist before anything is timed; the suffix .ready says so")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     try:
         import torch

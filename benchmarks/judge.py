@@ -26,9 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anywhere_draws import INDICES, ROWS
-from machine import BEHIND, commit
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+from benchmarks.common.machine import BEHIND, commit
+from benchmarks.drawn.draws import INDICES, ROWS
 from phalanx.runtime.device.timing import geometric_mean
 
 HERE = Path(__file__).resolve().parent
@@ -150,7 +152,7 @@ def commands(folder: Path, seed: str) -> dict[str, list[str]]:
 
     def anywhere(name: str, ops: tuple[str, ...], seeds: list[str], count: int, *more: str) -> list[str]:
         drawn = ["--op", *ops, "--seed", *seeds, "--count", str(count), "--processes", "15"]
-        return ["anywhere.py", *drawn, *more, "--json", str(folder / f"anywhere_{name}.json")]
+        return ["drawn.anywhere", *drawn, *more, "--json", str(folder / f"anywhere_{name}.json")]
 
     burst, steady = ("--modes", "burst", "--rest", "0.03"), ("--modes", "steady", "--rounds", "2")
     large = ["--rungs", "matmul", "--burst-rungs", "matmul", "--peers", "cublas", "--modes", "steady"]
@@ -161,8 +163,8 @@ def commands(folder: Path, seed: str) -> dict[str, list[str]]:
         "gathered": anywhere("gathered", (GATHERED,), every, 8, *burst),
         "rows": anywhere("rows", ROWS, [seed], 20, *burst),
         "index": anywhere("index", INDICES, [seed], 20, *burst),
-        **{f"host{n}": ["host_calls.py", "--json", str(folder / f"host_calls_run{n}.json")] for n in range(1, RUNS + 1)},
-        "large": ["gemm.py", *large, "--steady-rounds", str(ROUNDS), "--json", str(folder / "gemm_steady.json")],
+        **{f"host{n}": ["host_calls", "--json", str(folder / f"host_calls_run{n}.json")] for n in range(1, RUNS + 1)},
+        "large": ["products.gemm", *large, "--steady-rounds", str(ROUNDS), "--json", str(folder / "gemm_steady.json")],
         "steady1": anywhere("steady1", ("matmul",), every[:2], 60, *steady),
         "steady2": anywhere("steady2", ("matmul",), every[2:], 60, *steady),
     }
@@ -179,14 +181,14 @@ def digits_of(named: str) -> str:
 def run(folder: Path, parts: list[str]) -> None:
     """Measures the parts one after another; what each prints goes into a file of the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = commands(folder, digits_of(commit()))
+    known = commands(folder.resolve(), digits_of(commit()))
     for number, part in enumerate(parts or known):
         script, *options = known[part]
         print(f"{part}, {number + 1} of {len(parts or known)}: {script}", flush=True)
         start = time.monotonic()
         with (folder / f"{part}.log").open("w") as log:
-            command = [sys.executable, str(HERE / script), *options]
-            status = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+            command = [sys.executable, "-m", f"benchmarks.{script}", *options]
+            status = subprocess.run(command, cwd=HERE.parent, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
         failed = f", exit code {status}: see {log.name}" if status else ""
         print(f"    {time.monotonic() - start:.0f} s{failed}", flush=True)
 

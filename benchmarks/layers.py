@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/layers.py --processes 15 --json layers.json
 
-`LAYERS` are (N, K) of published models that no configuration was fitted to: none is among `anywhere_draws.MODELS` or in
+`LAYERS` are (N, K) of published models that no configuration was fitted to: none is among `drawn.draws.MODELS` or in
 `benchmarks/shapes`. A product is ``x @ w.T``, bf16, as a linear layer has it. Weights are cold: each launch takes another
 copy of them, so many that L2 holds none when its turn comes again. Launches are CUDA graphs, timed in blocks that alternate
 with torch's in another order each round; a ratio is the median over rounds of torch's time over ours, above 1 where ours is
@@ -24,15 +24,18 @@ import json
 import multiprocessing
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import machine
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import phalanx as px
+from benchmarks.common import machine
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, split_choice
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig
@@ -318,17 +321,15 @@ def groups_of(cases: Iterable[Case]) -> dict[tuple[int, ...], list[Case]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = machine.arguments(__doc__, 5)
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of layers")
     parser.add_argument("--rows", type=int, nargs="*", default=HEIGHTS)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batched", action="store_true")
     parser.add_argument("--layers", action="store_true", help="the layers as well, where others are asked for")
     parser.add_argument("--also", type=Path, help="a file of further configurations")
     parser.add_argument("--processes", type=int, default=0, help="how many compile beforehand")
     parser.add_argument("--compile", action="store_true", help="only compile")
     parser.add_argument("--seconds", type=float, default=1e9, help="after so long no further case begins")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     started, cases, rows = time.monotonic(), cases_of(given), []
     if given.processes or given.compile:

@@ -97,7 +97,7 @@ def copy_lines() -> Iterator[Line]:
             shape = tuple(row["shape"])
             best[shape] = max(best.get(shape, 0.0), row["ratio"])
         shown = ", ".join(f"{ratio:.2f} ({a} x {b})" for (a, b), ratio in best.items())
-        yield Line("ring-buffered TMA copy, f32", "torch's device copy", shown, "benchmarks/device_copy.py", copy)
+        yield Line("ring-buffered TMA copy, f32", "torch's device copy", shown, "benchmarks/rows/device_copy.py", copy)
 
 
 def launch_lines() -> Iterator[Line]:
@@ -105,7 +105,7 @@ def launch_lines() -> Iterator[Line]:
     launch = result("launch")
     if launch:
         shown = f"{launch['ratio']['phalanx, kernel[grid](...)']:.2f} of its time"
-        yield Line("a launch from Python, six arguments", "Triton's", shown, "benchmarks/launch.py", launch)
+        yield Line("a launch from Python, six arguments", "Triton's", shown, "benchmarks/overhead/launch.py", launch)
 
 
 def gemm_lines() -> Iterator[Line]:
@@ -116,7 +116,8 @@ def gemm_lines() -> Iterator[Line]:
             for data in runs:
                 ratios = gemm_ratios(data, mode).get(name)
                 if ratios:
-                    yield Line(f"{title}, {regime}", "cuBLAS", spread(ratios, 3, "shapes"), "benchmarks/gemm.py", data)
+                    shown = spread(ratios, 3, "shapes")
+                    yield Line(f"{title}, {regime}", "cuBLAS", shown, "benchmarks/products/gemm.py", data)
                     break
 
 
@@ -143,7 +144,7 @@ def row_lines() -> Iterator[Line]:
     for kernel in dict.fromkeys(row["kernel"] for row in data["rows"]):
         shares = [row["share"] for row in data["rows"] if row["kernel"] == kernel]
         what = f"{kernel}, bf16, 4,096 to 262,144 columns"
-        yield Line(what, "device copy's bandwidth", spread(shares, 2), "benchmarks/rowwise.py", data)
+        yield Line(what, "device copy's bandwidth", spread(shares, 2), "benchmarks/rows/rowwise.py", data)
 
 
 def gather_lines() -> Iterator[Line]:
@@ -153,7 +154,7 @@ def gather_lines() -> Iterator[Line]:
         gbs = gather["rows"][0]["gbs"]
         shown = f"{gbs['gather'] / gbs['index_select']:.2f}, {gbs['scatter'] / gbs['index_copy']:.2f}"
         what = "gather and scatter of 131,072 rows of 4,096 bf16"
-        yield Line(what, "index_select, index_copy_", shown, "benchmarks/gather.py", gather)
+        yield Line(what, "index_select, index_copy_", shown, "benchmarks/rows/gather.py", gather)
 
 
 def moe_lines() -> Iterator[Line]:
@@ -162,7 +163,7 @@ def moe_lines() -> Iterator[Line]:
     if moe:
         shown = ", ".join(f"{row['ratio']:.2f} (N = {row['n']:,})" for row in moe["rows"])
         what = f"`moe_gather_matmul`, {moe['rows'][0]['rows']:,} rows of {moe['rows'][0]['k']:,} by index"
-        yield Line(what, "index_select, then the grouped product", shown, "benchmarks/moe.py", moe)
+        yield Line(what, "index_select, then the grouped product", shown, "benchmarks/products/moe.py", moe)
 
 
 def simple_times(data: dict[str, Any], part: str, mode: str) -> dict[tuple[str, tuple[int, ...]], float]:
@@ -183,7 +184,7 @@ def simple_lines() -> Iterator[Line]:
                     if shapes:
                         what = f"`examples/simple/{name}.py`, {data[part]['lines']['simple']} lines, bf16, {mode}"
                         shown = spread([times[peer, shape] / times["simple", shape] for shape in shapes], 3, "shapes")
-                        yield Line(what, title, shown, "benchmarks/simple.py", data)
+                        yield Line(what, title, shown, "benchmarks/products/simple.py", data)
                         break
 
 
@@ -194,18 +195,19 @@ def product_lines() -> Iterator[Line]:
         found = [row for row in matmul["rows"] if row["section"] == "fp8" and row["name"].startswith("per tensor")]
         shown = ", ".join(f"{row['ratio']:.2f} ({row['name'].partition(', ')[2]})" for row in found)
         peer = "`torch._scaled_mm`, fast accumulation"
-        yield Line("`px.kernels.matmul`, fp8", peer, shown, "benchmarks/matmul.py", matmul)
+        yield Line("`px.kernels.matmul`, fp8", peer, shown, "benchmarks/products/matmul.py", matmul)
     if small:
         found = [row for row in small["rows"] if row["cold"] and row["which"] == "chosen"]
         shown = ", ".join(f"{row['ratio']:.2f} ({' x '.join(map(str, row['shape']))})" for row in found[:3])
-        yield Line("`split_k_matmul`'s kernel, few rows, L2 flushed", "cuBLAS", shown, "benchmarks/small_m.py", small)
+        what = "`split_k_matmul`'s kernel, few rows, L2 flushed"
+        yield Line(what, "cuBLAS", shown, "benchmarks/products/small_m.py", small)
     if grouped:
         ratios = [row["ratios"] for row in grouped["rows"]]
         for name, title in (("cublas loop", "a loop of cuBLAS"), ("torch grouped", "torch's grouped mm")):
             values = [r[name] for r in ratios if r.get(name)]
             if values:
                 what = f"`grouped_matmul`, {grouped['groups']} uneven groups"
-                yield Line(what, title, spread(values, 2), "benchmarks/grouped.py", grouped)
+                yield Line(what, title, spread(values, 2), "benchmarks/products/grouped.py", grouped)
 
 
 def drawn_lines() -> Iterator[Line]:
@@ -223,27 +225,27 @@ def drawn_lines() -> Iterator[Line]:
             ratios = [ratio for who in peers for ratio in found[op, mode, who]]
             against = " or ".join(PEERS.get(who, f"torch's `{who}`") for who in peers)
             what = f"{DRAWN_OPS.get(op, f'`{op}`')}, {len(ratios)} drawn shapes, {mode}"
-            yield Line(what, against, spread(ratios, 2), "benchmarks/anywhere.py", data)
+            yield Line(what, against, spread(ratios, 2), "benchmarks/drawn/anywhere.py", data)
 
 
 def attention_lines() -> Iterator[Line]:
     """Attention forward and backward."""
-    for name, title in (("attention", "`px.kernels.attention`"), ("attention_backward", "`px.kernels.attention_backward`")):
-        data = result(name)
+    for name, file in (("attention", "forward"), ("attention_backward", "backward")):
+        data, title, script = result(name), f"`px.kernels.{name}`", f"benchmarks/attention/{file}.py"
         if data is None:
             continue
         for mode in ("steady", "burst"):
             rows = [row["ms"] for row in data["rows"] if mode in row["ms"]["phalanx"]]
             ratios = [row["cuDNN"][mode] / row["phalanx"][mode] for row in rows]
             if ratios:  # else not measured that way
-                yield Line(f"{title}, bf16, {mode}", "cuDNN", spread(ratios, 3, "rows"), f"benchmarks/{name}.py", data)
+                yield Line(f"{title}, bf16, {mode}", "cuDNN", spread(ratios, 3, "rows"), script, data)
 
 
 def ladder() -> list[str]:
     """The table of the GEMM ladder: TFLOP/s and ratio to cuBLAS, in turns."""
     data = result("gemm")
     if data is None:
-        return ["Not measured yet: `python benchmarks/gemm.py` on an H200."]
+        return ["Not measured yet: `python -m benchmarks.products.gemm` on an H200."]
     rows = [row for row in data["rows"] if row["mode"] == "turns"]
     contenders = [c for c in dict.fromkeys(row["contender"] for row in rows) if c != "reference"]
     lines = ["| M, N, K | " + " | ".join(contenders) + " |", "| --- |" + " --- |" * len(contenders)]

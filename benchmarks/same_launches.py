@@ -25,8 +25,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 import numpy as np
-from anywhere_draws import DRAWS, EXPERT_ROWS, FUSED, INDICES, NORMS_BACKWARD, ROWS, Case, drawn, op_of, seed_of
+
+from benchmarks.drawn.draws import DRAWS, EXPERT_ROWS, FUSED, INDICES, NORMS_BACKWARD, ROWS, Case, drawn, op_of, seed_of
 
 HERE = Path(__file__).resolve().parent
 KINDS = {

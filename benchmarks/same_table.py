@@ -20,11 +20,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from same_launches import HERE, KINDS, before_and_after, collect, differing
-from simple import TILES
+if not __package__:  # run by its path
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from benchmarks.products.simple import TILES
+from benchmarks.same_launches import HERE, KINDS, before_and_after, collect, differing
 
 NOT_COMPARED = {
-    "benchmarks/launch.py": "host time of a launch", "benchmarks/anywhere.py": "drawn shapes: same_launches.py",
+    "benchmarks/overhead/launch.py": "host time of a launch",
+    "benchmarks/drawn/anywhere.py": "drawn shapes: same_launches.py",
 }  # fmt: skip
 SMS = 132
 """Of an H200: the ring-buffered copy is launched with so many CTAs, or a multiple."""
@@ -48,7 +52,7 @@ def _copies(line: Any) -> Iterator[Given]:
 
 
 def _products(line: Any) -> Iterator[Given]:
-    from readme import GEMMS
+    from benchmarks.readme import GEMMS
 
     ours = {"v6": ["rung", "v6"], "v7": ["rung", "v7"], "matmul": ["matmul"]}
     contender = next(name for name, title in GEMMS.items() if line.what.startswith(title))
@@ -108,7 +112,7 @@ def _short_loops(line: Any) -> Iterator[Given]:
 
 
 def _attentions(line: Any) -> Iterator[Given]:
-    name = Path(line.script).stem
+    name = "attention_backward" if line.script.endswith("backward.py") else "attention"
     for row in line.source["rows"]:
         found = ATTENTION.fullmatch(row["case"])
         assert found is not None, row["case"]
@@ -117,11 +121,18 @@ def _attentions(line: Any) -> Iterator[Given]:
 
 
 _LINES: dict[str, Callable[[Any], Iterator[Given]]] = {
-    "benchmarks/device_copy.py": _copies, "benchmarks/gemm.py": _products, "phalanx bench gemm --modes steady": _products,
-    "benchmarks/matmul.py": _products_of_8_bits, "benchmarks/small_m.py": _few_rows, "benchmarks/grouped.py": _groups,
-    "benchmarks/rowwise.py": _rows, "benchmarks/gather.py": _indexed, "benchmarks/moe.py": _experts,
-    "benchmarks/simple.py": _short_loops, "benchmarks/attention.py": _attentions,
-    "benchmarks/attention_backward.py": _attentions,
+    "phalanx bench gemm --modes steady": _products,
+    "benchmarks/products/gemm.py": _products,
+    "benchmarks/products/matmul.py": _products_of_8_bits,
+    "benchmarks/products/small_m.py": _few_rows,
+    "benchmarks/products/grouped.py": _groups,
+    "benchmarks/products/moe.py": _experts,
+    "benchmarks/products/simple.py": _short_loops,
+    "benchmarks/rows/device_copy.py": _copies,
+    "benchmarks/rows/rowwise.py": _rows,
+    "benchmarks/rows/gather.py": _indexed,
+    "benchmarks/attention/forward.py": _attentions,
+    "benchmarks/attention/backward.py": _attentions,
 }  # fmt: skip
 
 
@@ -244,7 +255,7 @@ def main() -> int:
         sys.path[:0] = [str(given.tree / "src"), str(HERE.parent / "tests")]
         given.write.write_text(json.dumps(collect(json.loads(given.calls), Calls(given.tree))))
         return 0
-    from readme import lines
+    from benchmarks.readme import lines
 
     by_commit: dict[str, list[Any]] = {}
     for line in lines():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
@@ -25,7 +26,8 @@ import numpy as np
 import step_table
 import torch
 
-from phalanx.tools.bench.results import save
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from benchmarks.common.machine import save
 
 SIZES = {"tiny": gpt.TINY, "small": gpt.SMALL, "card": gpt.CARD}
 SIDES = {"ours": gpt.Ours, "torch": gpt.Plain}

@@ -9,11 +9,11 @@ import pytest
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")
 
-from phalanx.tools.bench.contenders import Missing  # noqa: E402
-from phalanx.tools.bench.device import TorchDevice  # noqa: E402
-from phalanx.tools.bench.gemm import GemmBench, Options  # noqa: E402
-from phalanx.tools.bench.peers import PEERS, peer  # noqa: E402
-from phalanx.tools.bench.shapes import Shape  # noqa: E402
+from benchmarks.common.device import TorchDevice  # noqa: E402
+from benchmarks.products.contenders import Missing  # noqa: E402
+from benchmarks.products.gemm import GemmBench, Options  # noqa: E402
+from benchmarks.products.peers import PEERS, peer  # noqa: E402
+from benchmarks.products.shapes import Shape  # noqa: E402
 
 
 @pytest.mark.parametrize("name", PEERS)

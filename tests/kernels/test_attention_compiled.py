@@ -41,7 +41,7 @@ FEATURES = {
     "cap": {"cap": True}, "bias, cap, causal": {"bias": "tile", "cap": True, "right": 0},
     "packed, slopes": {"bias": "slopes", "packed": True, "right": 0},
 }  # fmt: skip
-"""Those that take the most registers; `benchmarks/attention_compile.py` has the others."""
+"""Those that take the most registers; `benchmarks/attention/compile.py` has the others."""
 
 
 def judge(made):

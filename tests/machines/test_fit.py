@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 import phalanx as px
-from benchmark_scripts import script
+from benchmarks.products import fit_h200 as fit
 from phalanx.kernels.products.matmul_config import choose
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.machines.h200 import H200
 
 
-@pytest.fixture(scope="module")
-def fit() -> Any:
-    return script("fit_h200")
-
-
-def test_configurations_are_read_as_they_were_written(fit: Any) -> None:
+def test_configurations_are_read_as_they_were_written() -> None:
     want = SplitConfig(80, 64, 3, 3, bk=128, groups=1, pieces=5, lag=1, reuse=True)
     assert fit.split_config("80x64 s3 st3 bk128 g1 p5 lag1 reuse") == want
     assert fit.split_config("64x64 s1 st6 ahead-2 lag1 nohint") == SplitConfig(64, 64, 1, 6, ahead=-2, lag=1, hints=False)
 
 
-def test_recorded_times_are_found_and_predicted(fit: Any) -> None:
+def test_recorded_times_are_found_and_predicted() -> None:
     if not px.device().simulated:
         pytest.skip("the model asks the device for its clusters")
     tiles, split = fit.tile_samples(), list(fit.split_samples())
@@ -48,7 +42,7 @@ def test_recorded_times_are_found_and_predicted(fit: Any) -> None:
     assert fit.tile_error(few, near) > 1.2 * fit.tile_error(few, H200.few_tiles)
 
 
-def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own(fit: Any) -> None:
+def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own() -> None:
     if not px.device().simulated:
         pytest.skip("the model asks the device for its clusters")
     products = fit.tile_samples(fit.SHORT)
@@ -61,7 +55,7 @@ def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own(fit: Any) ->
     assert fit.costs_of(longer) is H200.tiles and fit.costs_of(replace(longer, itemsize=2)) is not H200.short_tiles
 
 
-def test_choices_for_large_products_are_near_the_best(fit: Any) -> None:
+def test_choices_for_large_products_are_near_the_best() -> None:
     """What is chosen takes 0.3% longer than the best that was measured, on average. Before tiles in turn along a longer K,
     and rows of tiles, that was 1.4%. These rules were set by part of the same times."""
     if not px.device().simulated:
@@ -71,7 +65,7 @@ def test_choices_for_large_products_are_near_the_best(fit: Any) -> None:
     assert len(off) > 110 and sum(off) / len(off) < 0.005 and max(off) < 0.07
 
 
-def test_a_fit_of_tiles_comes_nearer(fit: Any) -> None:
+def test_a_fit_of_tiles_comes_nearer() -> None:
     """Also with all constants moved at once: of times that the model gives with others."""
     other = replace(H200.few_tiles, launch=2.4, l2_rate=80.0)
     some = [each for each in fit.tile_samples(fit.WITH_RESTS) if fit.costs_of(each.problem) is H200.few_tiles][::16]
@@ -81,7 +75,7 @@ def test_a_fit_of_tiles_comes_nearer(fit: Any) -> None:
 
 
 @pytest.mark.long
-def test_a_fit_comes_nearer(fit: Any) -> None:
+def test_a_fit_comes_nearer() -> None:
     """Of times that the model gives with other constants; several sets may give nearly the same."""
     other = replace(H200.split, fixed=4.0, hbm=4.2e6)
     some = list(fit.split_samples())[::8]

@@ -1,22 +1,18 @@
-"""The draws of benchmarks/anywhere.py: the same on every machine, within what they promise, and of every kind."""
+"""The draws of benchmarks/drawn/anywhere.py: the same on every machine, within what they promise, and of every kind."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import phalanx as px
-from benchmark_scripts import FOLDER, script
+from benchmarks import ROOT
+from benchmarks.drawn import draws
+from benchmarks.drawn.plot import plot
 
 
-@pytest.fixture(scope="module")
-def draws() -> ModuleType:
-    return script("anywhere_draws")
-
-
-def test_a_seed_is_a_list_of_shapes(draws: ModuleType) -> None:
+def test_a_seed_is_a_list_of_shapes() -> None:
     for op in draws.DRAWS:
         first = draws.drawn(op, 7, 40)
         assert first == draws.drawn(op, 7, 40) and first[:10] == draws.drawn(op, 7, 10)
@@ -29,7 +25,7 @@ def test_a_seed_is_a_list_of_shapes(draws: ModuleType) -> None:
     ], "on every machine"
 
 
-def test_products_are_of_every_kind(draws: ModuleType) -> None:
+def test_products_are_of_every_kind() -> None:
     cases = draws.drawn("matmul", 1, 400)
     assert {case.traits["form"] for case in cases} == {"a @ b.T", "a @ b", "a.T @ b", "a.T @ b.T"}
     assert {case.dtype for case in cases} == {"bf16", "f16"} and any(case.traits["bias"] for case in cases)
@@ -39,7 +35,7 @@ def test_products_are_of_every_kind(draws: ModuleType) -> None:
         assert 2 * batch * m * n * k <= 4e12 and 2 * batch * (m * n + m * k + n * k) <= 4e9
 
 
-def test_rows_are_of_any_number_of_bytes(draws: ModuleType) -> None:
+def test_rows_are_of_any_number_of_bytes() -> None:
     for op, share in (("softmax", 40), ("cross_entropy", 40)):
         cases = draws.drawn(op, 2, 300)
         odd = sum(case.sizes["columns"] * (2 if case.dtype == "bf16" else 4) % 16 != 0 for case in cases)
@@ -53,24 +49,23 @@ def test_rows_are_of_any_number_of_bytes(draws: ModuleType) -> None:
     assert min(widths) < 64 and max(widths) > 32768 and all(width % 16 == 0 for width in widths)
 
 
-def test_every_function_of_the_library_is_drawn(draws: ModuleType) -> None:
+def test_every_function_of_the_library_is_drawn() -> None:
     by_another_name = {"grouped_matmul": "grouped"}
     for name in px.kernels.__all__:
-        own = FOLDER / f"{name}.py"
-        scripted = own.exists() and "--seed" in own.read_text()  # attention and its gradients
+        own = {"attention": "forward.py", "attention_backward": "backward.py"}.get(name)
+        scripted = own is not None and "--seed" in (ROOT / "benchmarks" / "attention" / own).read_text()
         assert scripted or by_another_name.get(name, name) in draws.DRAWS, f"no draw of {name}"
 
 
 def test_a_picture_of_what_was_measured(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    plotting = script("machine", "anywhere_draws", "judge", "anywhere_plot")
     rows = [{"op": "matmul", "mode": mode, "ratio": ratio} for mode in ("burst", "steady") for ratio in (0.9, 1.1, 9.0)]
-    plotting.plot([*rows, {"op": "softmax", "mode": "burst", "wrong": 1}], ["abcdef01"], tmp_path / "drawn.svg")
+    plot([*rows, {"op": "softmax", "mode": "burst", "wrong": 1}], ["abcdef01"], tmp_path / "drawn.svg")
     picture = (tmp_path / "drawn.svg").read_text()
     for text in ("matmul, burst", "matmul, steady", "lowest 0.90, of 3", "abcdef01"):
         assert text in picture, text
     assert "softmax" not in picture
 
 
-def test_a_seed_may_be_a_commit(draws: ModuleType) -> None:
+def test_a_seed_may_be_a_commit() -> None:
     assert draws.seed_of("3") == 3 and draws.seed_of("59cb12a") == 0x59CB12A and draws.seed_of("59cb12a0ff") == 0x59CB12A0

@@ -1,9 +1,10 @@
-"""`phalanx bench` without a GPU: shapes files, contenders and clocks made of Python, results, tables and plots."""
+"""The GEMM benchmark without a GPU: shapes files, contenders and clocks made of Python, results, tables and plots."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +16,15 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
+from benchmarks.common import machine as results
+from benchmarks.products import contenders, gemm, peers, plot
+from benchmarks.products.contenders import Library, Missing, Rung, ours
+from benchmarks.products.gemm import GemmBench, Options, energy_table, table
+from benchmarks.products.peers.settings import fastest
+from benchmarks.products.shapes import LARGE, Shape, read_shapes
 from phalanx.runtime.device.power import NoMeter, Reading
 from phalanx.runtime.device.timing import MODES
-from phalanx.tools.bench import contenders, device, gemm, peers, plot, results
-from phalanx.tools.bench.command import words
-from phalanx.tools.bench.contenders import Library, Missing, Rung, ladder_folder, ours
-from phalanx.tools.bench.gemm import GemmBench, Options, energy_table, table
-from phalanx.tools.bench.peers.settings import fastest
-from phalanx.tools.bench.shapes import LARGE, Shape, read_shapes
+from phalanx.tools import bench as tools
 from phalanx.tools.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +32,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "gemm.json"
 
 
 def command(*arguments: str) -> Any:
+    """`phalanx bench` with these arguments."""
     return CliRunner().invoke(app, ["bench", *arguments])
 
 
@@ -293,7 +296,7 @@ def test_without_cublas_there_is_nothing_to_compare_with(fake: FakeDevice) -> No
 
 
 def test_unknown_modes_peers_and_rungs() -> None:
-    with pytest.raises(px.Error, match="phalanx bench has no mode 'quick'"):
+    with pytest.raises(px.Error, match=r"products\.gemm has no mode 'quick'"):
         Options(modes=("quick",))
     with pytest.raises(px.Error, match='called "sustained" is mode="turns"'):
         Options(modes=("sustained",))
@@ -325,12 +328,6 @@ def test_the_rungs_of_the_ladder() -> None:
     assert rung.constants == dict(STAGES=3, GROUP=4)
     bound = rung.bound(4096, 4096, 4096)
     assert bound.kernel.name == "gemm_v6" and bound.kernel.watchdog is None
-    assert ladder_folder() == ROOT / "examples" / "gemm" == ladder_folder(ROOT)
-
-
-def test_the_ladder_elsewhere(tmp_path: Path) -> None:
-    with pytest.raises(px.Error, match="the GEMM ladder is not in"):
-        ladder_folder(tmp_path)
 
 
 def test_the_library_is_called_as_users_call_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +373,7 @@ def test_peers_that_are_not_installed(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_tilelang_compiles_its_settings_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    from phalanx.tools.bench.peers import tilelang_matmul
+    from benchmarks.products.peers import tilelang_matmul
 
     compiled: list[list[Any]] = []
 
@@ -423,8 +420,7 @@ def test_results_say_where_they_come_from(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.long
 def test_a_plot_of_the_results_that_ship(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = command("plot", str(RESULTS), "--out", str(tmp_path))
-    assert done.exit_code == 0, done.output
+    plot.main([str(RESULTS), "--out", str(tmp_path)])
     assert (tmp_path / "gemm.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     picture = (tmp_path / "gemm.svg").read_text()
     machine = json.loads(RESULTS.read_text())["machine"]
@@ -450,57 +446,105 @@ def test_colours_tell_contenders_apart() -> None:
 
 def test_matplotlib_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = command("plot", str(RESULTS), "--out", str(tmp_path))
-    assert done.exit_code == 2 and "pip install 'phalanx[bench]'" in done.output
+    with pytest.raises(px.Error, match=r"matplotlib(.|\n)*pip install 'phalanx\[bench\]'"):
+        plot.main([str(RESULTS), "--out", str(tmp_path)])
 
 
 # The command ----------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_results_and_plots(fake: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_writes_results_and_plots(
+    fake: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(device, "TorchDevice", lambda: fake)
+    monkeypatch.setattr(gemm, "TorchDevice", lambda: fake)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     (tmp_path / "shapes.txt").write_text("64 128 64\n")
-    done = command(
-        "gemm", "--shapes", str(tmp_path / "shapes.txt"), "--modes", "turns", "--rungs", "v6", "--peers", "triton",
+    gemm.main([
+        "--shapes", str(tmp_path / "shapes.txt"), "--modes", "turns", "--rungs", "v6", "--peers", "triton",
         "--rounds", "1", "--out", str(tmp_path / "out"),
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "geometric mean" in done.output and "(2.000)" in done.output
+    ])  # fmt: skip
+    output = capsys.readouterr().out
+    assert "geometric mean" in output and "(2.000)" in output
     data = results.load(tmp_path / "out" / "gemm.json")
     assert [row["contender"] for row in data["rows"]] == ["cublas", "v6", "triton"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"gemm.json", "gemm.png", "gemm.svg"}
 
 
-def test_what_can_not_be_measured_exits_with_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_not_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    done = command("gemm", "--rungs", "v6")
-    assert done.exit_code == 2 and "the benchmark needs torch" in done.output and "pip install torch" in done.output
-    done = command("gemm", "--modes", "quick")
-    assert done.exit_code == 2 and "the modes are turns, steady, burst, cold" in done.output
-    done = command("gemm", "--shapes", "missing.txt")
-    assert done.exit_code == 2 and "can't be read" in done.output
+    with pytest.raises(px.Error, match=r"the benchmark needs torch(.|\n)*pip install torch"):
+        gemm.main(["--rungs", "v6"])
+    with pytest.raises(px.Error, match="the modes are turns, steady, burst, cold"):
+        gemm.main(["--modes", "quick"])
+    with pytest.raises(px.Error, match="can't be read"):
+        gemm.main(["--shapes", "missing.txt"])
 
 
 def test_lists_on_the_command_line() -> None:
-    assert words("v5,v6") == ["v5", "v6"]
-    assert words("v5 v6:STAGES=3,GROUP=4,v7") == ["v5", "v6:STAGES=3,GROUP=4", "v7"]
+    assert gemm.words(["v5,v6"]) == gemm.words(["v5", "v6"]) == ["v5", "v6"]
+    assert gemm.words(["v5 v6:STAGES=3,GROUP=4,v7"]) == ["v5", "v6:STAGES=3,GROUP=4", "v7"]
+
+
+def test_the_command_lists_the_benchmarks() -> None:
+    lines = command().output.splitlines()
+    assert len(lines) > 40
+    assert any(line.startswith("products.plot                Plots of GEMM results: TFLOP/s") for line in lines)
+    assert [line.split()[0] for line in lines] == sorted(line.split()[0] for line in lines)
+    assert all(len(line.split()) > 3 for line in lines), "each says what it measures"
+
+
+def test_the_readme_names_every_benchmark_and_no_other() -> None:
+    """Each file of a folder stands in the first column of the folder's table."""
+    named, folder = set(), ""
+    for line in (ROOT / "benchmarks" / "README.md").read_text().splitlines():
+        first = line.split("|")[1].strip() if line.startswith("|") else ""
+        if first == "script" or first.endswith("/`"):
+            folder = "benchmarks." + first.strip("`").replace("script", "").replace("/", ".")
+        named |= {folder + file for file in re.findall(r"`(\w+)\.py`", first)}
+    assert named == set(tools.scripts(ROOT))
+
+
+def test_the_command_runs_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+
+    def run(command: list[str], env: dict[str, str], check: bool) -> Any:
+        ran.append((command, env["PYTHONPATH"].split(os.pathsep)[0]))
+        return SimpleNamespace(returncode=3)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for name in ("gemm", "products.gemm", "benchmarks.products.gemm"):
+        assert command(name, "--modes", "cold", "--help").exit_code == 3
+    assert ran == [([sys.executable, "-m", "benchmarks.products.gemm", "--modes", "cold", "--help"], str(ROOT))] * 3
+    assert command("copy").exit_code == 3 and ran[-1][0][2] == "benchmarks.rows.device_copy"
+
+
+def test_names_that_mean_no_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = command("gem")
+    assert done.exit_code == 2
+    assert "there is no benchmark 'gem'" in done.output and "`phalanx bench` lists them" in done.output
+    done = command("check")
+    assert done.exit_code == 2 and "name it in full: attention.check or overhead.check" in done.output
+    monkeypatch.setattr(tools, "__file__", str(tmp_path / "a" / "b" / "c" / "bench.py"))
+    monkeypatch.chdir(tmp_path)
+    done = command("gemm")
+    assert done.exit_code == 2
+    assert "there are no benchmarks in" in done.output and "run the command in a checkout" in done.output
 
 
 def test_the_modes_of_the_tool_are_those_of_the_clock() -> None:
     assert set(gemm.DEFAULT_MODES) < set(MODES)
 
 
-def test_the_core_needs_neither_typer_nor_torch_nor_matplotlib() -> None:
-    """The scripts of benchmarks/ run where some of them are missing."""
+def test_what_scripts_share_needs_neither_typer_nor_torch_nor_matplotlib() -> None:
+    """They run where some of them are missing."""
     script = (
         "import sys\n"
         "for name in ('typer', 'torch', 'matplotlib', 'rich', 'triton'): sys.modules[name] = None\n"
-        "import phalanx.tools.bench.gemm, phalanx.tools.bench.device, phalanx.tools.bench.plot\n"
-        "import phalanx.tools.bench.peers.triton_matmul, phalanx.tools.bench.peers.tilelang_matmul\n"
+        "import benchmarks.products.gemm, benchmarks.products.plot\n"
+        "import benchmarks.products.peers.triton_matmul, benchmarks.products.peers.tilelang_matmul\n"
         "import phalanx.runtime.tuning\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(px.__file__).resolve().parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

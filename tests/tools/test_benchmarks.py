@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
+import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-import benchmark_scripts
+from benchmarks import ROOT
+from benchmarks.common import machine
 from phalanx.runtime.device.timing import turns
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class FakeTorch(types.ModuleType):
@@ -64,14 +63,17 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTorch]:
 
 
 def script(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A file of benchmarks/ as a module of this test alone."""
-    monkeypatch.setattr(sys, "path", ["", *sys.path])  # which scripts turn around
-    register = functools.partial(monkeypatch.setitem, sys.modules)
-    return benchmark_scripts.script(*dict.fromkeys(("machine", name)), register=register)
+    """A file of benchmarks/ as a module of this test alone, which has its own torch."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which scripts add the examples
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, made)
+    spec.loader.exec_module(made)
+    return made
 
 
-def test_a_block_is_timed_by_events_around_it(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = script("machine", monkeypatch)
+def test_a_block_is_timed_by_events_around_it(torch: FakeTorch) -> None:
     assert machine.milliseconds(torch.contender(3), 2) == 4.0
     assert torch.log == ["record", "run 3", "run 3", "record", "synchronize"]
 
@@ -80,7 +82,7 @@ def test_a_block_is_timed_by_events_around_it(torch: FakeTorch, monkeypatch: pyt
 def test_small_m_flushes_before_each_launch_and_times_the_launch_alone(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    small_m = script("small_m", monkeypatch)
+    small_m = script("products/small_m", monkeypatch)
     contenders = {f"c{number}": torch.contender(number) for number in range(count)}
     times = small_m.microseconds(contenders, torch.flush, 20)
     assert times == {f"c{number}": [1000.0 * (number + 1)] * 20 for number in range(count)}
@@ -94,7 +96,7 @@ def test_small_m_flushes_before_each_launch_and_times_the_launch_alone(
 
 
 def test_tensor_cores_run_once_before_the_clock(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    tensor_cores = script("tensor_cores", monkeypatch)
+    tensor_cores = script("products/tensor_cores", monkeypatch)
     contenders = {f"c{number}": torch.contender(number) for number in range(3)}
     times = tensor_cores.measure(contenders, 4, 2)
     assert times == {f"c{number}": [number + 1.0] * 4 for number in range(3)}
@@ -104,22 +106,38 @@ def test_tensor_cores_run_once_before_the_clock(torch: FakeTorch, monkeypatch: p
     assert torch.log == want
 
 
-def test_gather_takes_the_same_turns(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    gather = script("gather", monkeypatch)
+def test_medians_are_of_turns(torch: FakeTorch) -> None:
     contenders = {f"c{number}": torch.contender(number) for number in range(2)}
-    assert gather.medians(contenders, 3, 2) == {"c0": 1.0, "c1": 2.0}
+    assert machine.medians(contenders, 3, 2) == {"c0": 1.0, "c1": 2.0}
     assert torch.log[2:7] == ["record", *[f"run {next(who for _, who in turns(2, 3))}"] * 2, "record", "synchronize"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
-def test_what_a_script_takes_from_the_package_is_there(path: Path) -> None:
+FILES = sorted((ROOT / "benchmarks").rglob("*.py"))
+
+
+def names_of(module: str) -> set[str]:
+    """What a module of benchmarks/ has, as its text says: few of them can be imported without torch."""
+    home = ROOT.joinpath(*module.split("."))
+    file = home / "__init__.py" if home.is_dir() else home.with_suffix(".py")
+    tree = ast.parse(file.read_text())
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imported = {alias.asname or alias.name for node in imports for alias in node.names}
+    inside = {path.stem for path in home.iterdir()} if home.is_dir() else set()
+    return stored | defined | imported | inside
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_script_takes_from_others_is_there(path: Path) -> None:
     """Most of them need a GPU to run: a name that moved would be noticed when one is there at last."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "phalanx":
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.partition(".")[0] == "benchmarks":
+            assert {name.name for name in node.names} <= names_of(node.module), node.module
+        elif node.module.partition(".")[0] == "phalanx":
             module = importlib.import_module(node.module)
             for name in node.names:
                 if not hasattr(module, name.name):
-                    try:
-                        importlib.import_module(f"{node.module}.{name.name}")
-                    except ModuleNotFoundError as problem:  # a peer that is not installed here
-                        assert not (problem.name or "").startswith("phalanx"), problem
+                    importlib.import_module(f"{node.module}.{name.name}")

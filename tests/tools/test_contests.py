@@ -1,4 +1,4 @@
-"""The contests of benchmarks/anywhere.py: ours and torch's ways compute the same, in the simulator and on torch's CPU."""
+"""The contests of benchmarks/drawn/anywhere.py: ours and torch's ways agree, in the simulator and on torch's CPU."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch", minversion="2.6", reason="contests are beside torch 2.6 or newer")
 
-from benchmark_scripts import script  # noqa: E402
+from benchmarks.drawn import draws, models  # noqa: E402
 
-draws = script("anywhere_draws")
-models = script("anywhere_contests", "anywhere_models")
 SIZES: dict[str, dict[str, int]] = {
     "matmul": {"batch": 1, "m": 40, "n": 72, "k": 64},
     "matmul_of_odd_sizes": {"batch": 1, "m": 40, "n": 71, "k": 65},

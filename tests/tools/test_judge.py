@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from benchmark_scripts import script
+from benchmarks import judge
+from phalanx.tools.bench import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 Change = Callable[[list[dict[str, Any]]], None]
-
-
-@pytest.fixture(scope="module")
-def judge() -> ModuleType:
-    return script("machine", "anywhere_draws", "judge")
 
 
 def drawn(count: int, ratio: float, **more: Any) -> list[dict[str, Any]]:
     return [{"ratio": ratio, "sizes": {"columns": 512}, **more} for _ in range(count)]
 
 
-def test_a_line_is_met_with_what_is_asked(judge: ModuleType) -> None:
+def test_a_line_is_met_with_what_is_asked() -> None:
     asked = judge.Asked("matmul", "burst", 40, 1.04, 0.85, 0.05)
     rows = [*drawn(38, 1.06), *drawn(2, 0.86)]
     assert judge.verdict(asked, rows) == judge.Verdict(
@@ -43,7 +38,7 @@ def test_a_line_is_met_with_what_is_asked(judge: ModuleType) -> None:
         (lambda rows: rows[7].pop("ratio"), "WRONG", "1 of 40 cases have a wrong result"),
     ],
 )
-def test_a_line_is_short_by_any_of_them(judge: ModuleType, change: Change, said: str, found: str) -> None:
+def test_a_line_is_short_by_any_of_them(change: Change, said: str, found: str) -> None:
     rows = drawn(40, 1.10)
     assert judge.verdict(judge.Asked("matmul", "burst", 40, 1.04, 0.85, 0.05), rows).said == "met"
     change(rows)
@@ -51,7 +46,7 @@ def test_a_line_is_short_by_any_of_them(judge: ModuleType, change: Change, said:
     assert line.said == said and found in line.found
 
 
-def test_short_rows_count_in_the_mean_alone(judge: ModuleType) -> None:
+def test_short_rows_count_in_the_mean_alone() -> None:
     asked = judge.Asked("softmax", "burst", 20, 0.90, 0.80, columns=256)
     short = {"sizes": {"columns": 255}, "ratio": 0.5}
     assert judge.verdict(asked, [*drawn(19, 1.0), short]).said == "met"
@@ -64,7 +59,7 @@ def run_of(**changed: dict[str, float]) -> dict[str, dict[str, float]]:
     return {name: {**row, **changed.get(name, {})} for name, row in fine.items()} | {"quantize": {"new_us": 10.0}}
 
 
-def test_the_host_has_a_line_for_each_kind_of_call(judge: ModuleType) -> None:
+def test_the_host_has_a_line_for_each_kind_of_call() -> None:
     found = list(judge.host_verdicts([run_of()] * 5))
     assert found == [
         judge.Verdict("host, repeated", "mean 0.71 of torch's time (asked 1.0), softmax 1.00 (asked 1.4), 5 runs", "met"),
@@ -81,7 +76,7 @@ def test_the_host_has_a_line_for_each_kind_of_call(judge: ModuleType) -> None:
         assert [line.said for line in judge.host_verdicts([run_of(**changed)] * 5)] == said
 
 
-def test_one_slow_run_of_a_host_is_outvoted(judge: ModuleType) -> None:
+def test_one_slow_run_of_a_host_is_outvoted() -> None:
     slow = run_of(attention={"new_us": 80.0})
     assert [line.said for line in judge.host_verdicts([run_of()] * 3 + [slow] * 2)] == ["met", "met"]
     assert [line.said for line in judge.host_verdicts([run_of()] * 2 + [slow] * 3)] == ["met", "SHORT"]
@@ -90,12 +85,12 @@ def test_one_slow_run_of_a_host_is_outvoted(judge: ModuleType) -> None:
     assert [line.said for line in judge.host_verdicts([alone] * 5)] == ["missing"], "measured without a GPU"
 
 
-def test_an_empty_folder_has_no_line(judge: ModuleType, tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_line(tmp_path: Path) -> None:
     found, commits = judge.judge(tmp_path)
     assert {line.said for line in found} == {"missing"} and len(found) == len(judge.ASKED) + 2 and not commits
 
 
-def test_every_file_names_its_commit(judge: ModuleType, tmp_path: Path) -> None:
+def test_every_file_names_its_commit(tmp_path: Path) -> None:
     for name, commit in (("anywhere_fp8", "aa"), ("gemm_steady", "aa"), ("anywhere_large", "cc")):
         (tmp_path / f"{name}.json").write_text(json.dumps({"machine": {"commit": commit}, "rows": []}))
     (tmp_path / "host_calls_run2.json").write_text(json.dumps({"machine": {"commit": "bb"}, "calls": run_of()}))
@@ -104,14 +99,14 @@ def test_every_file_names_its_commit(judge: ModuleType, tmp_path: Path) -> None:
     assert [line.title for line in found[-2:]] == ["host, repeated", "host, new shapes"]
 
 
-def test_what_is_kept_has_every_line(judge: ModuleType) -> None:
+def test_what_is_kept_has_every_line() -> None:
     """Whether it is met is for a GPU to say; but a figure that the documentation gives is there, and of a right result."""
     found, commits = judge.judge(ROOT / "benchmarks" / "results")
     assert {line.said for line in found} <= {"met", "SHORT"} and commits
     assert [line.title for line in found if line.title.startswith("host")] == ["host, repeated", "host, new shapes"]
 
 
-def test_a_seed_is_eight_digits_of_the_commit(judge: ModuleType) -> None:
+def test_a_seed_is_eight_digits_of_the_commit() -> None:
     assert judge.digits_of("0a1b2c3d") == judge.digits_of("0a1b2c3d4e5f") == "0a1b2c3d"
     for named in ("0a1b2c3", "unknown"):
         with pytest.raises(SystemExit) as ended:
@@ -121,13 +116,13 @@ def test_a_seed_is_eight_digits_of_the_commit(judge: ModuleType) -> None:
         )
 
 
-def test_each_part_writes_what_is_read(judge: ModuleType, tmp_path: Path) -> None:
+def test_each_part_writes_what_is_read(tmp_path: Path) -> None:
     known = judge.commands(tmp_path, "0a1b2c3d")
     hosts = [f"host_calls_run{n}" for n in range(1, 6)]
     written = [Path(command[-1]).stem for command in known.values()]
     assert sorted(written) == sorted([*(f"anywhere_{part}" for part in judge.DRAWN), "gemm_steady", *hosts])
     for command in known.values():
-        assert command[-2] == "--json" and (ROOT / "benchmarks" / command[0]).exists()
+        assert command[-2] == "--json" and f"benchmarks.{command[0]}" in scripts(ROOT)
 
     def seeds(part: str) -> list[str]:
         return known[part][known[part].index("--seed") + 1 : known[part].index("--count")]

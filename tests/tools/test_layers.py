@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from benchmark_scripts import FOLDER, script
+from benchmarks import ROOT, layers
+from benchmarks.drawn import draws
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose
 from phalanx.kernels.products.split_config import SplitConfig
 
 
-@pytest.fixture
-def layers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return script("machine", "layers", register=lambda name, module: monkeypatch.setitem(sys.modules, name, module))
-
-
-@pytest.fixture
-def fitted(monkeypatch: pytest.MonkeyPatch) -> set[tuple[int, int]]:
-    draws = script("anywhere_draws", register=lambda name, module: monkeypatch.setitem(sys.modules, name, module))
-    return set(draws.MODELS)
-
-
-def test_nothing_was_fitted_to_these_layers(layers: Any, fitted: set[tuple[int, int]]) -> None:
+def test_nothing_was_fitted_to_these_layers() -> None:
     weights = set(layers.LAYERS.values())
-    assert len(weights) >= 20 and not weights & fitted
+    assert len(weights) >= 20 and not weights & set(draws.MODELS)
     assert len(layers.HEIGHTS) == 16 and (min(layers.HEIGHTS), max(layers.HEIGHTS)) == (1, 8192)
-    lines = [line for file in (FOLDER / "shapes").glob("*.txt") for line in file.read_text().splitlines()]
+    lines = [line for file in (ROOT / "benchmarks" / "shapes").glob("*.txt") for line in file.read_text().splitlines()]
     shapes = {tuple(map(int, line.split()[1:3])) for line in lines if line[:1].isdigit()}
     assert shapes and not weights & shapes
 
 
-def test_a_file_of_configurations(layers: Any, tmp_path: Path) -> None:
+def test_a_file_of_configurations(tmp_path: Path) -> None:
     file = tmp_path / "also.jsonl"
     tiles, split = {"bm": 64, "bn": 40, "cluster": [1, 1], "groups": 1}, {"bm": 8, "bn": 64, "split": 4, "stages": 7}
     lines = [
@@ -49,7 +35,7 @@ def test_a_file_of_configurations(layers: Any, tmp_path: Path) -> None:
     assert layers.short(layers.chosen(second)) == layers.short(choose(Problem(64, 64, 128, 32)))
 
 
-def test_what_is_said_of_the_choices(layers: Any) -> None:
+def test_what_is_said_of_the_choices() -> None:
     rows = [
         {"layer": "a", "shape": [m, 8, 8], "ratios": {"chosen": ratio, "tiles": 2.0}, "wrong": {}}
         for m, ratio in ((1, 0.5), (2, 2.0), (4, 0.95))

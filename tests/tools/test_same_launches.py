@@ -7,9 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from benchmark_scripts import script
-
-same = script("anywhere_draws", "same_launches")
+from benchmarks import same_launches as same
 
 
 @pytest.mark.parametrize("op", list(same.DRAWS))

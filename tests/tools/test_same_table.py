@@ -10,12 +10,11 @@ from unittest.mock import patch
 
 import pytest
 
-from benchmark_scripts import script
+from benchmarks import readme
+from benchmarks import same_launches as same
+from benchmarks import same_table as table
 
 ROOT = Path(__file__).resolve().parents[2]
-same = script("anywhere_draws", "same_launches")
-readme = script("readme")
-table = script("simple", "same_table")
 LINES = [line for line in readme.lines() if line.script not in table.NOT_COMPARED]
 CALLS = {name: call for line in LINES for name, call in table.calls_of(line).items()}
 

@@ -1,4 +1,4 @@
-"""benchmarks/spills.py: kernels of drawn calls whose machine code spills are named, with the call that launches them."""
+"""benchmarks/drawn/spills.py: kernels of drawn calls whose machine code spills are named, with the call that launches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import phalanx as px
-from benchmark_scripts import script
-
-spills = script("anywhere_draws", "same_launches", "spills")
+from benchmarks.drawn import spills
 
 
 def test_kernels_that_spill_nothing_are_counted() -> None:

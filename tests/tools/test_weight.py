@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark_scripts import script
-
-weight = script("weight")
+from benchmarks import weight
 
 TEXT = '''"""A docstring
 of two lines."""

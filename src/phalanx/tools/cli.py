@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from phalanx.tools.bench.command import app as bench
+from phalanx.tools.bench import PASSED_ON, bench
 from phalanx.tools.check import check
 from phalanx.tools.doctor import doctor
 from phalanx.tools.draw.command import draw
@@ -75,7 +75,7 @@ app.command(epilog=CODES)(doctor)
 app.command(epilog=CODES)(draw)
 app.command(epilog=CODES)(export)
 app.command(epilog=CODES)(explain)
-app.add_typer(bench, name="bench")
+app.command(context_settings=PASSED_ON, epilog=CODES)(bench)
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Calls that nobody chose: drawn at random, then timed, compiled or pictured."""

@@ -1,0 +1,1 @@
+"""What compiling, checking, simulating and launching cost."""

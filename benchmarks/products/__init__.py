@@ -1,0 +1,1 @@
+"""Matrix products, beside cuBLAS, Triton and TileLang."""

@@ -1,0 +1,1 @@
+"""Rows: softmax, norms, losses, rows by index, copies."""

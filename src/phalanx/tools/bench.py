@@ -1,0 +1,69 @@
+"""`phalanx bench`: the benchmarks of a checkout, by their names."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from phalanx.errors import Error
+from phalanx.tools.output import UNABLE, complain, say
+
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+ALIASES = {"copy": "device_copy", "plot": "products.plot"}
+
+
+def checkout() -> Path:
+    """The checkout that this package is in, or the working directory."""
+    candidates = (Path(__file__).resolve().parents[3], Path.cwd())
+    for root in candidates:
+        if (root / "benchmarks" / "common" / "machine.py").is_file():
+            return root
+    raise Error(
+        f"there are no benchmarks in {' or '.join(str(root) for root in candidates)}",
+        remedy="run the command in a checkout of phalanx; the package itself has none",
+    )
+
+
+def scripts(root: Path) -> dict[str, str]:
+    """The benchmarks of a checkout: module and what it measures."""
+    found: dict[str, str] = {}
+    for path in sorted((root / "benchmarks").rglob("*.py")):
+        text = path.read_text()
+        if '__name__ == "__main__"' in text:
+            about = ast.get_docstring(ast.parse(text)) or ""
+            found[".".join(path.relative_to(root).with_suffix("").parts)] = about.partition("\n")[0]
+    return found
+
+
+def module_of(name: str, known: dict[str, str]) -> str:
+    """The module that a benchmark's name means: `gemm`, `products.gemm` or the whole `benchmarks.products.gemm`."""
+    dotted = f".{ALIASES.get(name, name)}"
+    found = [module for module in known if f".{module}".endswith(dotted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        remedy = f"name it in full: {' or '.join(module.removeprefix('benchmarks.') for module in found)}"
+        raise Error(f"several benchmarks are called {name!r}", remedy=remedy)
+    raise Error(f"there is no benchmark {name!r}", remedy="`phalanx bench` lists them")
+
+
+def bench(context: typer.Context) -> None:
+    """Runs a benchmark of the checkout with its options (`phalanx bench gemm --modes steady`); without a name lists them."""
+    try:
+        root = checkout()
+        known = scripts(root)
+        if not context.args or context.args[0].startswith("-"):
+            say("\n".join(f"{module.removeprefix('benchmarks.'):28} {about}" for module, about in known.items()))
+            return
+        module = module_of(context.args[0], known)
+    except Error as error:
+        complain(str(error))
+        raise typer.Exit(UNABLE) from None
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-m", module, *context.args[1:]]
+    raise typer.Exit(subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False).returncode)
