@@ -15,11 +15,14 @@ import phalanx.cuda.lower.ops
 import phalanx.cuda.ops
 import phalanx.sim.ops  # noqa: F401
 from phalanx.cuda.lower.layout_rules import asks, repeats
-from phalanx.cuda.lower.registry import expands, pushes, stand_ins, transfers
+from phalanx.cuda.lower.registry import expands, pushes, stand_ins, transfers, without_update
 from phalanx.cuda.text.registry import EMITTERS, NEVER_EMITTED
 from phalanx.ir.core import INSTRUCTIONS, Op
+from phalanx.ir.tables import Table
+from phalanx.ir.type_rules import type_rules
 from phalanx.language.builtin import BUILTINS
 from phalanx.language.objects import exposed_names
+from phalanx.passes import registry
 from phalanx.sim.registry import INLINES, MEANINGS, NEVER_RUN, TEXTS
 from phalanx.tools.reference import MEMBERS
 
@@ -47,8 +50,10 @@ WITHOUT_TILES = {
 """Instructions whose operands and results are scalars, views and barriers, or that no target sees: no rule for layouts."""
 LOWERING = {
     "@asks": asks, "@repeats": repeats, "@transfers": transfers, "@pushes": pushes, "@stand_ins": stand_ins,
-    "@expands": expands,
+    "@expands": expands, "@without_update": without_update,
 }
+IN_IR = {"@type_rules": type_rules}
+PASSES = {name: table for name, table in vars(registry).items() if isinstance(table, Table)}
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -76,10 +81,11 @@ def test_stands_in_the_file_of_its_family(cls: type[Op]) -> None:
             function = getattr(entry, "prepare", entry)
             home = inspect.getmodule(inspect.unwrap(function)).__name__
             assert home == f"phalanx.{floor}.ops.{cls.family}", f"{cls.__name__} is in {home}"
-    for name, entries in LOWERING.items():
-        if cls in entries.entries:
-            home = entries.entries[cls].__module__
-            assert home == f"phalanx.cuda.lower.ops.{cls.family}", f"{name} of {cls.__name__} is in {home}"
+    for floor, tables in (("ir", IN_IR), ("passes", PASSES), ("cuda.lower", LOWERING)):
+        for name, entries in tables.items():
+            if cls in entries.entries:
+                home = entries.entries[cls].__module__
+                assert home == f"phalanx.{floor}.ops.{cls.family}", f"{name} of {cls.__name__} is in {home}"
 
 
 @pytest.mark.parametrize("cls", INSTRUCTIONS, ids=lambda cls: cls.mnemonic)
@@ -87,13 +93,13 @@ def test_is_documented(cls: type[Op]) -> None:
     assert cls.__doc__ and not cls.__doc__.startswith(cls.__name__ + "("), "a docstring of its own"
 
 
-@pytest.mark.parametrize("floor", ["ir", "sim", "cuda", "cuda/lower"])
+@pytest.mark.parametrize("floor", ["ir", "passes", "sim", "cuda", "cuda/lower"])
 def test_families_are_found_by_their_files(floor: str) -> None:
     """A process that imports the package has the module of every file in it."""
     folder = ROOT / "src" / "phalanx" / floor / "ops"
     package = f"phalanx.{floor.replace('/', '.')}.ops"
     wanted = {f"{package}.{path.stem}" for path in folder.glob("*.py") if path.stem != "__init__"}
-    assert len(wanted) > 5
+    assert len(wanted) > 5, "the files are found"
     script = f"import sys, {package}; sys.exit(len({sorted(wanted)!r}) - len(set({sorted(wanted)!r}) & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 

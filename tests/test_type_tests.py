@@ -1,4 +1,4 @@
-"""Passes, analyses, checks, the CUDA back end but its emitters and the simulator's core ask no instruction for its class.
+"""Passes, analyses, the CUDA back end without its emitters, the checks and the simulator's core ask for no class.
 
 They read its effects and declared properties, or look up what its family registered. Every way to ask is searched for in
 the syntax of those files: `isinstance`, class patterns of `match`, `type(...)` and `__class__`, tables with instruction

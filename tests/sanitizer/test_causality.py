@@ -143,7 +143,7 @@ def at_cta_scope(function):
 
     def visit(op):
         effects = op.effects()
-        return [op.at_scope(Span.CTA)] if effects.arrivals or effects.waits else None
+        return [dataclasses.replace(op, scope=Span.CTA)] if effects.arrivals or effects.waits else None
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))
 

@@ -42,7 +42,7 @@ def _prepare(function: Function, arch: Arch) -> Function:
         if prepared is not None:
             return prepared
         why = "operands of px.dot stay in registers: shared memory has no room for them"
-        note = Note(why, function.loc, "px.dot", Faster("multiply smaller tiles"))
+        note = Note(why, function.loc, Faster("multiply smaller tiles"))
         function = dataclasses.replace(function, notes=(*function.notes, note))
     return _prepare_products(function, arch)
 

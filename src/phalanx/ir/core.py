@@ -151,9 +151,9 @@ class Note:
 
     message: str
     loc: Location = NOWHERE
-    about: str = ""
-    """What users wrote, where a pass may choose again and then says something else of it."""
     faster: Faster | None = None
+    decision: object = None
+    """What it tells of, where a later pass may decide otherwise: see `ir/dots.py`."""
 
     def __str__(self) -> str:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message

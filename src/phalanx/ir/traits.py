@@ -1,6 +1,8 @@
 """What instructions say of themselves besides their effects: properties that passes ask for, each with its usual answer.
 
-An instruction overrides the ones that are different for it. So a pass need not know which instructions there are.
+An instruction overrides the ones that are different for it. So a pass need not know which instructions there are. What a
+single pass asks is no property: it declares a table, which the families fill in (`ir/tables.py`, `passes/registry.py`,
+`cuda/lower/registry.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +13,8 @@ from phalanx.frozen import frozen
 from phalanx.ir.values import Value
 
 if TYPE_CHECKING:
-    from phalanx.ir.core import Op
-    from phalanx.ir.effects import Span
     from phalanx.ir.ops.cluster import Collective, Exchange
     from phalanx.ir.ops.control import NextTile
-    from phalanx.ir.ops.mbarrier import Form
     from phalanx.ir.ops.memory import Load, Store
     from phalanx.ir.views import SharedView
 
@@ -55,21 +54,14 @@ class Traits:
     """The properties of every instruction, with what holds for most of them.
 
     `method`: what users write after a barrier's name, for what they call as a method of it. `nonnegative`: the scalar that
-    it defines is never negative. `takes_every_warp`: all warps of its agent run it, although nothing in its effects needs
-    them. `moves`: what it defines has the registers of its operand, or some of them, under another type or shape.
-    `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
+    it defines is never negative. `moves`: what it defines has the registers of its operand, or some of them, under another
+    type or shape. `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
     """
 
     method: ClassVar[str] = ""
     nonnegative: ClassVar[bool] = False
-    takes_every_warp: ClassVar[bool] = False
     moves: ClassVar[bool] = False
     asks_for_work: ClassVar[bool] = False
-
-    @property
-    def needs_peers(self) -> bool:
-        """Whether no CTA of the cluster may have exited while it is at work: what it does then is not defined."""
-        return False
 
     def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int | None:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""
@@ -162,35 +154,4 @@ class Traits:
     @property
     def pairing(self) -> bool | None:
         """Whether two CTAs of a pair carry it out; None for what has no such form. A kernel's are all of one kind."""
-        return None
-
-    def without_update(self, old: Value) -> Op:
-        """The same instruction, which makes no new version of the tile `old`. Only asked of one that makes some."""
-        raise NotImplementedError
-
-    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
-        """The same product of other operands, which have the same elements. Only asked of one that has a `product`."""
-        raise NotImplementedError
-
-    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
-        """The same wait, which hands these tiles on: (old, new) each. Only asked of waits that the compiler moves."""
-        raise NotImplementedError
-
-    def in_ctas(self, ctas: Value) -> Op:
-        """The same instruction with its arrival in the CTAs of a mask. Only asked of one that gives a stage back."""
-        raise NotImplementedError
-
-    def at_scope(self, scope: Span) -> Op:
-        """The same signal with memory ordered among the threads of `scope`. Only asked of one whose effects have a scope."""
-        raise NotImplementedError(f"{type(self).__name__} signals a barrier and says nothing of another scope")
-
-    def in_form(self, form: Form, factor: int, spread: bool) -> Op | None:
-        """The same arrival, issued in that form; itself if it is so already, None where there is no choice.
-
-        `form`, `factor` and `spread` are those of `mbarrier.Arrive`.
-        """
-        return None
-
-    def counting(self, factor: int) -> Op | None:
-        """The same initialisation, with counts that are so many times as large; None if it initialises no barrier."""
         return None

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Executor, Mode
 from phalanx.ir.memory import Region
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.types import TileType
 from phalanx.ir.views import View
+from phalanx.passes.registry import takes_every_warp
 
 
 def choose_active_warps(function: Function) -> Function:
@@ -41,7 +43,7 @@ def needs_one_warp(role: Role) -> bool:
 
 def _is_narrow(op: Op) -> bool:
     """Scalar arithmetic and reads, control flow, waits, what the elected thread does, elements that one thread writes."""
-    if op.takes_every_warp or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
+    if op in takes_every_warp or any(isinstance(v.type, TileType) for v in (*op.operands(), *op.defined_values())):
         return False
     effects = op.effects()
     if effects.executor is Executor.ONE:

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Container, Mapping
 from math import lcm
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Life
 from phalanx.ir.ops.mbarrier import Form
 from phalanx.ir.views import BarrierArray
+from phalanx.passes.registry import counting, in_form, registered
 
 
 def choose_forms(function: Function, groups: Mapping[Op, int], elected: Container[Op]) -> Function:
@@ -30,13 +32,14 @@ def choose_forms(function: Function, groups: Mapping[Op, int], elected: Containe
         effects = op.effects()
         for life in effects.lifecycle:
             if life.life is Life.INIT and life.barrier in factors:
-                counted = op.counting(factors[life.barrier])
-                return None if counted is None or counted is op else [counted]
+                counted = registered(counting, op)(op, factors[life.barrier])
+                return None if counted is op else [counted]
         for arrival in effects.arrivals:
             form = Form.PER_WARPGROUP if op in groups else Form.ELECTED
             spread = arrival.mask is not None and op not in elected
-            issued = op.in_form(form, factors.get(arrival.barrier.barrier, 1), spread)
-            return None if issued is None or issued is op else [issued]
+            issue = in_form.of(op)
+            issued = op if issue is None else issue(op, form, factors.get(arrival.barrier.barrier, 1), spread)
+            return None if issued is op else [issued]
         return None
 
     body = rewrite(function.body, visit)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.peers import leaves_work_behind, touches_peers
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Span, When
 from phalanx.ir.ops.cluster import ClusterSync
 from phalanx.ir.ops.control import Leave, Scope
+from phalanx.passes.registry import needs_peers
 
 REASON = "exit: peers may still touch this CTA's shared memory"
 
@@ -40,7 +42,8 @@ def _require_peers(function: Function) -> None:
     remedy = "leave exit_sync= out, or end the kernel, on every way out of it, with px.cluster.sync()"
     for op in function.walk():
         effects = op.effects()
-        if op.needs_peers:
+        needs = needs_peers.of(op)
+        if needs is not None and needs(op):
             raise Error(
                 f"{op.call} in a cluster needs all its CTAs, and with exit_sync=False one may have exited before it is over",
                 location=op.loc, remedy=remedy,

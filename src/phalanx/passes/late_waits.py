@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Effects, GroupAction, Mode, When
 from phalanx.ir.engines import HANDOVER_FENCES, Engine
 from phalanx.ir.ops.control import Break, Continue, For, Leave, Roles, Scope, While
 from phalanx.ir.spaces import Space
 from phalanx.ir.values import Value
+from phalanx.passes.registry import registered, with_updates
 
 
 def place_late_waits(function: Function) -> Function:
@@ -54,7 +56,7 @@ class _Pending:
         return any(value in results for value in op.operands())
 
     def flush(self) -> list[Op]:
-        ops = [op.with_updates(pairs) for op, pairs in self.waits.values()]
+        ops = [registered(with_updates, op)(op, pairs) for op, pairs in self.waits.values()]
         self.waits.clear()
         return ops
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
-from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite
+from phalanx.ir.core import Block, Faster, Function, Op, map_blocks, rewrite
+from phalanx.ir.dots import DotDecision, Unit, decided
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import memory_owner
 from phalanx.ir.ops.control import For, RoleCopy, While
@@ -32,9 +34,9 @@ from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
 from phalanx.passes.rank_code import fresh_name
+from phalanx.passes.registry import registered, with_operands
 from phalanx.passes.tensor_products import tensor_objection
 
-TOPIC = "px.dot"
 FENCE = "what threads wrote is seen by the tensor cores"
 EITHER_MAJOR = 16
 """Bits of elements that the tensor cores read along either axis; of others they read K alone."""
@@ -75,14 +77,18 @@ class _Staged:
 
 
 @frozen(eq=False)
-class _Decision:
-    """What becomes of a product: what it multiplies then, what was moved for it, and why `wgmma` does not do it."""
+class _Rewrite:
+    """What becomes of a product: what it multiplies then, what was moved for it, and which instruction does it."""
 
     agent: AgentCode
     what: Product
     moved: tuple[tuple[str, _Staged], ...]
-    objection: str | None
-    remedy: str
+    decision: DotDecision
+
+    @property
+    def by_warpgroups(self) -> bool:
+        """Whether warpgroups multiply: they see what threads wrote behind a fence alone."""
+        return self.decision.unit is Unit.WARPGROUPS
 
 
 class _Stager:
@@ -91,7 +97,7 @@ class _Stager:
     def __init__(self, function: Function, arch: Arch) -> None:
         self.whole = function
         self.arch = arch
-        self.decided: dict[Op, _Decision] = {}
+        self.decided: dict[Op, _Rewrite] = {}
         self.makers = {value: op for op in function.walk() for value in op.defined_values()}
         self.home: dict[Op, Block] = {}
         self.around: dict[Block, Op] = {}
@@ -119,7 +125,6 @@ class _Stager:
         for op in function.walk():
             for value in op.operands():
                 self.users.setdefault(value, []).append(op)
-        self.notes: dict[Location, Note] = {}
 
     def _find_homes(self, block: Block) -> None:
         for op in block.ops:
@@ -138,8 +143,8 @@ class _Stager:
                     self._decide(agent, op, op.product, alone)
         if not self.decided:
             return self.whole
-        for op, decision in self.decided.items():
-            self._product(op, decision)
+        for op, rewritten in self.decided.items():
+            self._product(op, rewritten)
         for room, readers in self.readers.items():  # in the order of the products
             if not self._copy_in(room, readers):
                 self._store(room, readers)
@@ -149,10 +154,11 @@ class _Stager:
             self.start.setdefault(agent.block, []).extend(self.thread_copies.start(agent))
         for place in dict.fromkeys(self.fenced):
             self.before.setdefault(place, []).append(FenceAsyncProxy("cta", FENCE, loc=place.loc))
-        kept = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in self.notes]
+        decisions = {op.loc: rewritten.decision for op, rewritten in self.decided.items()}
         return dataclasses.replace(
             self.whole, body=_without_unused(self._block(self.whole.body)), buffers=(*self.whole.buffers, *self.buffers),
-            barriers=(*self.whole.barriers, *self.thread_copies.barriers.values()), notes=(*kept, *self.notes.values()),
+            barriers=(*self.whole.barriers, *self.thread_copies.barriers.values()),
+            notes=decided(self.whole.notes, decisions.values()),
         )
 
     def _block(self, block: Block) -> Block:
@@ -174,21 +180,17 @@ class _Stager:
             a, b = (item if item is not None and self._is_of_this_turn(op, item) else None for item in (a, b))
         moved = tuple((name, staged) for name, staged in (("a", a), ("b", b)) if staged is not None)
         if moved:
-            self.decided[op] = _Decision(agent, _with(what, a, b), moved, objection, remedy)
+            self.decided[op] = _Rewrite(agent, _with(what, a, b), moved, _decision(op, agent, moved, objection, remedy))
             for room in (staged.room for _, staged in moved if staged.room is not None):
                 self.readers.setdefault(room, []).append(op)
 
-    def _product(self, op: Op, decision: _Decision) -> None:
+    def _product(self, op: Op, rewritten: _Rewrite) -> None:
         """Writes a product, with its operands where they were moved to."""
-        what, objection = decision.what, decision.objection
-        for _, staged in decision.moved:
-            self._take(op, staged, objection is None)
-        how = "wgmma" if objection is None else f"mma.sync: {objection}"
-        said = f"px.dot runs as {how}{'; ' if objection else ': '}{_where(decision.moved)}"
-        lost = objection is not None and decision.agent.warps % WARPGROUP == 0
-        self.notes[op.loc] = Note(said, op.loc, TOPIC, Faster(decision.remedy, (Feature.WGMMA,)) if lost else None)
-        plain = [op.with_operands(what.a, what.b)]
-        self.instead[op] = _by_warpgroups(decision.agent, op, what) if objection is None else plain
+        what = rewritten.what
+        for _, staged in rewritten.moved:
+            self._take(op, staged, rewritten.by_warpgroups)
+        plain = [registered(with_operands, op)(op, what.a, what.b)]
+        self.instead[op] = _by_warpgroups(rewritten.agent, op, what) if rewritten.by_warpgroups else plain
 
     def _is_of_this_turn(self, op: Op, item: _Staged) -> bool:
         """Whether an operand is made as often as it is read: products of warps keep what is older in registers."""
@@ -387,6 +389,16 @@ def _by_warpgroups(agent: AgentCode, op: Op, what: Product) -> list[Op]:
         *ops, Wgmma(what.a, what.b, acc, adds, agent.warps, running, along=what.along, fused=True, loc=op.loc),
         WgmmaCommit(loc=op.loc), WgmmaWait(0, (running,), (what.result,), loc=op.loc),
     ]
+
+
+def _decision(
+    op: Op, agent: AgentCode, moved: tuple[tuple[str, _Staged], ...], objection: str | None, remedy: str
+) -> DotDecision:
+    """Warpgroups multiply unless something speaks against it; that is lost speed where the agent consists of them."""
+    if objection is None:
+        return DotDecision(op.loc, Unit.WARPGROUPS, how=_where(moved))
+    faster = Faster(remedy, (Feature.WGMMA,)) if agent.warps % WARPGROUP == 0 else None
+    return DotDecision(op.loc, Unit.WARPS, objection, _where(moved), faster=faster)
 
 
 def _where(moved: tuple[tuple[str, _Staged], ...]) -> str:

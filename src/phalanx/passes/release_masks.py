@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.ranks import ranks
 from phalanx.analysis.trace import Signal, Step, steps, trace
 from phalanx.errors import Error
@@ -17,6 +18,7 @@ from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray
 from phalanx.passes.rank_code import RankCode
+from phalanx.passes.registry import in_ctas, registered
 
 Masks = tuple[int, ...]
 """The CTAs that a rank's release goes to, by rank."""
@@ -42,7 +44,7 @@ def lower_releases(function: Function) -> Function:
                     code = RankCode(op.loc)
                     values[by_rank] = code.chosen(dict(enumerate(by_rank)), "release_ctas", masks=True)
                     before.extend(code.ops)
-                return [op.in_ctas(values[by_rank])]
+                return [registered(in_ctas, op)(op, values[by_rank])]
         return None
 
     body = rewrite(function.body, visit)

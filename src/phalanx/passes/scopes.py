@@ -16,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.flow import OpWalk, Outcome
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy, Span, When
 from phalanx.ir.memory import unit_of_region
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.views import BarrierArray
+from phalanx.passes.registry import at_scope, registered
 
 
 def choose_scopes(function: Function) -> Function:
@@ -46,7 +48,7 @@ def choose_scopes(function: Function) -> Function:
         signals += [wait.barrier.barrier for wait in effects.waits]
         if not any(array in found for array in signals):
             return None
-        return [op.at_scope(Span.CLUSTER)]
+        return [registered(at_scope, op)(op, Span.CLUSTER)]
 
     return replace(function, body=rewrite(function.body, visit)) if found else function
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from phalanx.errors import Error
 from phalanx.ir.archs import QUARTERS, Arch, Feature
-from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks
+from phalanx.ir.core import Block, Faster, Function, Op, map_blocks
+from phalanx.ir.dots import DotDecision, Unit, decided
 from phalanx.ir.effects import Access, Arrival, Effects, Mode, Proxy
 from phalanx.ir.memory import Storage, memory_owner
 from phalanx.ir.ops.control import Assign, Break, Continue, For, If, Leave, ReadVar, Role, RoleCopy, Roles, While
@@ -50,7 +51,6 @@ from phalanx.passes.tensor_memory import plan_columns
 Memory = Param | Storage
 Touches = frozenset[tuple[Memory, bool]]
 """Memory, and whether it is written."""
-TOPIC = "px.dot"
 PACKED_BITS = 16
 """Of the elements of a left operand in tensor memory, two to a cell."""
 FENCE = "what threads wrote is seen by the tensor cores"
@@ -82,14 +82,12 @@ def multiply_in_tensor_memory(function: Function, arch: Arch, refused: Mapping[L
             last = writer.order[-1]
             why = {op.loc: f"tensor memory is too small for all accumulators: {problem.message}" for op in last}
             return multiply_in_tensor_memory(function, arch, {**refused, **why})
-    told = {op.loc for op in (*reasons, *writer.notes)}
-    notes = [note for note in function.notes if note.about != TOPIC or note.loc not in told]
     faster = Faster("let its operands, its shape and its warps be what px.tcgen05.mma takes", (Feature.TCGEN05,))
-    notes += [
-        Note(f"px.dot runs as mma.sync: {why}", op.loc, TOPIC, faster if op in lost else None) for op, why in reasons.items()
+    decisions = [
+        DotDecision(op.loc, Unit.WARPS, why, faster=faster if op in lost else None) for op, why in reasons.items()
     ]
-    notes += [Note(f"px.dot runs as tcgen05: {what}", op.loc, TOPIC) for op, what in writer.notes.items()]
-    return dataclasses.replace(made, notes=tuple(dict.fromkeys(notes)))
+    decisions += [DotDecision(op.loc, Unit.TENSOR_MEMORY, how=how) for op, how in writer.notes.items()]
+    return dataclasses.replace(made, notes=tuple(dict.fromkeys(decided(function.notes, decisions))))
 
 
 # --- who multiplies, and what can't be -------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from collections.abc import Collection, Container, Mapping
 
 import phalanx.cuda.lower.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.divisibility import find_divisibility
-from phalanx.cuda.lower.registry import StandIn, expands, stand_ins
+from phalanx.cuda.lower.registry import StandIn, expands, stand_ins, without_update
 from phalanx.ir.archs import Arch
-from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite, substitute
+from phalanx.ir.core import Block, Faster, Function, Op, map_blocks, rewrite, substitute
+from phalanx.ir.dots import DotDecision, Unit, decided, decisions_of
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.engines import Engine
 from phalanx.ir.ops.mbarrier import Form
@@ -21,6 +22,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer
 from phalanx.layouts.shared import SharedLayout
 from phalanx.passes.mma_fences import insert_mma_fences
+from phalanx.passes.registry import counting, in_form
 from phalanx.passes.role_sync import insert_role_syncs
 
 
@@ -92,11 +94,15 @@ def _replace(function: Function, reasons: Mapping[Op, tuple[str, str]]) -> Funct
     """`function` with other products, for these reasons; each comes with its remedy, where there is one."""
     found = _stand_ins(function)
     body = _without_groups(function.body, _by_engine(found, reasons), {})
-    notes = tuple(
-        Note(f"px.dot runs as mma.sync: {reason}", op.loc, "px.dot", Faster(remedy) if remedy else None)
+    before = decisions_of(function.notes)
+    decisions = [
+        dataclasses.replace(
+            before.get(op.loc, DotDecision(op.loc, Unit.WARPS)), unit=Unit.WARPS, why=reason, on_ring=False,
+            faster=Faster(remedy) if remedy else None,
+        )
         for op, (reason, remedy) in reasons.items()
-    )
-    replaced = dataclasses.replace(function, body=body, notes=(*function.notes, *notes))
+    ]
+    replaced = dataclasses.replace(function, body=body, notes=decided(function.notes, decisions))
     return insert_mma_fences(insert_role_syncs(_plain_arrivals(replaced)))
 
 
@@ -146,14 +152,19 @@ def _wait_for_others(op: Op, product: Op, renamed: dict[Value, Value]) -> Op:
     """A wait without the accumulator of a product that is over already."""
     made = product.defines
     renamed.update((result, acc) for acc, result in op.updates() if acc is made)
-    return op if made is None else op.without_update(made)
+    if made is None:
+        return op
+    changed = without_update.of(op)
+    assert changed is not None, f"cuda/lower/ops/{op.family}.py does not say what a wait for others is"
+    return changed(op, made)
 
 
 def _plain_arrivals(function: Function) -> Function:
     """Arrives by one elected thread again: what only the wait of a `wgmma` allowed is decided anew."""
 
     def visit(op: Op) -> list[Op] | None:
-        plain = op.in_form(Form.ELECTED, 1, False) or op.counting(1)
-        return None if plain is None or plain is op else [plain]
+        issue, count = in_form.of(op), counting.of(op)
+        plain = issue(op, Form.ELECTED, 1, False) if issue is not None else count(op, 1) if count is not None else op
+        return None if plain is op else [plain]
 
     return dataclasses.replace(function, body=rewrite(function.body, visit))

@@ -50,7 +50,7 @@ def wait_for_operands(function: Function, alone: frozenset[Location]) -> Functio
     waits: dict[Value, Op] = {}
 
     def say(op: Op, why: str, remedy: str) -> None:
-        notes[op.loc, why] = Note(f"px.{op.written} {why}", op.loc, f"px.{op.written}", Faster(remedy))
+        notes[op.loc, why] = Note(f"px.{op.written} {why}", op.loc, Faster(remedy))
 
     def insert(block: Block) -> Block:
         out: list[Op] = []

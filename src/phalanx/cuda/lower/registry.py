@@ -83,6 +83,8 @@ pushes: Table[Callable[[Any], Push]] = Table()
 """Copies from CTA to CTA that `pushes` chooses a path for."""
 stand_ins: Table[Callable[[Any], StandIn]] = Table()
 """Instructions that `mma_fallback` may replace."""
+without_update: Table[Callable[[Any, Value], Op]] = Table()
+"""For `mma_fallback`: a wait that hands on all tiles but that one."""
 packed_forms: Table[Callable[[Any, Any], list[Op] | None]] = Table()
 """What instructions become that give or take elements of packed memory: `form(op, packing)`, None where they touch none;
 all others work on its bytes as they are (`packed.py`)."""

@@ -46,11 +46,6 @@ class ClcTryCancel(Op):
     bar: BarrierRef = operand()
     ctas: Value | None = operand(default=None)
 
-    @property
-    def needs_peers(self) -> bool:
-        """In a cluster of several all CTAs have to be there when the response comes."""
-        return self.ctas is not None
-
     def effects(self) -> Effects:
         """Writes the response later: its bytes complete on a barrier of each CTA that receives it."""
         response = Access(

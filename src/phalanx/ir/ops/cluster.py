@@ -154,10 +154,6 @@ class ClusterCopy(Op):
             executor=Executor.ONE,
         )
 
-    def at_scope(self, scope: Span) -> Op:
-        """The same with memory ordered among the threads of `scope`."""
-        return dataclasses.replace(self, scope=scope)
-
 
 @frozen(eq=False, repr=False)
 class ClusterStore(Op):

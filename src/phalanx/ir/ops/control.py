@@ -323,7 +323,6 @@ class Print(Op):
     """Prints text and values once per agent."""
 
     mnemonic: ClassVar[str] = "print"
-    takes_every_warp: ClassVar[bool] = True
     parts: tuple[str | Value, ...] = operand()
 
 

@@ -51,7 +51,6 @@ class CpAsyncCommit(Op):
     """Arrives on a barrier, once for the agent, when all copies that its threads have begun are over."""
 
     mnemonic: ClassVar[str] = "cp_async.commit"
-    takes_every_warp: ClassVar[bool] = True
     bar: BarrierRef = operand()
 
     def effects(self) -> Effects:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from enum import Enum
 from typing import ClassVar
 
@@ -59,10 +58,6 @@ class BarrierInit(Op):
         """Begins the life of one barrier, or of all of the array."""
         return Effects(lifecycle=(Lifecycle(Life.INIT, self.barrier, self.index),), executor=Executor.ONE)
 
-    def counting(self, factor: int) -> Op:
-        """The same with the hardware's counts so many times as large."""
-        return self if factor == self.factor else dataclasses.replace(self, factor=factor)
-
 
 @frozen(eq=False, repr=False)
 class BarrierInvalidate(Op):
@@ -118,20 +113,6 @@ class Arrive(Op):
         arrival = Arrival(self.bar, self.count, self.ctas, self.scope, not self.relaxed, self.releases, divisible=True)
         return Effects(arrivals=(arrival,), executor=Executor.ONE)
 
-    def in_ctas(self, ctas: Value) -> Op:
-        """The same arrival in every CTA of a mask."""
-        return dataclasses.replace(self, ctas=ctas)
-
-    def in_form(self, form: Form, factor: int, spread: bool) -> Op:
-        """The same arrival, made by other threads; itself if they make it already."""
-        if (form, factor, spread) == (self.form, self.factor, self.spread):
-            return self
-        return dataclasses.replace(self, form=form, factor=factor, spread=spread)
-
-    def at_scope(self, scope: Span) -> Op:
-        """The same with memory ordered among the threads of `scope`."""
-        return dataclasses.replace(self, scope=scope)
-
 
 @frozen(eq=False, repr=False)
 class ExpectTx(Op):
@@ -171,10 +152,6 @@ class ArriveExpectTx(Op):
             executor=Executor.ONE,
         )
 
-    def at_scope(self, scope: Span) -> Op:
-        """The same with memory ordered among the threads of `scope`."""
-        return dataclasses.replace(self, scope=scope)
-
 
 @frozen(eq=False, repr=False)
 class Transaction(Op):
@@ -200,10 +177,6 @@ class Wait(Op):
         """Waits for a phase of the barrier."""
         return Effects(waits=(BarrierWait(self.bar, self.parity, scope=self.scope),))
 
-    def at_scope(self, scope: Span) -> Op:
-        """The same with memory ordered among the threads of `scope`."""
-        return dataclasses.replace(self, scope=scope)
-
 
 @frozen(eq=False, repr=False)
 class TestWait(Op):
@@ -219,10 +192,6 @@ class TestWait(Op):
     def effects(self) -> Effects:
         """Asks about a phase of the barrier, without waiting for it."""
         return Effects(waits=(BarrierWait(self.bar, self.parity, False, self.scope),))
-
-    def at_scope(self, scope: Span) -> Op:
-        """The same with memory ordered among the threads of `scope`."""
-        return dataclasses.replace(self, scope=scope)
 
 
 # What the types of operands and results must be.

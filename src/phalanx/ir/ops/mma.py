@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
 from phalanx.frozen import frozen
@@ -63,10 +62,6 @@ class Mma(Op):
         if self.depth or self.starts != (0, 0):
             return None
         return Product(self.a, self.b, self.acc, self.result, self.along)
-
-    def with_operands(self, a: SharedView | Value, b: SharedView | Value) -> Op:
-        """The same product, whose operands are elsewhere."""
-        return dataclasses.replace(self, a=a, b=b)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -203,10 +203,6 @@ class Tcgen05Commit(Op):
         arrival = Arrival(self.bar, Const(1), self.multicast, gives_back=self.releases, after=MMA_ENGINE)
         return Effects(arrivals=(arrival,), executor=Executor.ONE, target=BLACKWELL)
 
-    def in_ctas(self, ctas: Value) -> Op:
-        """The same arrival in every CTA of a mask."""
-        return dataclasses.replace(self, multicast=ctas)
-
 
 @frozen(eq=False, repr=False)
 class Tcgen05Copy(Op):
@@ -277,12 +273,8 @@ class Tcgen05WaitLoads(Op):
         """Each tile becomes what it is after the wait."""
         return tuple(zip(self.tiles, self.results, strict=True))
 
-    def without_update(self, old: Value) -> Op:
-        """The same wait, which hands one tile less on."""
-        return self.with_updates([pair for pair in self.updates() if pair[0] is not old])
-
-    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
-        """The same wait for other tiles."""
+    def handing_on(self, pairs: list[tuple[Value, Value]]) -> Tcgen05WaitLoads:
+        """A wait that hands on these tiles, (old, new) each."""
         return dataclasses.replace(
             self, tiles=tuple(tile for tile, _ in pairs), results=tuple(result for _, result in pairs)
         )
@@ -317,10 +309,6 @@ class Tcgen05WaitStores(Op):
         """Ends the stores before it."""
         groups = (Group(TENSOR_STORES, GroupAction.COMMIT), Group(TENSOR_STORES, GroupAction.WAIT))
         return Effects(groups=groups, target=BLACKWELL)
-
-    def with_updates(self, pairs: list[tuple[Value, Value]]) -> Op:
-        """Itself: it hands no tiles on."""
-        return self
 
 
 @frozen(eq=False, repr=False)

@@ -160,11 +160,9 @@ class WgmmaWait(Op):
         """Each accumulator becomes what it is after the wait."""
         return tuple(zip(self.accs, self.results, strict=True))
 
-    def without_update(self, old: Value) -> Op:
-        """The same wait, which hands one accumulator less on."""
-        pairs = [(acc, result) for acc, result in self.updates() if acc is not old]
-        accs, results = zip(*pairs, strict=True) if pairs else ((), ())
-        return dataclasses.replace(self, accs=tuple(accs), results=tuple(results))
+    def handing_on(self, pairs: list[tuple[Value, Value]]) -> WgmmaWait:
+        """A wait that hands on these accumulators, (old, new) each."""
+        return dataclasses.replace(self, accs=tuple(acc for acc, _ in pairs), results=tuple(result for _, result in pairs))
 
 
 REGISTER_COMMITS[TENSOR_CORES] = WgmmaCommit

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from phalanx.ir.archs import WARPGROUP, Feature
-from phalanx.ir.core import Faster, Note
+from phalanx.ir.core import Faster
+from phalanx.ir.dots import TOPIC, DotDecision, Unit, decided
 from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, SCALED_STEP_BYTES, Mma, MmaScaled
 from phalanx.ir.ops.wgmma import WgmmaCommit
 from phalanx.ir.tensor_kinds import Objection as NoKind
@@ -49,21 +50,21 @@ def dot(
     """
     if scale_a is not None or scale_b is not None:
         return scaled_dot(ctx, a, b, acc, scale_a, scale_b)
-    product = read_product(ctx, "px.dot", a, b, acc)
-    shared_axis = require_along(ctx, "px.dot", along)
+    product = read_product(ctx, TOPIC, a, b, acc)
+    shared_axis = require_along(ctx, TOPIC, along)
     objection = product.objection(ctx, shared_axis) or place_objection("a", product.a) or place_objection("b", product.b)
     if objection is None:
         result = product.emit(ctx, acc is not None, False, shared_axis, fused=True)
         ctx.emit(WgmmaCommit(loc=ctx.loc))
         return wait_for_groups(ctx, 0, result) or result
-    reason = objection[0].removeprefix("px.dot: ").replace("px.dot", "wgmma")
+    reason = objection[0].removeprefix(f"{TOPIC}: ").replace(TOPIC, "wgmma")
     against = block_objection(product)
     if against is not None:
         ctx.fail(against[0], against[1], details=f"wgmma can't do it either: {reason}")
     remedy = f" (for wgmma: {objection[1]})" if objection[1] else ""
     whole = ctx.agent.warps % WARPGROUP == 0
     faster = Faster(objection[1] or "let the operands be what px.wgmma takes", (Feature.WGMMA,)) if whole else None
-    ctx.notes.append(Note(f"px.dot runs as mma.sync: {reason}{remedy}", ctx.loc, "px.dot", faster))
+    ctx.notes += decided((), [DotDecision(ctx.loc, Unit.WARPS, f"{reason}{remedy}", faster=faster)])
     result = Value(product.acc.type, product.acc.name)
     old = None if acc is None else product.acc
     ctx.emit(Mma(product.a, product.b, old, ctx.agent.warps, result, along=shared_axis, loc=ctx.loc))
@@ -72,7 +73,7 @@ def dot(
 
 def scaled_dot(ctx: Builder, a: object, b: object, acc: object, scale_a: object, scale_b: object) -> Value:
     """A product whose blocks along K have factors, in registers or shared memory."""
-    what = "px.dot"
+    what = TOPIC
     if scale_a is None or scale_b is None:
         ctx.fail(f"{what} has scales for one operand alone", "give scale_a= and scale_b=, or neither")
     left, right = operand(ctx, what, "a", a), operand(ctx, what, "b", b)
@@ -110,7 +111,7 @@ def scaled_dot(ctx: Builder, a: object, b: object, acc: object, scale_a: object,
     if acc is not None and (not is_tile(acc) or shape_of(acc) != (m, n) or dtype_of(acc) != f32):
         shown = acc.type if is_tile(acc) else describe(acc)
         ctx.fail(f"{what}: acc is {shown}, the product is {TileType((m, n), f32)}", "give acc the product's shape and type")
-    ctx.notes.append(Note(f"px.dot runs as mma.sync: {kind}, with block scales", ctx.loc, "px.dot"))
+    ctx.notes += decided((), [DotDecision(ctx.loc, Unit.WARPS, f"{kind}, with block scales")])
     result = Value(TileType((m, n), f32), acc.name if isinstance(acc, Value) else "")
     old = acc if isinstance(acc, Value) else None
     ctx.emit(MmaScaled(left, right, *scales, old, elements, k // count, ctx.agent.warps, result, loc=ctx.loc))
@@ -134,7 +135,7 @@ def block_objection(product: Product) -> Objection | None:
     for name, extent, multiple in (("M", m, ROWS), ("N", n, COLUMNS), ("K", k, least)):
         if extent % multiple:
             return (
-                f"px.dot: {name} = {extent}",
+                f"{TOPIC}: {name} = {extent}",
                 f"make {name} a multiple of {multiple}: elements outside an array load as 0 and are not stored",
             )
     return None

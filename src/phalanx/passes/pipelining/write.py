@@ -17,6 +17,7 @@ from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP, Arch, Feature, entry_registers
 from phalanx.ir.core import Block, Faster, Function, Note, Op
+from phalanx.ir.dots import DotDecision, Unit, decided
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
@@ -44,7 +45,6 @@ MOST_STAGES = 8
 LEAST_STAGES = 2
 BARRIER_BYTES = 16
 """Of a stage: two barriers."""
-TOPIC = "px.dot"
 
 
 def has_pipelined(function: Function) -> bool:
@@ -153,10 +153,8 @@ class _Writer:
             roles, warps = self._roles(fetching, computing, fetched)
         else:
             roles, warps = list(computing.ops), self.whole.warps
-        self._say(rings, products, flights, rotations, shared)
-        self._say_leaving(leaving)
-        told = set(products.found)
-        notes = [note for note in self.whole.notes if note.about != TOPIC or note.loc not in {op.loc for op in told}]
+        self._say(rings, shared)
+        notes = decided((*self.whole.notes, *self.notes), self._decisions(products, flights, rotations))
         made = dataclasses.replace(
             self.whole,
             warps=warps,
@@ -166,7 +164,7 @@ class _Writer:
                 *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
             ),
             barriers=(*self.whole.barriers, *(array for ring in (*rings, *stay) for array in (ring.full, ring.empty))),
-            notes=(*notes, *self.notes),
+            notes=(*notes, *map(_leaving_note, leaving)),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         flying = {op.loc for flight in flights.values() for op in flight.products}
@@ -394,10 +392,7 @@ class _Writer:
 
     # Notes.
 
-    def _say(
-        self, rings: list[Ring], products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation],
-        shared: dict[Staged, Shared],
-    ) -> None:
+    def _say(self, rings: list[Ring], shared: dict[Staged, Shared]) -> None:
         for ring in rings:
             for item in ring.loads:
                 why = f" ({item.objection[0]})" if item.objection else ""
@@ -407,26 +402,32 @@ class _Writer:
                 staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
                 faster = Faster(item.objection[1]) if item.objection else None
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc, faster=faster))
+
+    def _decisions(
+        self, products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation]
+    ) -> list[DotDecision]:
+        decisions = []
         put_off = {form.second: form.first for form in rotations.values()}
         flying = {op for flight in flights.values() for op in flight.products}
         for op, made in products.found.items():
             if made.along is None:
                 faster = None if self.whole.warps % WARPGROUP else Faster(made.remedy, (Feature.WGMMA,))
-                self.notes.append(Note(f"px.dot runs as mma.sync: {made.why}", op.loc, TOPIC, faster))
+                decisions.append(DotDecision(op.loc, Unit.WARPS, made.why, faster=faster))
             else:
                 how = "one group stays in flight" if op in flying else "waited for at once"
                 if op in put_off:
                     how = f"beside the next step's product at line {put_off[op].loc.line}"
                 elif op in put_off.values():
                     how = "begun before the last product of the step before is over"
-                self.notes.append(Note(f"px.dot runs as wgmma on the ring, {how}", op.loc, TOPIC))
+                decisions.append(DotDecision(op.loc, Unit.WARPGROUPS, how=how, on_ring=True))
+        return decisions
 
 
-    def _say_leaving(self, leaving: list[Leaving]) -> None:
-        for item in leaving:
-            how = f"in {item.parts} parts " if item.parts > 1 else ""
-            way = f"leaves {how}through {item.nbytes} bytes of shared memory, while the next tile is computed"
-            self.notes.append(Note(f"px.store of {item.view.array.name}: {way}", item.op.loc))
+def _leaving_note(item: Leaving) -> Note:
+    """How a result leaves."""
+    how = f"in {item.parts} parts " if item.parts > 1 else ""
+    way = f"leaves {how}through {item.nbytes} bytes of shared memory, while the next tile is computed"
+    return Note(f"px.store of {item.view.array.name}: {way}", item.op.loc)
 
 
 def _is_for_all(op: Op) -> bool:

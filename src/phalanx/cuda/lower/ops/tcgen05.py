@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.lower.layout_rules import OneOf, Same, Wish, asks
-from phalanx.cuda.lower.registry import unreadables
+from phalanx.cuda.lower.registry import unreadables, without_update
 from phalanx.cuda.tiles.tcgen05_operands import read_operand
 from phalanx.cuda.tiles.tensor_views import accesses_of
 from phalanx.cuda.tiles.wgmma_operands import Problem
+from phalanx.ir.core import Op
 from phalanx.ir.ops.tcgen05 import Tcgen05Load, Tcgen05Mma, Tcgen05Store, Tcgen05WaitLoads
+from phalanx.ir.values import Value
 from phalanx.ir.views import SharedBuffer, in_shared
 from phalanx.layouts.shared import SharedLayout
 
@@ -23,6 +25,11 @@ def _load(op: Tcgen05Load) -> list[Wish]:
 @asks(Tcgen05WaitLoads)
 def _wait(op: Tcgen05WaitLoads) -> list[Wish]:
     return [Same((result, tile)) for tile, result in op.updates()]
+
+
+@without_update(Tcgen05WaitLoads)
+def _without_update(op: Tcgen05WaitLoads, old: Value) -> Op:
+    return op.handing_on([pair for pair in op.updates() if pair[0] is not old])
 
 
 @asks(Tcgen05Store)

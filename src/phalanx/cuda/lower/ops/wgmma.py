@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.lower.layout_rules import Fixed, Same, Wish, asks
-from phalanx.cuda.lower.registry import StandIn, stand_ins
+from phalanx.cuda.lower.registry import StandIn, stand_ins, without_update
 from phalanx.cuda.tiles.wgmma_operands import operand_problem
 from phalanx.ir.core import Op
 from phalanx.ir.engines import TENSOR_CORES
@@ -32,6 +32,11 @@ def _product(op: Wgmma) -> list[Wish]:
 @asks(WgmmaWait)
 def _wait(op: WgmmaWait) -> list[Wish]:
     return [Same((result, acc)) for acc, result in op.updates()]
+
+
+@without_update(WgmmaWait)
+def _without_update(op: WgmmaWait, old: Value) -> Op:
+    return op.handing_on([pair for pair in op.updates() if pair[0] is not old])
 
 
 @stand_ins(Wgmma)
