@@ -37,7 +37,7 @@ def plain(result: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
 CONFIGS = (
     None, DecodeConfig(1, 3), DecodeConfig(4, 3, 16), DecodeConfig(12, 3, 16), DecodeConfig(16, 3, 16),
     DecodeConfig(3, 5, 16, 1, 128), DecodeConfig(1, 5, 16, 1, 128, 7), DecodeConfig(2, 3, 16, splits=3),
-    DecodeConfig(1, 2, 16, 1, runs=5), DecodeConfig(1, 2, 16, 1, runs=132, heads=2),
+    DecodeConfig(1, 2, 16, 1, runs=5), DecodeConfig(1, 2, 16, 1, runs=132, heads=2), DecodeConfig(1, 2, 16, splits=5),
 )  # fmt: skip
 
 
@@ -60,6 +60,21 @@ def test_decode(heads: int, kv_heads: int, tokens: int, page: int, config: Decod
         again = attention_decode(*arrays, pages=on_gpu(table), lse=True, config=config)
         assert all(torch.equal(one, other) for one, other in zip(got, again))
     assert torch.equal(got[0], attention_decode(*arrays, pages=on_gpu(table), config=config))
+
+
+@pytest.mark.parametrize("lengths", [(20000,), (9000, 0, 4321, 77)])
+@pytest.mark.parametrize("page", [0, 64])
+def test_ragged_heads(lengths: tuple[int, ...], page: int) -> None:
+    """Heads of 80, whose keys come in blocks of all heads: a result has up to 132 parts."""
+    counts, shape = np.array(lengths, np.int32), (len(lengths), max(lengths) + 3, 32, 80)
+    q = np.random.default_rng(1).standard_normal((len(lengths), 1, 32, 80)).astype(BF16)
+    k, v = caches(2, shape, 80, counts)
+    (k_cache, v_cache), table = paged((k, v), page) if page else ((k, v), None)
+    arrays = [on_gpu(x) for x in (q, k_cache, v_cache, counts)]
+    got = attention_decode(*arrays, pages=on_gpu(table), lse=True)
+    assert error(plain(got), decoded(q, k, v, counts)) < 0.03
+    again = attention_decode(*arrays, pages=on_gpu(table), lse=True)
+    assert all(torch.equal(one, other) for one, other in zip(got, again))
 
 
 WINDOW, AROUND = {"window": (100, 0)}, {"window": (3, 2), "causal": False}

@@ -37,8 +37,8 @@ PAGES = (16, 32)
 LATENT = 64
 """Sizes of latent caches are multiples of it."""
 JOINED = 512
-"""Elements of a result that a CTA of `join_splits` has. It holds as many of each split at once; a CTA of `join_runs` as
-many of each of the fewest parts."""
+"""Elements of a result that a CTA of `join_splits` has: it holds as many of each split at once. One of `join_runs` holds as
+many of each part where these are few, and fewer elements of more parts."""
 
 
 @remembered("q", "k_cache", "v_cache", "lengths", "pages", "k_scale", "v_scale")

@@ -218,7 +218,7 @@ def join_runs(
         top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
         for first in range(one, other + 1, AT_ONCE):
             part = first + px.arange(AT_ONCE * R) // R
-            begin, _ = share(total, part, parts)
+            begin, _mine = share(total, part, parts)
             place = (2 * part + px.where(begin < start, 1, 0)) * BM + row + px.arange(AT_ONCE * R) % R
             place = px.where(part <= other, place, -1)
             logs = px.load(LOGS[place], fill=NOTHING).reshape(AT_ONCE, R)
