@@ -1,4 +1,7 @@
-"""Writes the measured tables of the READMEs from the files in `benchmarks/results/`: `python benchmarks/readme.py`."""
+"""Writes the tables of measurements in README.md, docs/ and examples/ from the files in `benchmarks/results/`.
+
+    python benchmarks/readme.py
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,15 @@ def gemm_ratios(data: dict[str, Any], mode: str) -> dict[str, list[float]]:
     return found
 
 
+SHOWN = (
+    "`px.kernels.matmul`, bf16, burst", "`px.kernels.matmul`, bf16, steady", "`matmul`, 16 bits", "`matmul`, 1 to 512 rows",
+    "`matmul`, fp8,", "`grouped_matmul`, 32 drawn", "`softmax`", "`rms_norm`", "`layer_norm`", "`gather_rows`",
+)  # fmt: skip
+"""How the lines begin that the project's README shows."""
+
+
 class Line(NamedTuple):
-    """A line of the README's table: what was measured against whom, what was found, by which script, and from which file."""
+    """A line of the table of measurements: what was measured against whom, the ratio, the script, and the file with it."""
 
     what: str
     against: str
@@ -67,19 +77,27 @@ class Line(NamedTuple):
 
 
 def lines() -> list[Line]:
-    """The lines of the project's README's table."""
+    """All lines of the table of measurements."""
     return [
         *copy_lines(), *launch_lines(), *gemm_lines(), *steady_lines(), *row_lines(), *gather_lines(), *moe_lines(),
         *simple_lines(), *product_lines(), *attention_lines(), *drawn_lines(),
     ]
 
 
-def summary() -> list[str]:
-    """The table of the project's README, and where each of its commits was measured."""
-    found = lines()
+def table(found: list[Line]) -> list[str]:
+    """A table of these lines, and where each of their commits was measured."""
     places = dict.fromkeys(where(line.source) for line in found)
     titles = ["| what | against | result | measured by | at |", "| --- | --- | --- | --- | --- |"]
     return [*titles, *map(str, found), "", *(f"{place}." for place in places)]
+
+
+def shown(found: list[Line]) -> list[Line]:
+    """The lines of the project's README: the first that begins like each of `SHOWN`, at the commit of the drawn shapes."""
+    drawn = result("anywhere_matmul")
+    assert drawn is not None, "benchmarks/results/anywhere_matmul.json is missing"
+    commit = drawn["machine"]["commit"]
+    here = [line for line in found if line.source["machine"]["commit"] == commit]
+    return [next(line for line in here if line.what.startswith(what)) for what in SHOWN]
 
 
 def spread(ratios: list[float], digits: int, of: str = "") -> str:
@@ -267,5 +285,7 @@ def replace(path: Path, marker: str, lines: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    replace(ROOT / "README.md", "measured", summary())
+    measured = lines()
+    replace(ROOT / "README.md", "measured", table(shown(measured)))
+    replace(ROOT / "docs" / "measurements.md", "measured", table(measured))
     replace(ROOT / "examples" / "gemm" / "README.md", "measured", ladder())

@@ -1,4 +1,4 @@
-"""Which lines of the README's table were measured of launches that the sources here make otherwise.
+"""Which lines of the table of measurements were measured of launches that the sources here make otherwise.
 
     python benchmarks/same_table.py                      all lines but those of drawn shapes, which `same_launches.py` has
     python benchmarks/same_table.py --commit faceba77    those that were measured at a commit

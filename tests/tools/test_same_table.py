@@ -1,4 +1,4 @@
-"""Which lines of README's table are of launches that are made otherwise now: each has calls, and what differs is told."""
+"""Which measurements are of launches that are made otherwise now: each line has calls, and what differs is told."""
 
 from __future__ import annotations
 
