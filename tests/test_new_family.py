@@ -1,12 +1,16 @@
-"""A family that exists in this file alone: a memory of its own, an engine of its own, effects in two CTAs.
+"""Two families that exist in this file alone: a memory of every CTA with its engine, and the memory of another GPU.
 
 `vault` is a memory space of every CTA, the fetcher an engine that adds the shared memory of two CTAs into it, and a commit
 lets the fetcher arrive on a barrier in both. No pass, nothing of the simulator's core, of the checks, of the verifier or of
 the printer knows them; the kernels below are read, counted, listed, verified, simulated, explored and checked all the same.
+
+`peer` is the memory of another GPU: arrays of the kernel, seen from the GPU that does not hold them, and signals at the
+scope of the system, by which GPUs hand to each other what they did there.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -17,18 +21,24 @@ import phalanx as px
 from errors.casebook import normalised
 from front import array, prepared
 from phalanx.cuda.lower.lower import lower
+from phalanx.cuda.module import generate
+from phalanx.cuda.text.registry import emits
+from phalanx.cuda.text.writer import Writer
+from phalanx.cuda.tiles.atomics import atomic
+from phalanx.cuda.tiles.global_access import scalar_pointer
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import INSTRUCTIONS, Op
-from phalanx.ir.effects import Access, Arrival, Effects, FenceKind, Mode, Proxy, Span, Use, When
+from phalanx.ir.effects import Access, Arrival, Effects, FenceKind, Handshake, Mode, Proxy, Span, Use, When
 from phalanx.ir.engines import Engine, Executor
 from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.printer import text
 from phalanx.ir.spaces import Space
-from phalanx.ir.types import DType
+from phalanx.ir.type_rules import need_alike, type_rules
+from phalanx.ir.types import F32, I32, DType, i32
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import BarrierRef, Buffer, BufferView, SharedView
+from phalanx.ir.views import BarrierRef, Buffer, BufferView, GlobalView, SharedView, View
 from phalanx.language.builder import Builder
 from phalanx.language.builder import operand as as_operand
 from phalanx.language.builtin import BUILTINS, builtin
@@ -37,10 +47,12 @@ from phalanx.language.ops.mbarrier import mask_operand
 from phalanx.language.ops.memory import require_view
 from phalanx.language.ops.tma_operands import shared_side
 from phalanx.language.values import ViewValue
-from phalanx.markers import operand
+from phalanx.markers import attribute, defined, operand
+from phalanx.sanitizer.runs import run_checked, schedules_of
 from phalanx.sim.agents import Agent
 from phalanx.sim.engines import give, signal_when_done
-from phalanx.sim.places import BufferPlace, ranks_of
+from phalanx.sim.ops.memory import noting
+from phalanx.sim.places import BufferPlace, ranks_of, tile_of
 from phalanx.sim.registry import meaning
 from sanitizer.planted import cases, line_of, planted
 
@@ -357,3 +369,160 @@ def test_compiling_it_says_at_the_users_line_what_is_missing() -> None:
         lower(prepared(pair_sum, (array(2), array(2))), arch_of("sm_90a"))
     line = pair_sum.fn.__code__.co_firstlineno + 8
     assert normalised(str(caught.value)) == WITHOUT_TEXT.replace("LINE", str(line))
+
+
+# === the memory of another GPU ======================================================================================
+
+PEER = Space("peer", Span.SYSTEM, masked=True)
+"""Arrays that another GPU holds: it may write there at any time, so nothing is read ahead."""
+
+
+@frozen
+class PeerView(GlobalView):
+    """A box of an array in the memory of another GPU."""
+
+    space: ClassVar[Space] = PEER  # type: ignore[misc]
+
+
+@frozen(eq=False, repr=False)
+class PeerAdd(Op):
+    """Adds to an element that several GPUs see, and hands on what its agent did to those who come there later."""
+
+    mnemonic: ClassVar[str] = "peer.add"
+    view: View = operand()
+    value: Value = operand()
+    result: Value = defined()
+    scope: Span = attribute(default=Span.SYSTEM)
+
+    def effects(self) -> Effects:
+        return Effects(accesses=(Access(Mode.ATOMIC, self.view),), handshakes=(Handshake(self.view, self.scope),))
+
+
+@type_rules(PeerAdd)
+def check_add(op: PeerAdd) -> None:
+    need_alike(op, op.value, op.result)
+
+
+@meaning(PeerAdd)
+def run_add(op: PeerAdd, agent: Agent) -> Callable[..., Any]:
+    add = noting(np.add, agent)
+    return lambda place, value: tile_of(op.view, place.fold(add, value))
+
+
+@emits(PeerAdd)
+def emit_add(w: Writer, op: PeerAdd) -> None:
+    """The text, for the tests below."""
+    assert isinstance(op.view, GlobalView)
+    (place, _), update = scalar_pointer(w, op.view), atomic("add", "i32", "global", op.scope, True, ordered=True)
+    w.line(f"int {w.name(op.result)} = {w.use(update)}({place}, {w.name(op.value)});")
+
+
+@builtin("peer.view")
+def on_peer(ctx: Builder, view: object) -> ViewValue:
+    """A box of an array, in the memory of another GPU."""
+    found = require_view(ctx, "the view of px.peer.view", view)
+    assert isinstance(found, GlobalView)
+    return ViewValue(PeerView(found.array, found.offsets, found.extents, found.kept, found.within))
+
+
+@builtin("peer.add")
+def peer_add(ctx: Builder, view: object, value: int, scope: str = "sys") -> Value:
+    """Adds to an element that several GPUs see; gives the old one."""
+    result = Value(I32, ctx.name_hint)
+    where = require_view(ctx, "the element of px.peer.add", view)
+    ctx.emit(PeerAdd(where, as_operand(value), result, Span(scope), loc=ctx.loc))
+    return result
+
+
+INSTRUCTIONS.remove(PeerAdd)
+PeerAdd.family = "peer"
+BUILTINS.remove(on_peer)
+BUILTINS.remove(peer_add)
+
+
+@px.kernel(warps=1)
+def hand_over(X, FLAG, Y, *, THERE="sys", HERE="sys", SIGNALS=True):
+    if px.block_id(0) == 0:
+        px.store(on_peer(X[0:32]), px.full((32,), 7, px.f32))  # there
+        if SIGNALS:
+            peer_add(on_peer(FLAG[0]), 1, THERE)
+    else:
+        if SIGNALS:
+            while peer_add(FLAG[0], 0, HERE) < 1:
+                pass
+        px.store(Y[0:32], px.load(X[0:32]))  # here
+
+
+@px.kernel(warps=1)
+def counts_there(FLAG):
+    peer_add(FLAG[0], 1)
+    px.atomic_add(FLAG[0], 1, order="acq_rel")
+
+
+@px.kernel(warps=1)
+def sums(X, Y, n, *, AHEAD):
+    acc = px.zeros((64,), px.f32)
+    for i in px.pipelined(range(n)):
+        if AHEAD:
+            acc += px.load(X[i * 64 : i * 64 + 64])
+        else:
+            acc += px.load(on_peer(X[i * 64 : i * 64 + 64]))
+    px.store(Y[0:64], acc)
+
+
+PEERS = (array(1), array(1, i32), array(1))
+
+
+def found_by(gpus: int, **constants: Any) -> set[tuple[str, int]]:
+    """Kinds and lines of what the checks find in all schedules of a run on so many GPUs."""
+    function = prepared(hand_over, PEERS, **constants)
+    found = []
+    for schedule in schedules_of(5, 0):
+        args = [np.zeros(32, np.float32), np.zeros(1, np.int32), np.zeros(32, np.float32)]
+        found += run_checked(function, (2,), args, schedule, gpus=gpus)
+        assert found or np.array_equal(args[2], np.full(32, 7))
+    return {(finding.kind, finding.location.line) for finding in found}
+
+
+def test_what_a_peer_was_given_is_seen_behind_a_signal_of_system_scope() -> None:
+    assert found_by(2) == set()
+
+
+@pytest.mark.parametrize("scopes", [("gpu", "gpu"), ("sys", "gpu"), ("gpu", "sys")], ids="-".join)
+def test_a_narrower_scope_reaches_no_other_gpu(scopes: tuple[str, str]) -> None:
+    there, here = scopes
+    ((kind, line),) = found_by(2, THERE=there, HERE=here)
+    assert kind == "race" and line in (line_of(hand_over, "here"), line_of(hand_over, "there"))
+    assert found_by(1, THERE=there, HERE=here) == set(), "on one GPU it is wide enough"
+
+
+def test_without_a_signal_nothing_is_handed_over() -> None:
+    assert {kind for kind, _ in found_by(2, SIGNALS=False)} == {"race"}
+
+
+def test_memory_of_a_peer_is_listed_and_verified() -> None:
+    listing = text(prepared(hand_over, PEERS))
+    assert "store X[0:32]" in listing and "peer.add FLAG[0]" in listing
+    add = next(op for op in prepared(hand_over, PEERS).walk() if isinstance(op, PeerAdd))
+    broken = dataclasses.replace(add, result=Value(F32))
+    with pytest.raises(Error, match=r"internal: peer.add: i32\[\] beside f32\[\]"):
+        type_rules.of(broken)(broken)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_memory_of_a_peer_is_not_read_ahead(ahead: bool) -> None:
+    kernel = prepared(sums, (array(1), array(1), I32), arch_of("sm_90a"), AHEAD=ahead)
+    assert any(note.message.startswith("px.load of X: staged") for note in kernel.notes) is ahead
+    assert bool(kernel.buffers) is ahead
+
+
+def test_a_signal_has_the_scope_of_the_system_in_its_text() -> None:
+    source = generate(lower(prepared(counts_there, (array(1, i32),)), arch_of("sm_90a"))).source
+    assert "atom.acq_rel.sys.global.add" in source and "atom.acq_rel.gpu.global.add" in source
+
+
+def test_the_text_of_a_store_there_is_asked_for_at_the_users_line() -> None:
+    with pytest.raises(Error) as caught:
+        generate(lower(prepared(hand_over, PEERS), arch_of("sm_90a")))
+    assert caught.value.message == "internal: store of peer memory has no CUDA text"
+    assert caught.value.location.line == line_of(hand_over, "there")
