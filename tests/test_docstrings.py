@@ -25,6 +25,10 @@ DOCUMENTED = 0.90
 """The share of public functions and classes that have a docstring, at least."""
 DOCUMENTED_IN = {"language": 0.99, "tools": 0.90}
 """The same for single folders."""
+RIDDLES = ("The same", "Of", "Those", "Which", "So many")
+"""Openings that say nothing to a reader who has not read what stands above: a docstring stands alone."""
+ROOMS_TO_REWRITE = ("kernels", "machines", "runtime", "tools", "torch")
+"""Folders in which some docstrings still begin so."""
 LONGEST, LONGEST_KERNEL = 80, 120
 """Lines of a function, outside `kernels/` and inside."""
 
@@ -104,6 +108,33 @@ def test_functions_are_short() -> None:
 def docstrings() -> Iterator[tuple[str, str]]:
     for about in looked().values():
         yield from about.docstrings
+
+
+def begins_with_a_riddle(text: str) -> bool:
+    """Whether a docstring begins with words that point to something outside it."""
+    return re.match(rf"\s*({'|'.join(RIDDLES)})\b", text) is not None
+
+
+def riddles() -> list[tuple[str, str]]:
+    return [(place, text.strip().split("\n")[0]) for place, text in docstrings() if begins_with_a_riddle(text)]
+
+
+def test_docstrings_stand_alone() -> None:
+    assert [riddle for riddle in riddles() if riddle[0].split("/")[0] not in ROOMS_TO_REWRITE] == [], "say it in plain words"
+
+
+def test_rooms_without_riddles_are_not_excused() -> None:
+    assert {place.split("/")[0] for place, _ in riddles()} >= set(ROOMS_TO_REWRITE), "take it out of ROOMS_TO_REWRITE"
+
+
+@pytest.mark.parametrize("text", ["Of both.", "The same with cells.", "\n    Those of stores.", "Which warps run it."])
+def test_a_riddle_is_found(text: str) -> None:
+    assert begins_with_a_riddle(text)
+
+
+@pytest.mark.parametrize("text", ["Offsets in bytes.", "The sameness of types.", "Whichever comes first."])
+def test_words_that_begin_alike_are_none(text: str) -> None:
+    assert not begins_with_a_riddle(text)
 
 
 def test_code_in_docstrings_is_not_torn_at_a_line_end() -> None:

@@ -49,7 +49,7 @@ class Error(Exception):
         return render(self)
 
     def at(self, location: Location) -> Error:
-        """The same error, placed at `location` if it has no place yet."""
+        """This error, placed at `location` if it has no place yet."""
         if self.location is NOWHERE:
             self.location = location
         return self

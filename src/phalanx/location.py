@@ -26,7 +26,7 @@ class Location:
         return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
 
     def called_from(self, caller: Location) -> Location:
-        """The same place in a function that was inlined at `caller`: asked for every expression, so no field is computed."""
+        """This place in a function that was inlined at `caller`: asked for every expression, so no field is computed."""
         made = object.__new__(Location)
         made.__dict__.update(self.__dict__, caller=caller)
         return made

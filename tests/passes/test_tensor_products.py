@@ -32,7 +32,7 @@ def loops(function: Function) -> list[For]:
 
 
 def said(function: Function) -> list[str]:
-    return [note.message.removeprefix("px.dot runs as ") for note in function.notes if note.about == "px.dot"]
+    return [note.message.removeprefix("px.dot runs as ") for note in function.notes if "px.dot" in note.message]
 
 
 def inside(loop: Op) -> Counter[str]:

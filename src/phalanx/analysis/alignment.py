@@ -1,4 +1,4 @@
-"""Which regions of global memory the copy engine refuses, wherever they begin."""
+"""Regions of global memory that the copy engine refuses, wherever they begin."""
 
 from __future__ import annotations
 

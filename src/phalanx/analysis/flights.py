@@ -1,4 +1,4 @@
-"""Which work on registers may be in flight where: the products whose operands and accumulators nobody may touch yet.
+"""Work on registers that may be in flight at each place: the products whose operands and accumulators nobody may touch yet.
 
 Such work (`Accumulation`) goes into the open group of its engine. A commit closes that group; a wait for all but `n` groups
 ends what was committed `n` commits ago or earlier. So what is known of a piece of work is how many commits came after it.

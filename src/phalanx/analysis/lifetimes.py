@@ -65,7 +65,7 @@ class Lifetimes:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.units: dict[Storage, int] = {}
-        """Those that may share memory, with their bytes."""
+        """The buffers and barriers that may share memory, with their bytes."""
         self.effects: dict[Op, Effects] = {op: op.effects() for op in function.walk()}
         self._guards: dict[Storage, set[Barrier]] = {}
         self._peers: set[Storage] = set()
@@ -124,7 +124,7 @@ class Lifetimes:
         return self._touched[op]
 
     def alive(self, op: Op) -> frozenset[Storage]:
-        """Those, and the ones whose copies it waits for."""
+        """The storage that an instruction touches, and that whose copies it waits for."""
         self._sum(op)
         return self._alive[op]
 

@@ -1,4 +1,4 @@
-"""Which integer scalars are known not to be negative: the copy engine stores to no negative coordinate.
+"""Integer scalars that are known not to be negative: the copy engine stores to no negative coordinate.
 
 Products and sums of such scalars count as such: one that leaves 32 bits names no element of any array.
 """

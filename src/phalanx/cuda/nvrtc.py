@@ -89,7 +89,7 @@ class TouchedInFlight(Exception):
         self.ptx = ptx
 
     def told(self, most: int) -> list[Violation]:
-        """So many of them, of each problem the first before all others."""
+        """At most `most` violations: the first of each problem, then the others."""
         first = {violation.problem: violation for violation in reversed(self.violations)}
         kept = list(reversed(first.values()))
         return [*kept, *(violation for violation in self.violations if violation not in kept)][:most]
@@ -127,7 +127,7 @@ def nvrtc_capabilities() -> tuple[int, ...]:
 
 
 def nvrtc_identity() -> str:
-    """Which NVRTC compiles here, as part of every cache key; `CompilerMissing` if there is none.
+    """The version of the NVRTC that compiles here, as part of every cache key; `CompilerMissing` if there is none.
 
     `cuda.bindings` takes the library of a wheel before any other on the machine, unless one is loaded already. So where
     a single wheel has it, the wheel's version and the library's size say which it is, and nothing is loaded: that would

@@ -133,12 +133,12 @@ MAX_DIM = 1 << 32
 MAX_BOX = 256
 """Elements of a TMA box along an axis."""
 SHARED_LIMIT = ARCHS["sm_90a"].shared_limit
-"""Of Hopper, to which `px.auto` is fitted for every target."""
+"""Bytes of shared memory of a CTA on Hopper, to which `px.auto` is fitted for every target."""
 
 WARPGROUP = 4
 """Warps, from a multiple of 4 on, that run a Hopper product together, and whose registers `regs=` moves."""
 QUARTERS = 4
-"""Of an SM: each has a scheduler and a register file of its own, and warps are dealt to them in turn."""
+"""Parts of an SM: each has a scheduler and a register file of its own, and warps are dealt to them in turn."""
 REGISTERS_PER_QUARTER = 65536 // QUARTERS
 
 

@@ -66,7 +66,7 @@ class Op(Traits):
         return getattr(self, "result", None)
 
     def without_result(self) -> Op:
-        """The same instruction where nobody reads what it defines: itself, unless that makes a difference."""
+        """What takes its place where nobody reads what it defines: itself, unless that makes a difference."""
         return self
 
     def defined_values(self) -> tuple[Value, ...]:
@@ -162,7 +162,7 @@ class Note:
 MOST_COUNTERS = 480
 """Words of the runtime's that a kernel may ask for by `px.counters`."""
 MOST_DRAWN = 16
-"""Those of them that the compiler may ask for besides, for loops that draw their tiles."""
+"""Words of the runtime's that the compiler may ask for besides, for loops that draw their tiles."""
 
 
 @frozen(eq=False, repr=False)

@@ -1,9 +1,9 @@
 """What each `px.dot` becomes: a decision for each place in the kernel, which passes fill in one after the other.
 
-The front end begins it, where the operands as they are written leave no choice; then `passes/pipelining/write.py`
-decides for products that read rings, `passes/operand_staging.py` for those whose operands it moves,
-`passes/tensor_products.py` where there is tensor memory, and `cuda/lower/mma_fallback.py` for those that shared
-memory can't be laid out for. A later word takes the place of an earlier one; what is left is a note to the user.
+The front end begins it, where the operands as they are written leave no choice. Then `passes/pipelining/write.py` decides
+for products that read rings, `passes/operand_staging.py` for those whose operands it moves, `passes/tensor_products.py`
+where there is tensor memory, and `cuda/lower/mma_fallback.py` for those that shared memory can't be laid out for. A later
+word takes the place of an earlier one; what is left is a note to the user.
 """
 
 from __future__ import annotations

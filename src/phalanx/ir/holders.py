@@ -50,7 +50,7 @@ class Holder:
         return storage_of(self)
 
     def map(self: Self, change: Callable[[Any], Any]) -> Self:
-        """The same with `change` applied to every value and all storage that it holds; itself where nothing changes."""
+        """A copy with `change` applied to every value and all storage that it holds; itself where nothing changes."""
         return mapped_fields(self, change)
 
     def text(self, show: Callable[[object], str]) -> str:

@@ -1,4 +1,4 @@
-"""Which buffers and barriers share memory, and where each lies in what they share: one rule for every floor.
+"""Buffers and barriers that share memory, and where each lies in what they share: one rule for every floor.
 
 What takes over another's memory (`reuse=`) begins where that begins, and forms a unit with it. Units that the compiler
 brought together (`SharedBuffer.why`) lie in lanes: those of one lane behind each other, each lane from the beginning.

@@ -103,7 +103,7 @@ class Traits:
 
     @property
     def permutation(self) -> Permutation | None:
-        """Of which tile its result is another view, if it only changes the order of the axes."""
+        """The tile of which its result is another view, if it only changes the order of the axes."""
         return None
 
     @property

@@ -20,7 +20,7 @@ from phalanx.location import NOWHERE, Location
 from phalanx.markers import attribute, operand, storage
 
 CELL_BITS = 32
-"""Of a cell of tensor memory."""
+"""Bits of a cell of tensor memory."""
 
 AnyView = TypeVar("AnyView", bound="View")
 Show = Callable[[object], str]
@@ -219,7 +219,7 @@ class View(Holder):
         raise NotImplementedError(f"{type(self).__name__} does not say what its bytes are a box of")
 
     def replaced(self: AnyView, **changes: Any) -> AnyView:
-        """The same with some of its fields changed: other offsets, extents or axes, another CTA."""
+        """A view with some of its fields changed: other offsets, extents or axes, another CTA."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def text(self, show: Show) -> str:

@@ -57,7 +57,7 @@ def shape_objection(
 
 
 def major_objection(what: str, name: str, item: SharedView | Value, k_axis: int) -> Objection | None:
-    """Which axis of the buffer is contiguous: K, or for 16-bit types the other one."""
+    """The axis of the buffer that is contiguous: K, or for 16-bit types the other one."""
     if isinstance(item, Value):
         return None
     last = len(item.buffer.shape) - 1

@@ -27,7 +27,7 @@ class Auto:
     most: int = MOST
 
     def __call__(self, least: int = 2, most: int = MOST) -> Auto:
-        """The same with bounds of one's own."""
+        """The range with bounds of one's own."""
         if not (type(least) is int and type(most) is int and 1 <= least <= most):
             raise Error(
                 f"px.auto(least={least!r}, most={most!r})",

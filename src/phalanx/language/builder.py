@@ -40,7 +40,7 @@ class Agent:
     is_role: bool = False
     copies: int = 1
     sides: dict[BarrierArray, set[str]] = field(default_factory=dict)
-    """Of each pipe, by its full barriers: whether these warps fill its stages, take them, or both."""
+    """What these warps do with each pipe, by its full barriers: fill its stages, take them, or both."""
 
     @property
     def firsts(self) -> range:

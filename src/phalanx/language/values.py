@@ -39,7 +39,7 @@ class ViewValue(KernelObject):
 
     @property
     def kind_name(self) -> str:
-        """Which memory it is a view of."""
+        """The memory that it is a view of, in words."""
         return f"a view of {self.view.space.name} memory"
 
     @attribute
@@ -69,7 +69,7 @@ class ViewValue(KernelObject):
 
     @method
     def at(self, ctx: Builder, cta: object) -> ViewValue:
-        """The same region in the shared memory of CTA `cta` of the cluster.
+        """This region in the shared memory of CTA `cta` of the cluster.
 
         Any agent; sm_90 and up; PTX ``mapa``, and ``ld``, ``st`` or ``atom`` of ``.shared::cluster``.
         Example: ``px.store(s.at(px.cluster.rank() ^ 1), x)``.
@@ -95,7 +95,7 @@ class ViewValue(KernelObject):
 
     @method
     def within(self, ctx: Builder, start: object, stop: object) -> ViewValue:
-        """The same view of a global array, of which along the last axis only the elements from `start` to before `stop` are
+        """This view of a global array, of which along the last axis only the elements from `start` to before `stop` are
         there, as counted in the array: others load as `fill`, and are not stored.
 
         So a row of any length, somewhere in memory, is read and written in aligned vectors: those that its ends cut go
@@ -239,7 +239,7 @@ class RunTimeRegion(KernelObject):
 
     @method
     def at(self, ctx: Builder, cta: object) -> RunTimeRegion:
-        """The same region in the shared memory of CTA `cta` of the cluster."""
+        """This region in the shared memory of CTA `cta` of the cluster."""
         there = ViewValue(self.view).at(ctx, cta).view
         assert in_shared(there)
         return RunTimeRegion(there)

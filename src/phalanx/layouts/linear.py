@@ -308,7 +308,7 @@ class LinearLayout:
         )
 
     def reshape(self, shape: Sequence[int]) -> LinearLayout:
-        """The same elements under a new shape, in row-major order."""
+        """The layout of the elements under a new shape, in row-major order."""
         if math.prod(shape) != self.out_size:
             raise ValueError(f"can't reshape {self.shape} to {tuple(shape)}: the sizes differ")
         return LinearLayout.from_flat(self.flat_bases, shape)

@@ -324,7 +324,7 @@ class RegisterLayout:
         return Projection(layout, tuple(slots[int(r)] for r in table[list(self._live)]))
 
     def reshape(self, shape: Sequence[int]) -> RegisterLayout:
-        """The same elements in the same slots under a new shape; ValueError if that is not a linear layout.
+        """The layout of the elements, in their slots, under a new shape; ValueError if that is not a linear layout.
 
         It is one if, wherever dimensions are merged or split, all but the outermost are powers of two.
         """

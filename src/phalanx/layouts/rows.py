@@ -37,7 +37,7 @@ class RowPlan:
     fours: bool
 
     def chunks(self, itemsize: int) -> tuple[BoxPiece, ...]:
-        """The same row in pieces that no swizzle separates."""
+        """The row in pieces that no swizzle separates."""
         step = COPY_CHUNK // itemsize
         return tuple(
             BoxPiece((0, piece.offset[1] + column), piece.shared_offset + column * itemsize)

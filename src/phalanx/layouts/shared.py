@@ -26,7 +26,7 @@ SWIZZLE_MASKS = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
 # After this many bytes the pattern repeats: tiles start on a multiple of it.
 SWIZZLE_PERIODS = {0: 1, 32: 256, 64: 512, 128: 1024}
 WIDE_MASK, WIDE_PERIOD = 0x60, 512
-"""Of the swizzle of 128 bytes in atoms of 32: [6:5] ^= [8:7], the bits two places above."""
+"""The swizzle of 128 bytes in atoms of 32: [6:5] ^= [8:7], the bits two places above."""
 CHUNK = 16  # bytes that a swizzle never separates
 TMA_ALIGNMENT = 128  # a TMA box lands on a multiple of this many bytes
 

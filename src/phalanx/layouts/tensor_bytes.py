@@ -1,4 +1,4 @@
-"""Which bytes of tensor memory the elements of a buffer occupy: for those who keep account of it byte by byte."""
+"""The bytes of tensor memory that the elements of a buffer occupy: for those who keep account of it byte by byte."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Census:
         return [row for arriver in self.rounds for row in arriver.rows.get(barrier, ())]
 
     def table(self, barrier: BarrierArray) -> str | None:
-        """Those arrivals as text for a message; None where there are none."""
+        """The arrivals on a barrier array as text for a message; None where there are none."""
         rows = self.rows(barrier)
         return render(barrier, rows, self.function.cluster_size) if rows else None
 

@@ -33,7 +33,7 @@ class OperandCopies:
     def __init__(self, names: set[str], own: Callable[[AgentCode, Location], Value]) -> None:
         self.names = names
         self.own = own
-        """Which copy of its role an agent is."""
+        """The number of an agent among the copies of its role."""
         self.barriers: dict[AgentCode, BarrierArray] = {}
         self.phases: dict[AgentCode, Var] = {}
 

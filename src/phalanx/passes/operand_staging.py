@@ -234,7 +234,7 @@ class _Stager:
         return self.rooms[key]
 
     def _copy(self, agent: AgentCode, loc: Location) -> Value:
-        """Which copy of its role an agent is."""
+        """The number of an agent among the copies of its role."""
         if agent not in self.copies:
             self.copies[agent] = Value(I32, "copy")
             self.start.setdefault(agent.block, []).insert(0, RoleCopy(agent.copies, self.copies[agent], loc=loc))

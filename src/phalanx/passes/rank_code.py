@@ -97,7 +97,7 @@ class RankCode:
 
 @dataclass
 class LoopCode(RankCode):
-    """The same with cells and branches: what loops are made of."""
+    """Code by rank with cells and branches: what loops are made of."""
 
     def compare(self, fn: str, a: Value, b: Value, name: str) -> Value:
         """The truth of a comparison."""

@@ -1,4 +1,4 @@
-"""Which accumulators can stay in tensor memory: over a loop that only multiplies into them, or from product to product.
+"""Accumulators that can stay in tensor memory: over a loop that only multiplies into them, or from product to product.
 
 A cell of a tile stays there over a loop if inside the loop its value only goes from the cell into a product, from product to
 product, and back into the cell, by way of other cells maybe. Then the tensor memory holds what the cell would, wherever the

@@ -95,7 +95,7 @@ class Pending:
     crossed: frozenset[Loop] = frozenset()
     commits: int = 0
     variants: dict[tuple[object, ...], Pending] = field(default_factory=dict)
-    """The same thing, later; shared by all of them."""
+    """What becomes of it later; all variants share the table."""
 
     def after_arrival(self) -> Pending:
         """The arriving half of a split cluster barrier follows."""
@@ -290,7 +290,7 @@ def syncs_of(outcome: Outcome[State]) -> dict[Op, str]:
 
 
 class ThreadOrder:
-    """Which instruction relies on what other threads did before it."""
+    """The order between instructions that rely on what other threads did before them."""
 
     def __init__(self, function: Function) -> None:
         self.offsets = Offsets.of(function)

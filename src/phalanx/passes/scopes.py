@@ -1,4 +1,4 @@
-"""Which barrier signals must order memory across CTAs: the price of cluster scope is paid only where it is owed.
+"""Barrier signals that must order memory across CTAs: the price of cluster scope is paid only where it is owed.
 
 An unqualified arrive or wait orders memory within its CTA and costs one instruction; `.release.cluster` and
 `.acquire.cluster` cost memory barriers and an invalidated cache. They are owed where ordinary stores write memory that

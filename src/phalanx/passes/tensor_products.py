@@ -52,7 +52,7 @@ Memory = Param | Storage
 Touches = frozenset[tuple[Memory, bool]]
 """Memory, and whether it is written."""
 PACKED_BITS = 16
-"""Of the elements of a left operand in tensor memory, two to a cell."""
+"""Bits of the elements of a left operand in tensor memory, two to a cell."""
 FENCE = "what threads wrote is seen by the tensor cores"
 
 

@@ -24,18 +24,18 @@ class Abroad:
         """What was known of them at a proxy fence for global memory, by somebody of another cluster than theirs."""
 
     def fenced(self) -> Abroad:
-        """The same behind such a fence."""
+        """What is known behind a proxy fence for global memory."""
         return Abroad(self.known, self.known)
 
     def without(self, cluster: int) -> Abroad:
-        """The same for an agent of that cluster, which it is no news of."""
+        """What is news for an agent of that cluster: all but the cluster's own vector."""
         if cluster not in self.known:
             return self
         known = {index: vector for index, vector in self.known.items() if index != cluster}
         return Abroad(known, self.before_fence)
 
     def adding(self, cluster: int, vector: np.ndarray) -> Abroad:
-        """The same, and that of one cluster more."""
+        """What is known with the vector of one more cluster."""
         return Abroad({**self.known, cluster: vector}, self.before_fence)
 
 

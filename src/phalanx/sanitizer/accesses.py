@@ -1,4 +1,4 @@
-"""Which accesses conflict: every access is compared with those of the same bytes before it.
+"""Accesses that conflict: every access is compared with those of the same bytes before it.
 
 An access is over for whoever knows its epoch; two accesses of the same bytes of which one writes must be so ordered.
 The checks of one byte stop at the last write: whoever comes after it, by the same rule, comes after all that it came

@@ -31,7 +31,7 @@ class Event(NamedTuple):
         return other.now[self.clock.dim] >= self.epoch
 
     def given_to(self, other: AgentClock) -> bool:
-        """The same in time alone, whatever the order of memory."""
+        """Whether another agent knows that it happened, in time alone, whatever the order of memory."""
         return other.knows_signal(self.clock, self.serial)
 
 
@@ -88,7 +88,7 @@ class BarrierClock:
         self.ready: set[int] = set()
         """Agents that are known to come after its init."""
         self.ready_async: set[int] = set()
-        """The same for their copies: the init is fenced too."""
+        """Agents whose copies are known to come after its init: the init is fenced too."""
         self.logs: dict[int, list[Given]] = {}
         self.uses: dict[int, Event] = {}
         self.coming: dict[Signal, int | None] = {}

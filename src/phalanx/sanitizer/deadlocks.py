@@ -219,12 +219,15 @@ def senders(barrier: MBarrier, function: Function) -> list[tuple[Agent, list[Op]
 
 
 def arrivers(function: Function, barrier: BarrierArray) -> dict[int, list[Op]]:
-    """Which agents have instructions that arrive there, and those."""
+    """The agents with instructions that arrive there, and these instructions."""
     return doing(function, lambda effects: any(a.barrier.barrier is barrier for a in effects.arrivals))
 
 
 def doing(function: Function, wanted: Callable[[Effects], bool]) -> dict[int, list[Op]]:
-    """Which agents have instructions with such effects, and those: 0 is the code outside roles, then all copies of roles."""
+    """The agents with instructions that have such effects, and these instructions.
+
+    Agent 0 is the code outside roles; then come all copies of roles.
+    """
     regions = [region for op in function.walk() if isinstance(op, Roles) for region in op.regions]
     inside: dict[Op, range] = {}
     number = 1

@@ -1,4 +1,4 @@
-"""Which runs the doubts ask for: each doubt alone, the same doubt in all CTAs, and two doubts together.
+"""The runs that the doubts ask for: each doubt alone, the same doubt in all CTAs, and two doubts together.
 
 What a doubt is about may go wrong only where another one goes the rare way too. A wait that comes too late in one CTA may be
 saved by its peer, unless that one is late as well: CTAs run the same code. Or a wait comes too late only if a signal is

@@ -47,7 +47,7 @@ class Cell:
         """Ends (cluster and number, epoch) of copies that have read what is there: who knows one of them knows the writes
         too, and that they were fenced."""
         self.loaded: dict[tuple[int, int], int] | None = None
-        """The same of copies through the generic proxy of what was not fenced: only that the writes are over."""
+        """Ends of copies through the generic proxy that have read what was not fenced: they tell that writes are over."""
         self.reads.clear()
         self.atomics.clear()
 

@@ -45,7 +45,7 @@ class Telling(Monitor):
         self.ignored: set[tuple[int, MBarrier, AgentClock]] = set()
         """By cluster, agents whose arrivals on a barrier were left out, because they were too many."""
         self.misled: dict[tuple[int, AgentClock], int] = {}
-        """Of those, the ones that have waited for that barrier since, with the epoch: the wait saw a phase too early."""
+        """Agents of `ignored` that then waited for the barrier, with the epoch: they passed one phase too early."""
 
     def race(self, before: Record, after: Record) -> None:
         """One finding per access: a second conflict of the same access has the same cause."""

@@ -34,7 +34,7 @@ class Traits:
             engines |= dict.fromkeys(group.engine for group in mine.groups)
             self.tracked |= {life.barrier for life in mine.lifecycle if life.life is fx.Life.INVALIDATE}
         self.engines = tuple(engines)
-        """Those that get work, or are told to arrive when they have none left."""
+        """Engines that get work, or are told to arrive when they have none left."""
         meetings = [meeting for mine in effects.values() for meeting in mine.rendezvous]
         self.relaxed = bool(self.relaxed_arrivals) or any(not meeting.releases for meeting in meetings)
         """Whether somebody arrives without releasing anything."""

@@ -47,7 +47,7 @@ class MBarrier:
         return f"{self.array.title}[{self.index}]" if self.array.n > 1 else self.array.title
 
     def peer(self, rank: int) -> MBarrier:
-        """The same barrier in another CTA of the cluster."""
+        """This barrier in another CTA of the cluster."""
         return self.cta.cluster.ctas[rank].barriers[self.array][self.index]
 
     def init(self, count: int, op: Op) -> None:

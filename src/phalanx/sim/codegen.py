@@ -59,7 +59,7 @@ class Frame:
     label: Label
     asks: Asks | None = None
     steps: int = 1
-    """Of one round, as the budget counts them; loops inside count their own."""
+    """Steps of one round, as the budget counts them; loops inside count their own."""
     escapes: list[tuple[Label, str]] = field(default_factory=list)
 
 

@@ -59,7 +59,7 @@ class Combined:
 
 
 def _widened(op: Op, wide: dict[Value, Value]) -> Op:
-    """The same instruction on tiles."""
+    """An instruction on scalars as one on tiles."""
     assert op.defines is not None
     return dataclasses.replace(substitute(op, wide), result=wide[op.defines])  # type: ignore[call-arg]
 

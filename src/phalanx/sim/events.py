@@ -18,7 +18,7 @@ class Touch(NamedTuple):
     kind: str
     """"memory", "barrier", "cluster", or "grid" for the clusters that have not started."""
     key: tuple[Any, ...]
-    """Which memory or barrier."""
+    """The memory or the barrier, by its number and its place."""
     mode: str
     """Memory: read, write, atomic, "fold add" for atomics that commute. Barriers: signal (an arrival, bytes), expect,
     wait, test that said yes, no for one that did not, life; arrive, wait."""
@@ -66,9 +66,9 @@ class Event:
     clock: dict[Process, int] = field(default_factory=dict)
     """The last event of each process that comes before it, or is it."""
     known: dict[Process, int] = field(default_factory=dict)
-    """The same, without what its copies' issuers did: a copy that lands publishes itself alone."""
+    """`clock` without what its copies' issuers did: a copy that lands publishes itself alone."""
     own: dict[Process, int] = field(default_factory=dict)
-    """Of a copy: its events so far, and the writes that it read."""
+    """The events of a copy so far, and the writes that it read."""
     hands: list[tuple[int, int]] = field(default_factory=list)
     """Elements of global memory (array, a bit each) where it hands on what its agent knows, and takes over what is there."""
     changes: bool = True

@@ -43,12 +43,12 @@ class BufferPlace:
         self.array = self.of(cta)
 
     def of(self, cta: Cta) -> np.ndarray:
-        """The same box in the memory of `cta`."""
+        """The box in the memory of `cta`."""
         box = cta.buffers[self.buffer][self.key]
         return box if self.axes is None else box.transpose(self.axes)
 
     def peer(self, rank: int) -> np.ndarray:
-        """The same box in another CTA of the cluster."""
+        """The box in another CTA of the cluster."""
         return self.of(self.cta.cluster.ctas[rank])
 
     def read(self, fill: Any = None) -> Any:

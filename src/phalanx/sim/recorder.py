@@ -142,7 +142,7 @@ class Recorder(Monitor):
         return None
 
     def answered(self, copy: Copy, granted: bool) -> None:
-        """Which cluster a request gets, and whether one, depends on those before it."""
+        """A request's answer, whether it gets a cluster and which, depends on those before it."""
         self.touch(copy.op, Touch("grid", (), "take"))
         if not granted:
             self.steps.refused.setdefault(copy.agent.cta.cluster, self.event.process[:-1])

@@ -1,4 +1,4 @@
-"""Which function says what an instruction means. A test compares these tables with `ir.core.INSTRUCTIONS`.
+"""The functions that say what instructions mean. A test compares these tables with `ir.core.INSTRUCTIONS`.
 
 Three kinds of meaning, in `sim/ops/<family>.py`:
 

@@ -53,7 +53,7 @@ def replace_missing_products(function: Function, arch: Arch) -> Function:
 
 
 def plain_products(function: Function, arch: Arch) -> Function:
-    """The same kernel with each `px.dot` that the target has no such product for as one instruction, over at once.
+    """The kernel with each `px.dot` that the target has no such product for as one instruction, over at once.
 
     For `cuda.prepare`, before the passes. A kernel with a `px.wgmma` of the user's stays as it is.
     """

@@ -168,7 +168,7 @@ def _loops_in_flight(block: Block, product: Op, flights: Mapping[Op, Flights]) -
 
 
 class _Makers:
-    """Which instructions write the registers of a tile."""
+    """Finds the instructions that write the registers of a tile."""
 
     def __init__(self, function: Function) -> None:
         self.by_value = {value: op for op in function.walk() for value in op.defined_values()}

@@ -249,7 +249,7 @@ def _range(w: Writer, role: Role) -> str:
 
 
 def _running(w: Writer, role: Role) -> str:
-    """Which warps of those that come here run the body; empty for all of them."""
+    """The condition on a warp that comes here to run the body; empty where all of them run it."""
     if role.active is None and role.held == role.span:
         return ""
     if role.copies > 1:

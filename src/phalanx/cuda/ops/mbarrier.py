@@ -90,7 +90,7 @@ def wait(scope: str = "") -> Helper:
 
 @cache
 def bounded_wait(scope: str = "") -> Helper:
-    """The same, but ends the grid with a record in the debug buffer when the phase takes too long."""
+    """A wait that ends the grid, with a record in the debug buffer, when the phase takes too long."""
     try_wait = poll("try_wait", scope)
     body = (
         f"if ({try_wait.name}(bar, parity)) return;\n"

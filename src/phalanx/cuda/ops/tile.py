@@ -259,7 +259,7 @@ def emit_running(w: Writer, op: ScanBy) -> None:
 
 @emits(Transpose)
 def emit_transpose(w: Writer, op: Transpose) -> None:
-    """The same registers: only what they stand for changes."""
+    """Renames registers: only the elements that they stand for change."""
     assert w.plan.layouts[op.x].transpose(op.perm) == w.plan.layouts[op.result]
     if not (is_coordinates(w, op.result) and only_in_limits(w, op.result)):
         _rename(w, op.x, op.result)
@@ -273,7 +273,7 @@ def _rename(w: Writer, x: Value, result: Value) -> None:
 
 @emits(Reshape)
 def emit_reshape(w: Writer, op: Reshape) -> None:
-    """The same registers where the regrouped extents are powers of two, else a move through scratch memory."""
+    """Renames registers where the regrouped extents are powers of two, else a move through scratch memory."""
     if not isinstance(op.x.type, TileType):
         emit_elementwise(w, op.result, (op.x,), lambda x: x, computed=False)
     elif not isinstance(op.result.type, TileType):

@@ -353,7 +353,7 @@ def _right(w: Writer, op: Wgmma) -> Shared:
 
 
 _HELD: WeakKeyDictionary[Writer, dict[Op, dict[tuple[object, ...], str]]] = WeakKeyDictionary()
-"""Of the loops being written, the arrays of descriptors that are held over each."""
+"""The arrays of descriptors that are held over each of the loops being written."""
 
 
 def _held(w: Writer, shared: Shared) -> str | None:

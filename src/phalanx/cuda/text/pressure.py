@@ -27,7 +27,7 @@ MOST_NAMED = 6
 
 
 class Pressure:
-    """Which tiles are alive after each instruction of a kernel."""
+    """The tiles that are alive after each instruction of a kernel."""
 
     def __init__(self, body: Block, cells: Cells, layouts: Mapping[Value, RegisterLayout]) -> None:
         self.layouts = layouts

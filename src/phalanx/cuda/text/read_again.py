@@ -1,4 +1,4 @@
-"""Which instructions read the lane again where they stand, so that nothing that follows from it is kept for them.
+"""Instructions that read the lane again where they stand, so that nothing that follows from it is kept for them.
 
 Offsets, coordinates and masks of a thread's elements follow from its lane. In a loop the compiler computes them once,
 before it, and keeps them. Where products run in that loop, in a loop of their own, whose tiles fill most of the registers,

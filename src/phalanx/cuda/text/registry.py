@@ -1,4 +1,4 @@
-"""Which function writes which instruction: one emitter per instruction class, found by `emit_block`."""
+"""The functions that write instructions: one emitter per instruction class, found by `emit_block`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def operand_element(w: Writer, operand: Value, result: Value, var: str) -> str:
 
 
 def computed_operand(w: Writer, operand: Value, result: Value, var: str) -> str:
-    """The same, in the type in which it is computed."""
+    """The text of an operand's element, converted to the type in which it is computed."""
     return operand_text(w, operand, operand_element(w, operand, result, var), scalar_dtype(operand))
 
 

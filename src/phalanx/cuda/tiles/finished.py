@@ -1,4 +1,4 @@
-"""Which arithmetic must be over before a wait for products: what was written between them and the wait.
+"""Arithmetic that must be over before a wait for products: what was written between them and the wait.
 
 Users put arithmetic there so that the tensor cores work meanwhile. The assembler knows of no reason to keep it there: it
 moves `wgmma.wait_group` up to where the operands of the wait are ready, and the arithmetic runs when the products are over.

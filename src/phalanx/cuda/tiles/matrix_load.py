@@ -53,7 +53,7 @@ def matrices_of(view: SharedView, layout: RegisterLayout) -> Matrices | None:
 
 
 def loads_matrices(view: SharedView, layout: RegisterLayout, shared: SharedLayout) -> Matrices | None:
-    """The same with the buffer's layout: its rows must be made of whole chunks."""
+    """The matrices by which a view is loaded, None where the buffer's rows are not made of whole chunks."""
     item = shared.itemsize
     if shared.panel_columns * item % CHUNK_BYTES or shared.columns * item % CHUNK_BYTES or shared.row_pitch % CHUNK_BYTES:
         return None

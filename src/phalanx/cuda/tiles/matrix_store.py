@@ -28,7 +28,7 @@ MATRICES = 4
 
 @lru_cache(maxsize=256)
 def chunk_layout(layout: RegisterLayout, transposed: bool = False) -> RegisterLayout | None:
-    """Which lane gives the address of which chunk, one slot per `stmatrix`; None if the tile is not in fragment
+    """The chunk whose address each lane gives, one slot per `stmatrix`; None if the tile is not in fragment
     layout. Chunks are pieces of rows, or of columns where the matrices are transposed."""
     bases = dict(layout.linear.bases)
     registers = bases["register"]

@@ -226,7 +226,7 @@ class _Chains:
     count: int
     slot_map: tuple[int, ...]
     begins: int
-    """So many registers at the beginning are the first of their chains."""
+    """The number of registers, from the first on, that begin a chain."""
 
     @staticmethod
     def of(r: _Reduction) -> _Chains:

@@ -69,7 +69,7 @@ class Offsets:
         self.runtime = tuple(runtime)
         self.facts = facts
         self.coordinates = coordinates or Coordinates(w, layout, slots=slots)
-        """Those in the whole tile, for conditions."""
+        """Coordinates in the whole tile, for conditions."""
         self._places = self.coordinates if fold is None else Coordinates(w, layout, "r", slots, fold)
         self.slots = range(layout.num_registers) if slots is None else slots
         self.steps = axis_steps(shared)
@@ -223,7 +223,7 @@ class SharedAccess:
 
 
 class RowOffsets:
-    """The same as `Offsets` where an index tile names the rows: the coordinates' arithmetic, slot by slot."""
+    """Offsets where an index tile names the rows: the coordinates' arithmetic, slot by slot."""
 
     def __init__(
         self,

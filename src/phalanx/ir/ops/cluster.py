@@ -272,11 +272,11 @@ class Exchange(Op):
         return self
 
     def placed(self, slots: SharedBuffer, barrier: BarrierArray | None) -> Exchange:
-        """The same exchange with its inboxes and barriers."""
+        """The exchange with its inboxes and barriers."""
         return dataclasses.replace(self, slots=slots, barrier=barrier)  # type: ignore[call-arg]
 
     def following(self, protocol: Block) -> Exchange:
-        """The same exchange with what happens in it."""
+        """The exchange with the instructions that happen in it."""
         return dataclasses.replace(self, protocol=protocol)  # type: ignore[call-arg]
 
     @property
@@ -454,7 +454,6 @@ def _check_number(op: ClusterRank | ClusterId | ClusterCount) -> None:
 
 @type_rules(ClusterCopy)
 def _check_copy(op: ClusterCopy) -> None:
-    need(op.src.dtype == op.dst.dtype, op, f"from {op.src.dtype} to {op.dst.dtype}")
     need(op.src.shape == op.dst.shape, op, f"from a region of shape {op.src.shape} to one of shape {op.dst.shape}")
 
 

@@ -229,7 +229,7 @@ class Role(Op):
 
 @frozen(eq=False, repr=False)
 class RoleCopy(Op):
-    """Which copy of its role this agent is, from 0 on."""
+    """The number of this agent among the copies of its role, from 0 on."""
 
     mnemonic: ClassVar[str] = "role_copy"
     nonnegative: ClassVar[bool] = True

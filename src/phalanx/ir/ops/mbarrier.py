@@ -32,7 +32,7 @@ MAX_BARRIERS = max(arch.shared_limit for arch in ARCHS.values()) // 8
 
 
 class Form(Enum):
-    """Which threads of an agent make an arrival: one elected thread, or one thread of each warpgroup."""
+    """The threads of an agent that make an arrival: one elected thread, or one thread of each warpgroup."""
 
     ELECTED = "elected"
     PER_WARPGROUP = "per_warpgroup"

@@ -93,7 +93,7 @@ class Atomic(Op):
         return Effects(accesses=(Access(Mode.ATOMIC, self.view, folds=folds),))
 
     def without_result(self) -> Op:
-        """The same update, whose old values nobody reads."""
+        """The update without the old values."""
         return dataclasses.replace(self, result=None)
 
     def elements(self) -> tuple[Value, ...]:

@@ -22,7 +22,7 @@ BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "and", "or", "xor", "sh
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 REDUCE = ("sum", "max", "min", "argmax", "argmin")
 POSITIONS = ("argmax", "argmin")
-"""Those whose result is a place along the axis (i32), not an element."""
+"""Reductions whose result is a place along the axis (i32), not an element."""
 
 
 @frozen(eq=False, repr=False)
@@ -253,7 +253,7 @@ class ScanBy(Op):
 
 @frozen(eq=False, repr=False)
 class Reshape(Op):
-    """The same elements in row-major order under another shape."""
+    """A tile's elements in row-major order under another shape."""
 
     mnemonic: ClassVar[str] = "reshape"
     moves: ClassVar[bool] = True
@@ -278,7 +278,7 @@ class Transpose(Op):
 
     @property
     def permutation(self) -> Permutation:
-        """Of its operand."""
+        """Its operand, with the axes in its order."""
         return Permutation(self.x, self.perm)
 
 
@@ -317,7 +317,7 @@ class Pack(Op):
 
 @frozen(eq=False, repr=False)
 class Keep(Op):
-    """The same tile or scalar, held as it is: what was computed from it before is not kept for after."""
+    """A tile or scalar, held as it is: what was computed from it before is not kept for after."""
 
     mnemonic: ClassVar[str] = "keep"
     moves: ClassVar[bool] = True
@@ -327,7 +327,7 @@ class Keep(Op):
 
 @frozen(eq=False, repr=False)
 class ConvertLayout(Op):
-    """The same tile in another register layout; `how` says by which means. Written by the compiler."""
+    """A tile in another register layout; `how` says by which means. Written by the compiler."""
 
     mnemonic: ClassVar[str] = "convert_layout"
     x: Value = operand()

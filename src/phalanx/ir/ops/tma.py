@@ -36,7 +36,7 @@ REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 PAIRS = Target((Feature.PAIR_COPIES,), alternative="leave two_cta= out: each CTA waits for its own bytes", family="two_cta")
 CACHE_HINTS = ("evict_normal", "evict_first", "evict_last")
 HINTED_PARTS = 16
-"""Of a copy's bytes: a hint may be for some of these parts, by address, and for all who read there the same ones."""
+"""Parts of a copy's bytes: a hint may be for some of them, by address, and for the same ones for all who read there."""
 
 
 def parted_hint(hint: str) -> tuple[str, int]:

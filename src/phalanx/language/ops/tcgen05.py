@@ -31,7 +31,7 @@ from phalanx.language.ops.tmem import check_reach, tensor_side
 from phalanx.language.values import ViewValue
 
 Scales = tuple[TensorView | None, TensorView | None]
-"""Of both operands, or none."""
+"""The scales of both operands; None for each where there are none."""
 
 
 @builtin("tcgen05.mma")

@@ -464,7 +464,7 @@ class TileObject(KernelObject):
 
     @method
     def reshape(self, ctx: Builder, *shape: object) -> Value:
-        """The same elements in row-major order under another shape.
+        """The tile's elements in row-major order under another shape.
 
         Any agent, all its threads; any GPU; PTX ``shfl.sync`` or shared memory where elements change threads.
         Example: ``px.arange(64).reshape(64, 1)``.

@@ -27,7 +27,7 @@ def empty(ctx: Builder, shape: object, dtype: object = f32) -> Value:
 
 @builtin("keep")
 def keep(ctx: Builder, x: object) -> Value:
-    """The same tile or scalar, held as it is; what was computed from it is computed again where it is needed later.
+    """A tile or scalar, held as it is; what was computed from it is computed again where it is needed later.
 
     Any agent; any GPU; PTX ``add`` of a zero that no compiler knows. For a long row of bf16 that is read once, reduced,
     and scaled: without it the compiler may hold the row a second time, as f32. For an offset, too, from which as many

@@ -62,8 +62,6 @@ def tensor_side(ctx: Builder, what: str, view: object) -> TensorView:
             f"{what} is no matrix of '{region.buffer.name}'",
             f"index the stages by integers and keep rows and columns in their order: {region.buffer.name}[i]",
         )
-    if region.cta is not None:
-        ctx.fail(f"{what} is in another CTA", "threads reach the tensor memory of their own SM alone")
     row = constant_of(region.offsets[last - 1])
     if row is None or int(row) % LANES_PER_WARP:
         ctx.fail(

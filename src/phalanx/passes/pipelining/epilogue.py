@@ -29,9 +29,9 @@ from phalanx.passes.pipelining.places import Places
 from phalanx.passes.rank_code import LoopCode
 
 MOST_BYTES = 32768
-"""Of the buffer that a tile leaves through: what is larger goes in parts. Two smaller ones in turn took longer."""
+"""Most bytes of the buffer that a tile leaves through; a larger tile goes in parts. Two smaller buffers took longer."""
 WHOLE_BYTES = 65536
-"""Of a tile that goes as a whole, where threads hold neither whole rows nor whole columns of it (tensor memory)."""
+"""Most bytes of a tile that goes as a whole since threads hold neither whole rows nor whole columns (tensor memory)."""
 NARROWEST = 128
 """Bytes of a row of a part: what the copy engine stores at a time."""
 FEWEST = 8
@@ -66,7 +66,7 @@ class Leaving:
 
     @property
     def length(self) -> int:
-        """Of the tile, along the axis."""
+        """The extent of the tile along the axis."""
         return self.view.shape[self.axis]
 
     @property
@@ -80,7 +80,7 @@ class Leaving:
         return self.size * (self.view.nbytes // self.length)
 
     def with_room(self, nbytes: int) -> Leaving:
-        """The same in fewer parts, of up to so many bytes."""
+        """A way out in fewer parts, of up to `nbytes` bytes; itself where that makes no difference."""
         size = _size(self.view, self.axis, nbytes)
         return self if size is None or -(-self.length // size) >= self.parts else replace(self, size=size)
 

@@ -1,4 +1,4 @@
-"""Which CTAs of a cluster load the same: their ranks are enumerated, and places compared as expressions.
+"""CTAs of a cluster that load the same: their ranks are enumerated, and places compared as expressions.
 
 A tile is fetched in shares, each CTA one, and sent to all that load the same, if the loops and conditions around the load
 are provably alike in them: then all of them come to it equally often. What can't be shown stays each CTA's own.
@@ -29,7 +29,7 @@ class Shared:
 
 
 def sharing(places: Places, values: AcrossRanks, item: Staged) -> Shared | str:
-    """Which CTAs may fetch a load together, or why none may; nothing where they have nothing in common."""
+    """The CTAs that may fetch a load together, or why none may; nothing where they have nothing in common."""
     starts = [tuple(values.term(offset, rank) for offset in item.view.offsets) for rank in values.ranks]
     masks = tuple(sum(1 << other for other in values.ranks if starts[other] == start) for start in starts)
     if all(mask.bit_count() == 1 for mask in masks):

@@ -23,7 +23,7 @@ class Origin:
 
 
 class Operands:
-    """Which operands of products are tiles of rings, and what else reads those tiles."""
+    """The operands of products that are tiles of rings, and what else reads those tiles."""
 
     def __init__(self, places: Places, staged: list[Staged]) -> None:
         self.places = places

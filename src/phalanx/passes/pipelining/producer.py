@@ -110,7 +110,7 @@ class Producer:
             code.ops.append(ClusterLoad(view, tile, full, self.masks[together], cache, loc=item.load.loc))
 
     def name_masks(self, code: LoopCode) -> None:
-        """Which CTAs fetch together, before anything is fetched."""
+        """Computes the masks of the CTAs that fetch together, before anything is fetched."""
         for together in self.shared.values():
             if together not in self.masks:
                 self.masks[together] = code.chosen(dict(enumerate(together.masks)), "ctas", masks=True)

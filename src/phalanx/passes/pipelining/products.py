@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Op
+from phalanx.ir.dots import TOPIC
 from phalanx.ir.ops.control import Continue, For
 from phalanx.ir.ops.tile import Select
 from phalanx.ir.ops.wgmma import ACCUMULATORS
@@ -94,13 +95,14 @@ class Products:
         (m, k), (_, n) = _shape(a), _shape(b)
         reasons = {}
         for along in ("m", "n"):
-            shaped = shape_objection("px.dot", m, n, k, _dtype(b), along, warps)
+            shaped = shape_objection(TOPIC, m, n, k, _dtype(b), along, warps)
             objection = shaped or _lies_wrong("a", a, 1) or _lies_wrong("b", b, 0)
             if objection is None:
                 return StagedProduct(op, what, a, b, along)
             reasons[along] = objection
         why, remedy = reasons["m"]
-        return StagedProduct(op, what, a, b, None, why.removeprefix("px.dot: "), remedy or "load tiles that px.wgmma reads")
+        remedy = remedy or "load tiles that px.wgmma reads"
+        return StagedProduct(op, what, a, b, None, why.removeprefix(f"{TOPIC}: "), remedy)
 
     def _side(self, op: Op, given: SharedView | Value) -> Side:
         found = self.operands.staged_of(given)
@@ -147,7 +149,7 @@ def _lies_wrong(name: str, side: Side, k_axis: int) -> tuple[str, str] | None:
     """What of an operand's place keeps `wgmma` from reading it."""
     if isinstance(side, tuple):
         side = whole_tile(*side)
-    return major_objection("px.dot", name, side, k_axis) or place_objection(name, side)
+    return major_objection(TOPIC, name, side, k_axis) or place_objection(name, side)
 
 
 def runs(loop: For, code: LoopCode) -> Value | None:

@@ -1,4 +1,4 @@
-"""Which loads of a loop run ahead, and how each of them comes into shared memory.
+"""The loads of a loop that run ahead, and how each of them comes into shared memory.
 
 A load is staged if a producer can know its place (`slices.py`) and nothing writes its array between its new place and its
 old one. It goes through the copy engine where that takes the region, else the producer's threads load and store it.

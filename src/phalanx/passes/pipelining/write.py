@@ -44,7 +44,7 @@ from phalanx.passes.sharing import budget
 MOST_STAGES = 8
 LEAST_STAGES = 2
 BARRIER_BYTES = 16
-"""Of a stage: two barriers."""
+"""Bytes of the two barriers of a stage."""
 
 
 def has_pipelined(function: Function) -> bool:
@@ -297,7 +297,7 @@ class _Writer:
         return [(group[0].loop, group) for group in groups.values()]
 
     def _segment(self, item: Staged) -> int:
-        """Which part of its block a tile is wanted in: products and inner loops are the borders."""
+        """The part of its block that a tile is wanted in: products and inner loops are the borders."""
         return sum(
             1 for op in item.home.ops[: item.waits_at]
             if op.product is not None or any(True for _ in op.blocks()) or op.tile_store is not None

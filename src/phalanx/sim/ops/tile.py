@@ -271,7 +271,7 @@ def cast(op: Cast, agent: Agent) -> Run:
 
 @meaning(Bitcast)
 def bitcast(op: Bitcast, agent: Agent) -> Run:
-    """The same bits under another element type."""
+    """The bits of a tile under another element type."""
     source, target = element(op.x).numpy, element(op.result).numpy
     return shaped(lambda x: np.ascontiguousarray(x, source).reshape(np.shape(x)).view(target), op.result)
 
@@ -360,7 +360,7 @@ def reduce(op: Reduce, agent: Agent) -> Run:
         return narrow(minimum(widen(x), axis=axis, keepdims=keep))
 
     def position(x: np.ndarray) -> Any:
-        """Of the first largest (or smallest) element; a NaN comes before everything."""
+        """The place of the first largest (or smallest) element; a NaN comes before everything."""
         find = np.argmax if op.fn == "argmax" else np.argmin
         return find(np.asarray(widen(x)), axis=axis, keepdims=keep).astype(target.numpy)
 
@@ -397,7 +397,7 @@ def scan_by(op: ScanBy, agent: Agent) -> Run:
 
 @meaning(Reshape)
 def reshape(op: Reshape, agent: Agent) -> Run:
-    """The same elements under another shape."""
+    """The elements of a tile under another shape."""
     shape = shape_of(op.result)
     if is_scalar(op.result):
         return shaped(lambda x: np.asarray(x).reshape(()), op.result)
@@ -453,5 +453,5 @@ def keep(op: Keep, agent: Agent) -> Run:
 
 @meaning(ConvertLayout)
 def convert_layout(op: ConvertLayout, agent: Agent) -> Run:
-    """Which thread holds an element changes nothing here."""
+    """Does nothing: threads hold no elements here."""
     return lambda x: x

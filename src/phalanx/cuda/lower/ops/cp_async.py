@@ -1,4 +1,4 @@
-"""Which thread moves which elements of a copy that threads begin."""
+"""The layout that says which thread moves which elements of a copy that threads begin."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def _gathered(op: TmaGather) -> list[Wish]:
 
 @asks(TmaScatter)
 def _scattered(op: TmaScatter) -> list[Wish]:
-    """Those of stores are with the lanes of every warp."""
+    """The lanes of every warp hold the rows' numbers of a store."""
     rows = op.dst.offsets[0]
     return [Fixed(rows, index_layout(shape_of(rows)[0], op.warps))]
 
