@@ -144,9 +144,9 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
   __syncthreads();  // barriers are initialised before their first use
   // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // launches.py:16: px.wait_prior()  (called at forward_blackwell.py:313)
+  // launches.py:23: px.wait_prior()  (called at forward_blackwell.py:313)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_blackwell.py:313)
+  // launches.py:24: px.launch_dependents()  (called at forward_blackwell.py:313)
   ptx::griddepcontrol_launch_dependents();
   // forward_blackwell.py:315: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
   __syncthreads();  // all threads are done with tmem_address at line 307 before the elected thread arrives

@@ -125,9 +125,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
   const int O_size3 = O.shape[3];
   // forward_tiles.py:429: def attention_tiles(
   __syncthreads();  // barriers are initialised before their first use
-  // launches.py:16: px.wait_prior()  (called at forward_tiles.py:457)
+  // launches.py:23: px.wait_prior()  (called at forward_tiles.py:457)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at forward_tiles.py:457)
+  // launches.py:24: px.launch_dependents()  (called at forward_tiles.py:457)
   ptx::griddepcontrol_launch_dependents();
   // forward_tiles.py:459: with px.warps(0, 1, regs=PRODUCER_REGS):
   if (px_warp_id == 0) {  // warp 0

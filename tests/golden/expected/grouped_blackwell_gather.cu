@@ -128,9 +128,9 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
   // grouped_blackwell.py:103: acc = px.tmem((ACCS, BM, BN), px.f32)
   __syncthreads();  // the elected thread is done with tmem_address at line 103 before tmem_address is read
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // launches.py:16: px.wait_prior()  (called at grouped_blackwell.py:109)
+  // launches.py:23: px.wait_prior()  (called at grouped_blackwell.py:109)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at grouped_blackwell.py:109)
+  // launches.py:24: px.launch_dependents()  (called at grouped_blackwell.py:109)
   ptx::griddepcontrol_launch_dependents();
   // grouped_blackwell.py:110: rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
   const int rows = ptx::inside(3, TABLE.shape[0]) && ptx::inside(0, TABLE.shape[1]) ? *(TABLE.data + 3 * TABLE.stride[0]) : 0;

@@ -303,6 +303,13 @@ __device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global(
                :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar) : "memory");
 }
 
+// == cp_async_bulk_tensor_4d_shared_global_cache_hint
+__device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_cache_hint(
+    unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar, unsigned long long policy) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7;"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(bar), "l"(policy) : "memory");
+}
+
 // == cp_async_bulk_tensor_4d_shared_global_multicast_pair
 __device__ __forceinline__ void cp_async_bulk_tensor_4d_shared_global_multicast_pair(
     unsigned dst, const void* map, int c0, int c1, int c2, int c3, unsigned bar, unsigned short ctas) {
@@ -493,6 +500,12 @@ __device__ __forceinline__ void griddepcontrol_wait() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+// == halves_of
+__device__ __forceinline__ void halves_of(unsigned short* y, unsigned pair) {
+  y[0] = (unsigned short)pair;
+  y[1] = (unsigned short)(pair >> 16);
+}
+
 // == hold_descriptors
 template <int N>
 __device__ __forceinline__ void hold_descriptors(unsigned long long* x) {
@@ -515,6 +528,29 @@ __device__ __forceinline__ void keep_float(float* x) {
 template <class T>
 __device__ __forceinline__ T keep_scalar(T x) { return bits<T>::from(bits<T>::of(x) + unknown_zero()); }
 
+// == keep_words
+template <int N, class T>
+__device__ __forceinline__ void keep_words(T* y, const T* x) {
+  const unsigned zero = unknown_zero();
+  if constexpr (sizeof(T) < 4) {
+    unsigned words[N * sizeof(T) / 4];
+    pack_words<N>(words, x);
+    #pragma unroll
+    for (int j = 0; j < N * (int)sizeof(T) / 4; ++j) words[j] += zero;
+    unpack_words<N>(y, words);
+  } else {
+    #pragma unroll
+    for (int j = 0; j < N; ++j) y[j] = bits<T>::from(bits<T>::of(x[j]) + zero);
+  }
+}
+
+// == lane_here
+__device__ __forceinline__ int lane_here() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
 // == ldmatrix_x4
 __device__ __forceinline__ void ldmatrix_x4(unsigned* words, unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -525,6 +561,28 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned* words, unsigned address) {
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned* words, unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+}
+
+// == load_remote
+// N consecutive elements of a peer's shared memory.
+template <int N, class T>
+__device__ __forceinline__ void load_remote(T* x, unsigned address) {
+  constexpr int bytes = N * sizeof(T);
+  unsigned words[4] = {0, 0, 0, 0};
+  if constexpr (bytes == 16) {
+    asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(address) : "memory");
+  } else if constexpr (bytes == 8) {
+    asm volatile("ld.shared::cluster.v2.b32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(address) : "memory");
+  } else if constexpr (bytes == 4) {
+    asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(words[0]) : "r"(address) : "memory");
+  } else if constexpr (bytes == 2) {
+    unsigned short half;
+    asm volatile("ld.shared::cluster.b16 %0, [%1];" : "=h"(half) : "r"(address) : "memory");
+    words[0] = half;
+  } else if constexpr (bytes == 1) {
+    asm volatile("ld.shared::cluster.b8 %0, [%1];" : "=r"(words[0]) : "r"(address) : "memory");
+  }
+  unpack<N>(x, words);
 }
 
 // == load_vector
@@ -589,6 +647,13 @@ __device__ __forceinline__ float max_NaN_f32(float a, float b) {
   float c;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
   return c;
+}
+
+// == max_bf16x2
+__device__ __forceinline__ unsigned max_bf16x2(unsigned a, unsigned b) {
+  unsigned d;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  return d;
 }
 
 // == maximum
@@ -689,6 +754,11 @@ __device__ __forceinline__ void pack_words(unsigned* words, const T* x) {
     for (int k = 0; k < per_word; ++k) word |= (unsigned)bits<T>::of(x[j + k]) << k * 8 * sizeof(T);
     words[j / per_word] = word;
   }
+}
+
+// == pair_of
+__device__ __forceinline__ unsigned pair_of(unsigned short low, unsigned short high) {
+  return low | (unsigned)high << 16;
 }
 
 // == prefetch_tensormap
@@ -842,6 +912,26 @@ __device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned* r)
                :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
+// == stmatrix_x4_trans
+// Four 8 x 8 matrices of 16-bit elements, transposed; r holds this lane's two elements of each, address is that of one row.
+__device__ __forceinline__ void stmatrix_x4_trans(unsigned address, const unsigned* r) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+               :: "r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
+// == store_part_once
+// N consecutive elements from index `at` on, of which those in [first, end) are stored.
+template <int N, class T>
+__device__ __forceinline__ void store_part_once(T* p, const T* x, int at, int first, int end) {
+  if (first <= at && at <= end - N) {
+    store_vector_once<N>(p, x, true);
+  } else if (at > first - N && at < end) {
+    #pragma unroll
+    for (int j = 0; j < N; ++j)
+      if (j >= first - at && j < end - at) p[j] = x[j];
+  }
+}
+
 // == store_remote
 template <int N, class T>
 __device__ __forceinline__ void store_remote(unsigned address, const T* x) {
@@ -888,6 +978,20 @@ __device__ __forceinline__ void store_vector_if(T* p, const T* x, bool inside) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u32 [%2], {%0, %1}; }"
                  :: "r"(words[0]), "r"(words[1]), "l"(p), "r"((unsigned)inside) : "memory");
 }
+
+// == store_vector_once
+template <int N, class T>
+__device__ __forceinline__ void store_vector_once(T* p, const T* x, bool inside) {
+  unsigned words[4] = {0, 0, 0, 0};
+  pack<N>(words, x);
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p st.global.L1::no_allocate.v4.u32 [%4], {%0, %1, %2, %3}; }"
+                 :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "l"(p), "r"((unsigned)inside) : "memory");
+}
+
+// == swizzle
+// The swizzle of TMA on an element offset: bits three places up are XORed into those of the mask.
+template <int mask>
+__device__ __forceinline__ int swizzle(int offset) { return offset ^ (offset >> 3 & mask); }
 
 // == tcgen05_alloc_cta_group_1_128
 __device__ __forceinline__ void tcgen05_alloc_cta_group_1_128(unsigned address) {
@@ -1190,6 +1294,18 @@ __device__ __forceinline__ void wgmma_fence_sync_aligned() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+// == wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4
+template <int b1, int b2, int b3>
+__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p, more; .reg .b64 b<4>; setp.ne.b32 p, %84, 0; setp.eq.b32 more, 0, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, %66, %67}, %80, p, 1, 1, 1;\n"
+    "add.s64 b1, %80, %81; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%68, %69, %70, %71}, b1, more, 1, 1, 1;\n"
+    "add.s64 b2, %80, %82; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%72, %73, %74, %75}, b2, more, 1, 1, 1;\n"
+    "add.s64 b3, %80, %83; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%76, %77, %78, %79}, b3, more, 1, 1, 1; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
+}
+
 // == wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2
 template <int b1>
 __device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
@@ -1261,6 +1377,22 @@ __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_x4(float* d, unsig
     "add.s64 a3, %32, %35; add.s64 b3, %36, %39; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a3, b3, more, 1, 1, 0, 0; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "l"(a), "n"(a1), "n"(a2), "n"(a3), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
+}
+
+// == wgmma_m64n64k16_f32_bf16_bf16_x8
+template <int a1, int a2, int a3, int a4, int a5, int a6, int a7, int b1, int b2, int b3, int b4, int b5, int b6, int b7>
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_x8(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p, more; .reg .b64 a<8>; .reg .b64 b<8>; setp.ne.b32 p, %48, 0; setp.eq.b32 more, 0, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %40, p, 1, 1, 0, 0;\n"
+    "add.s64 a1, %32, %33; add.s64 b1, %40, %41; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a1, b1, more, 1, 1, 0, 0;\n"
+    "add.s64 a2, %32, %34; add.s64 b2, %40, %42; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a2, b2, more, 1, 1, 0, 0;\n"
+    "add.s64 a3, %32, %35; add.s64 b3, %40, %43; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a3, b3, more, 1, 1, 0, 0;\n"
+    "add.s64 a4, %32, %36; add.s64 b4, %40, %44; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a4, b4, more, 1, 1, 0, 0;\n"
+    "add.s64 a5, %32, %37; add.s64 b5, %40, %45; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a5, b5, more, 1, 1, 0, 0;\n"
+    "add.s64 a6, %32, %38; add.s64 b6, %40, %46; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a6, b6, more, 1, 1, 0, 0;\n"
+    "add.s64 a7, %32, %39; add.s64 b7, %40, %47; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a7, b7, more, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "n"(a1), "n"(a2), "n"(a3), "n"(a4), "n"(a5), "n"(a6), "n"(a7), "l"(b), "n"(b1), "n"(b2), "n"(b3), "n"(b4), "n"(b5), "n"(b6), "n"(b7), "r"((int)accumulate));
 }
 
 // == wgmma_wait_group_0

@@ -151,9 +151,9 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
   // matmul_blackwell.py:248: acc = px.tmem((ACCS, BM, BN), px.f32)
   __syncthreads();  // the elected thread is done with tmem_address at line 248 before tmem_address is read
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // launches.py:16: px.wait_prior()  (called at matmul_blackwell.py:275)
+  // launches.py:23: px.wait_prior()  (called at matmul_blackwell.py:275)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at matmul_blackwell.py:275)
+  // launches.py:24: px.launch_dependents()  (called at matmul_blackwell.py:275)
   ptx::griddepcontrol_launch_dependents();
   // matmul_blackwell.py:277: with px.warps(FETCHING_WARP, 1):
   __syncthreads();  // all threads are done with tmem_address at line 248 before the elected thread arrives

@@ -30,9 +30,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) pack_scale_tiles_kernel(
   // quantize.py:56: row, column = px.block_id(0), px.block_id(1) * COLUMNS
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
-  // launches.py:16: px.wait_prior()  (called at quantize.py:55)
+  // launches.py:23: px.wait_prior()  (called at quantize.py:55)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at quantize.py:55)
+  // launches.py:24: px.launch_dependents()  (called at quantize.py:55)
   ptx::griddepcontrol_launch_dependents();
   // quantize.py:56: row, column = px.block_id(0), px.block_id(1) * COLUMNS
   const int column = ptx::wrap_mul(block_y, 16);

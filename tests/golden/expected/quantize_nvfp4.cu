@@ -41,9 +41,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   // quantize.py:66: row, n = px.block_id(0), px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
-  // launches.py:16: px.wait_prior()  (called at quantize.py:65)
+  // launches.py:23: px.wait_prior()  (called at quantize.py:65)
   ptx::griddepcontrol_wait();
-  // launches.py:17: px.launch_dependents()  (called at quantize.py:65)
+  // launches.py:24: px.launch_dependents()  (called at quantize.py:65)
   ptx::griddepcontrol_launch_dependents();
   // quantize.py:66: row, n = px.block_id(0), px.block_id(1) * BN
   const int n = ptx::wrap_mul(block_y, 128);
