@@ -23,7 +23,7 @@ from kernels.test_rowwise import (
 )
 from phalanx.kernels.rowwise import teams
 from phalanx.kernels.rowwise.rows import LIMITS
-from phalanx.kernels.rowwise.teams import TeamConfig, choose_teams, edges_of, norm_teams, parts_of, teams_for
+from phalanx.kernels.rowwise.teams import TeamConfig, choose_teams, edge_parts, norm_teams, parts_of, teams_for
 
 CONFIGS = {
     "a warp to a row": TeamConfig(1, 2, 0),
@@ -57,7 +57,7 @@ def test_both_norms(name: str, dtype: Any, columns: int) -> None:
 def test_checked_clean(name: str) -> None:
     x, w, b = sample(11, 303, np.float32)
     config, y = fitted(CONFIGS[name], x), np.zeros(x.size, np.float32)
-    begins, ends = edges_of(303, 4, config)
+    begins, ends = edge_parts(303, 4, config)
     more = {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends}
     args, more = (x.reshape(-1), w, b, y, EPS, 303, 11), {**config.constants(), **more}
     px.check(norm_teams[2 * config.cluster], *args, **more).raise_if_found()
@@ -71,7 +71,7 @@ def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytes
     x, w, b = sample(rows, 301, np.float32)
     config = fitted(TeamConfig(1, 2, 0, cluster, slots=2), x)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
-    begins, ends = edges_of(301, 4, config)
+    begins, ends = edge_parts(301, 4, config)
     y, more = np.zeros(x.size, np.float32), {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x.reshape(-1), w, b, y, EPS, 301, rows)
     px.check(norm_teams[clusters * cluster], *args, **config.constants(), **more).raise_if_found()
@@ -94,7 +94,7 @@ def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vector
     assert config is not None and config.teams * config.per_sm >= 2
     dtype, vector = (px.bf16, 8) if itemsize == 2 else (px.f32, 4)
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
-    begins, ends = edges_of(columns, itemsize, config)
+    begins, ends = edge_parts(columns, itemsize, config)
     more: dict[str, Any] = {"PERIOD": vector // math.gcd(columns, vector), "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x, w, w if vectors == 2 else None, x, EPS, columns, 64)
     made = px.compile(norm_teams[config.cluster], *args, arch="sm_90a", **config.constants(), **more, CENTERED=vectors == 2)

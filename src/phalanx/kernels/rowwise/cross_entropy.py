@@ -107,7 +107,7 @@ def cross_entropy_rows(
 
 
 @px.func
-def of_warp(tile):
+def sums_of_warps(tile):
     """The sum of what each warp has of a tile."""
     return px.sum(tile.reshape(SUM_WARPS, tile.shape[0] // SUM_WARPS), axis=1, keepdims=True)
 
@@ -136,7 +136,7 @@ def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
             losses = losses + loss
             if MEAN:
                 counted = counted + (counts if T is None else px.where(counts != ignore, 1.0, 0.0))
-    sums, counts = px.cluster.gather((of_warp(losses), of_warp(counted)))  # one exchange for both
+    sums, counts = px.cluster.gather((sums_of_warps(losses), sums_of_warps(counted)))  # one exchange for both
     if px.cluster.rank() == 0:
         px.store(R[0], px.sum(sums) / px.sum(counts) if MEAN else px.sum(sums))
 

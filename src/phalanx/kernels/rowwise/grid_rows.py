@@ -22,7 +22,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
-from phalanx.kernels.rowwise.stream import by_thread, edge_places, whole_vectors
+from phalanx.kernels.rowwise.stream import Before, by_thread, edge_places, whole_vectors
 from phalanx.runtime.device.arrays import ArrayInfo, describe
 from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_exports
 
@@ -56,7 +56,7 @@ class GridConfig:
 
     def chunks(self, columns: int, itemsize: int, ctas: int) -> int:
         """Chunks of a CTA's slice, where so many share a row."""
-        return px.cdiv(slice_of(columns, VECTOR_BYTES // itemsize, ctas), self.span(itemsize))
+        return px.cdiv(grid_slice(columns, VECTOR_BYTES // itemsize, ctas), self.span(itemsize))
 
 
 @chosen_by_sizes
@@ -73,7 +73,7 @@ def choose_grid(columns: int, itemsize: int, kind: str, ctas: int) -> GridConfig
     """
     if columns * itemsize < LIMITS.grid_bytes[kind][itemsize > 2]:
         return None
-    part = slice_of(columns, VECTOR_BYTES // itemsize, ctas) * itemsize
+    part = grid_slice(columns, VECTOR_BYTES // itemsize, ctas) * itemsize
     tried = LIMITS.grid_teams if itemsize > 2 else LIMITS.grid_narrow_teams + LIMITS.grid_teams
     for teams, warps, step in tried:
         chunk = GridConfig(1, warps, step, 1).span(1)
@@ -189,8 +189,8 @@ class Slices:
                 with full.transaction():
                     px.tma.load(self.X[at : at + self.SPAN], self.ring[team, stage], full, cache="evict_first")
 
-    def walk(self, team, row, known, more):
-        """What is known of a row after this CTA's last chunk of it: what `more(x, limit, *known)` makes of it."""
+    def walk(self, team, row, known, kind):
+        """What is known of a row after this CTA's last chunk of it, by the `kind` of `known`."""
         begin, last = self.mine(row)
         for chunk in range(self.own):
             self.full[team * self.taken.n + self.taken.stage].wait(self.taken.parity)
@@ -198,9 +198,9 @@ class Slices:
             self.taken.advance()
             limit = last - begin - chunk * self.SPAN
             if limit < self.SPAN:
-                known = more(x, limit, *known)
+                known = kind.more(x, Before(limit), *known)
             else:
-                known = more(x, None, *known)
+                known = kind.more(x, None, *known)
         return known
 
     def store_all(self, team, row, Y, result, known, ONCE):
@@ -226,7 +226,7 @@ class Slices:
 
 
 @px.func
-def slice_of(columns, VEC, ctas):
+def grid_slice(columns, VEC, ctas):
     """Elements of a CTA's slice of a row: whole sectors of L2."""
     return px.cdiv(px.cdiv(columns, VEC), 2 * ctas) * (2 * VEC)
 
@@ -235,7 +235,7 @@ def slice_of(columns, VEC, ctas):
 def slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD):
     """The `Slices` of a role."""
     VEC, SPAN = VECTOR_BYTES // X.dtype.itemsize, ring.shape[2]
-    part = slice_of(columns, VEC, px.num_blocks(0))
+    part = grid_slice(columns, VEC, px.num_blocks(0))
     taken, again = px.ring(ring.shape[1]), px.ring(ring.shape[1])
     own, LANES = px.cdiv(part, SPAN), SPAN // (STEP * VEC)
     return Slices(X, ring, full, empty, columns, rows, part, own, taken, again, VEC, SPAN, STEP, LANES, PERIOD > 1)
@@ -256,7 +256,7 @@ def as_numbers(word):
 
 
 @px.struct
-class Exchange:
+class GridExchange:
     """What the CTAs tell each other: WORDS of every row and CTA, SLOTS of them for a row; and within the CTA the numbers of
     each warp of a team, `parts`, and what is known of the whole row, `known`, with a barrier for each team.
 
@@ -286,8 +286,8 @@ class Exchange:
         self.found[team].wait(parity)
         return px.load(self.known[team, 0]), px.load(self.known[team, 1])
 
-    def publish_all(self, join):
-        """The role that publishes what this CTA knows of each row: what `join` makes of the numbers of its warps."""
+    def publish_all(self, kind):
+        """The role that publishes what this CTA knows of each row, from what its warps know."""
         block = px.block_id(0)
         for some in range(0, self.rows, 32):
             row = some + px.arange(32)
@@ -299,13 +299,12 @@ class Exchange:
             numbers: tuple[Any, ...] = ()
             for which in px.static_range(self.parts.shape[1]):
                 numbers = (*numbers, px.load(self.parts[team, which]))
-            first, second = join(*numbers)
+            first, second = kind.publish(*numbers)
             px.atomic_exch(self.WORDS[row * self.SLOTS + block], as_word(first, second))
             self.told[team].arrive()
 
-    def gather_all(self, number, GATHERERS, join):
-        """A role that gathers what all CTAs know of a row, one of GATHERERS that take the rows in turn:
-        `join(there, first, second)`."""
+    def gather_all(self, number, GATHERERS, kind):
+        """A role that gathers what all CTAs know of a row, one of GATHERERS that take the rows in turn."""
         blocks = px.num_blocks(0)
         while px.atomic_add(self.cleared[0], 0, order="acq_rel") < blocks:
             pass
@@ -323,7 +322,7 @@ class Exchange:
             while px.min(px.where(there & (words == 0), 0, 1)) == 0:
                 words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
             first, second = as_numbers(words)
-            one, other = join(there, first, second)
+            one, other = kind.gathered(there, None, None, first, second)
             px.store(self.known[team, 0], one)
             px.store(self.known[team, 1], other)
             self.found[team].arrive()

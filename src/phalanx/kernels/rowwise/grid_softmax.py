@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import phalanx as px
-from phalanx.kernels.logarithms import LOG2E
-from phalanx.kernels.rowwise.grid_rows import Exchange, gatherers, grid_kernel, slices_of
+from phalanx.kernels.rowwise.grid_rows import GridExchange, gatherers, grid_kernel, slices_of
+from phalanx.kernels.rowwise.known import Mass
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms
-from phalanx.kernels.rowwise.stream import by_thread, of_warp
-from phalanx.kernels.rowwise.stream_softmax import fused_factor, more_mass, more_mass_fused, probability
+from phalanx.kernels.rowwise.softmax_terms import softmax_terms
+from phalanx.kernels.rowwise.stream_softmax import fused_factor, probability
 
 
 @px.func
-def join_masses(peaks, masses):
-    """The maximum of some parts, and the sum of e^(x - maximum) over them."""
-    largest = px.max(peaks)
-    return largest, px.sum(masses * px.exp2((peaks - finite(largest)) * LOG2E))
-
-
-@px.func
-def join_masses_of_all(there, peaks, masses):
-    """The maximum and the sum of a row, from those of the CTAs that are `there`."""
-    return join_masses(px.where(there, peaks, -float("inf")), px.where(there, masses, 0.0))
-
-
-@px.func
-def exponentiate(rows, exchange, team, Y, LOG, ONCE):
+def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
     """A team's rows."""
     LANES, FILL = rows.LANES, -float("inf")
     WARPS = LANES // 32
     FUSED = not LOG and Y.dtype.itemsize < 4
-    more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
+    kind = Mass(rows.X.dtype.itemsize < 4)
     ahead = rows.load_edges(team, FILL)
     turn = 0
     for row in range(team, rows.rows, exchange.TEAMS):
         edge, ahead = ahead, rows.load_edges(row + exchange.TEAMS, FILL)
-        peak, mass = rows.walk(team, row, (px.full((LANES,), FILL, px.f32), px.zeros((LANES,), px.f32)), more)
+        known = rows.walk(team, row, kind.start(None, None, None, LANES), kind)
         if edge is not None:
-            peak, mass = more(by_thread(edge, 1, LANES), None, peak, mass)
-        top = of_warp(px.max, peak, WARPS)
-        mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
-        exchange.leave(team, (top, px.sum(mass, axis=1, keepdims=True)))
+            known = kind.edge(edge, None, *known)
+        exchange.leave(team, kind.join(WARPS, *known))
         largest, total = exchange.get(team, turn & 1)
         if FUSED:
             factor = fused_factor(largest)
@@ -66,13 +50,12 @@ def softmax_grid(
     found = px.barrier(TEAMS, count=1, checked=False)
     with px.warps(0, WARPS, copies=TEAMS) as team:
         mine = slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD)
-        exchange = Exchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS)
-        exponentiate(mine, exchange, team, Y, LOG, ONCE)
+        exchange = GridExchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS)
+        exponentiate_slices(mine, exchange, team, Y, LOG, ONCE)
     with px.warps(WARPS * TEAMS, 1):
         slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD).fetch_all()
     with px.warps(WARPS * TEAMS + 1, 1):
-        Exchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS).publish_all(join_masses)
+        GridExchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS).publish_all(Mass(False))
     with px.warps(WARPS * TEAMS + 2, 1, copies=GATHERERS) as number:
-        Exchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS).gather_all(
-            number, GATHERERS, join_masses_of_all
-        )
+        exchange = GridExchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS)
+        exchange.gather_all(number, GATHERERS, Mass(False))

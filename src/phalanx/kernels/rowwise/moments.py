@@ -13,7 +13,7 @@ from phalanx.kernels.rowwise.rows import alone, by_warp, fold, row_gather, run_o
 
 
 @px.struct
-class Places:
+class WarpColumns:
     """Which places of a row the warps of a cluster have: SPAN of each CTA, WIDTH at a time.
 
     The row's `columns` are the places from `shift` to `length` (see `rows.Row`). X says how warps take turns.
@@ -75,7 +75,7 @@ def total_of_warp(tile):
 def squared_distance(places, tile, own, at, MASKED):
     """(x - own)^2 of the places from `at` on, as `by_warp` gives them, for the means of warps `own`.
 
-    Places that are not the row's, which are as far from the mean as 0 is, count nothing.
+    WarpColumns that are not the row's, which are as far from the mean as 0 is, count nothing.
     """
     apart = by_warp(places.X, tile, places.ROWS, places.WARPS) - own
     if MASKED:

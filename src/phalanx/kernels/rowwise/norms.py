@@ -17,7 +17,7 @@ from phalanx.kernels.matrices import (
     require_vector,
     result_info,
 )
-from phalanx.kernels.rowwise.moments import Places, gather_moments, means_of_warps, squared_distance, total_of_warp
+from phalanx.kernels.rowwise.moments import WarpColumns, gather_moments, means_of_warps, squared_distance, total_of_warp
 from phalanx.kernels.rowwise.rows import (
     LIMITS,
     RowConfig,
@@ -78,14 +78,14 @@ def load_ahead(W, rows, AHEAD):
 
 
 @px.func
-def normalised(tile, mean, scale):
+def scaled_tile(tile, mean, scale):
     """A tile in f32, less the mean if there is one, times the scale."""
     return tile.to(px.f32) * scale if mean is None else (tile.to(px.f32) - mean) * scale
 
 
 @px.func
 def store_normalised(rows, x, weights, W, B, Y, mean, scale):
-    """The result: every tile of the rows, normalised, times the weights (those ahead where there are any) and plus B."""
+    """The result: every tile of the rows, scaled_tile, times the weights (those ahead where there are any) and plus B."""
     x = pin_row(x, rows.PARTS)
     rows.start_again()
     WIDTH, PARTS, SHIFTED = rows.WIDTH, rows.PARTS, len(rows.X.shape) == 1
@@ -93,7 +93,7 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
         if rows.first + group * WIDTH < rows.length:
             for part in px.static_range(group, min(group + GROUP, PARTS)):
                 at = rows.first + part * WIDTH
-                y = normalised(x[part], mean, scale)
+                y = scaled_tile(x[part], mean, scale)
                 if weights is None:
                     y = affine(y, W, B, at - rows.shift, WIDTH, SHIFTED)
                 else:
@@ -102,7 +102,7 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
     if rows.SHARED + rows.AGAIN > 0:
         for part in range(rows.SHARED + rows.AGAIN):
             at = rows.first + (PARTS + part) * WIDTH
-            y = affine(normalised(rows.beyond(part), mean, scale), W, B, at - rows.shift, WIDTH, SHIFTED)
+            y = affine(scaled_tile(rows.beyond(part), mean, scale), W, B, at - rows.shift, WIDTH, SHIFTED)
             rows.store(Y, at, y)
 
 
@@ -141,7 +141,7 @@ def rms_norm_rows(
 def places_of(rows):
     """Which places of a row the warps have."""
     span = (rows.PARTS + rows.SHARED) * rows.WIDTH
-    return Places(rows.X, rows.columns, rows.shift, rows.length, span, rows.ROWS, rows.WIDTH, rows.WARPS)
+    return WarpColumns(rows.X, rows.columns, rows.shift, rows.length, span, rows.ROWS, rows.WIDTH, rows.WARPS)
 
 
 @px.func

@@ -29,9 +29,9 @@ from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.rowwise.deals import classes_of, deal
 from phalanx.kernels.rowwise.grid_rows import as_numbers, as_word, for_all_sms
+from phalanx.kernels.rowwise.known import Moments, Squares, along_thread, normalised
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES
 from phalanx.kernels.rowwise.stream import REGISTERS, VECTORS, WARPGROUP
-from phalanx.kernels.rowwise.stream_norms import normalised
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_exports
@@ -76,7 +76,7 @@ class ShareConfig:
 
     def lined(self, columns: int, itemsize: int) -> bool:
         """Whether copies begin at lines and not where slices do: not where all of them begin there."""
-        part = slice_of(columns, VECTOR_BYTES // itemsize, self.share)
+        part = share_slice(columns, VECTOR_BYTES // itemsize, self.share)
         return bool(columns * itemsize % LINE_BYTES or part * itemsize % LINE_BYTES)
 
 
@@ -113,7 +113,7 @@ def fitting(columns: int, itemsize: int, vectors: int, sms: int) -> ShareConfig 
     shortest, long, longest = LIMITS.share_slices
     vector, period = VECTOR_BYTES // itemsize, VECTOR_BYTES // gcd(columns * itemsize, VECTOR_BYTES)
     every = np.arange(1, sms + 1)
-    slices = slice_of(columns, vector, every) * itemsize
+    slices = share_slice(columns, vector, every) * itemsize
     whole = bool(slices[-1] > long)  # then all SMs may have a row, in long slices
     looked_at = (shortest <= slices) & (slices <= longest)
     looked_at[-1] |= whole
@@ -159,7 +159,7 @@ def shares_for(rows: Any, kind: str, *vectors: Any) -> ShareConfig | None:
 
 
 @px.func
-def slice_of(columns, VEC, SHARE):
+def share_slice(columns, VEC, SHARE):
     """Elements of a CTA's slice of a row, wherever it begins in a vector: whole sectors of L2."""
     return px.cdiv(columns + VEC - 1, 2 * VEC * SHARE) * (2 * VEC)
 
@@ -178,7 +178,7 @@ def launch_shares(
     assert info is not None
     itemsize = run.dtype.itemsize
     vector = VECTOR_BYTES // itemsize
-    if slice_of(columns, vector, config.share) > config.span(itemsize):
+    if share_slice(columns, vector, config.share) > config.span(itemsize):
         raise Error(
             f"{config.warps} warps with {config.parts} vectors a thread in each of {config.share} CTAs have no room for "
             f"rows of {columns} elements",
@@ -267,7 +267,7 @@ def group_of(X, columns, rows, SHARE, PERIOD):
     """The `Group` of this CTA."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
     groups, block = px.num_blocks(0) // SHARE, px.block_id(0)
-    part = slice_of(columns, VEC, SHARE)
+    part = share_slice(columns, VEC, SHARE)
     return Group(columns, rows, part, block // SHARE, groups, block % SHARE, VEC, PERIOD)
 
 
@@ -326,7 +326,7 @@ def fetch_all(group, X, ring, full, empty, SPAN, PIECES):
 
 
 @px.struct
-class Places:
+class SlicePlaces:
     """The places of a warp in all slices: PARTS times a vector of each lane, WARPS such apart. `low` and `high`: those of
     the slice that are the row's. `before`: what lies before the slice in its stage."""
 
@@ -356,89 +356,58 @@ class Places:
         at = self.before + self.at(part)
         return px.load(ring[stage, at : at + LANES * self.VEC]).to(px.f32)
 
-    def mask(self, part):
-        """Which places of a part are the row's, as (1, lanes, elements of a vector)."""
+    def bounds(self, part):
+        """Which places of a part are the row's."""
         place = px.arange(LANES * self.VEC).reshape(1, LANES, self.VEC) + self.at(part)
         inside = place < self.high
-        return inside & (place >= self.low) if self.EDGES else inside
+        return Inside(inside & (place >= self.low) if self.EDGES else inside)
+
+
+@px.struct
+class Inside:
+    """The bounds of a part (see `known`) of which the places that are `inside` are the row's."""
+
+    inside: Any
+
+    def keep(self, x, fill):
+        """The part, with `fill` in other places."""
+        return px.where(self.inside, x, fill)
+
+    def count(self, x):
+        """How many elements of the row each lane has."""
+        return along_thread(px.sum, px.where(self.inside, 1.0, 0.0))
 
 
 @px.func
-def along_lane(x):
-    """The sum of what each lane has of a part."""
-    return px.sum(px.sum(x, axis=2), axis=0)
-
-
-@px.func
-def more_squares(x, inside, VEC, squares):
-    """The sum of x^2 in each lane, with a part more."""
-    if inside is not None:
-        x = px.where(inside, x, 0.0)
-    return (squares + along_lane(x * x),)
-
-
-@px.func
-def more_moments(x, inside, VEC, count, pivot, sums, squares):
-    """What each lane knows of a row with a part more: how many elements, what they are apart from its pivot in sum, and the
-    squares of that."""
-    apart = x - pivot.reshape(1, LANES, 1)
-    if inside is None:
-        count = count + float(VEC)
-    else:
-        apart = px.where(inside, apart, 0.0)
-        count = count + along_lane(px.where(inside, 1.0, 0.0))
-    return count, pivot, sums + along_lane(apart), squares + along_lane(apart * apart)
-
-
-@px.func
-def pivot_of(x, inside):
-    """For each lane the mean of what it has of a row's first part (see `stream_norms.pivot_of`)."""
-    there = px.where(inside, 1.0, 0.0)
-    return along_lane(px.where(inside, x, 0.0)) * px.reciprocal(px.maximum(along_lane(there), 1.0))
-
-
-@px.func
-def of_lanes(count, pivot, sums, squares):
-    """How many elements of a row a warp has, their mean, and their squared distances from it."""
-    near = sums * px.reciprocal(px.maximum(count, 1.0))
-    mean, squares = pivot + near, squares - sums * near
-    every = px.sum(count)
-    middle = px.sum(count * mean) * px.reciprocal(px.maximum(every, 1.0))
-    apart = mean - middle
-    return every, middle, px.sum(squares + count * apart * apart)
-
-
-@px.func
-def look_at(row, ring, full, taken, PARTS, PIECES, CENTERED):
-    """What a warp knows of a row: one number, or three with CENTERED. `row` are its places.
+def look_at(row, ring, full, taken, PARTS, PIECES, kind):
+    """What a warp knows of a row. `row` are its places.
 
     All parts but the last one, and where rows begin anywhere the first, are the row's in most slices; else they are looked
     at one by one.
     """
-    VEC, EACH = row.VEC, PARTS // PIECES
-    more = more_moments if CENTERED else more_squares
-    none = px.zeros((LANES,), px.f32)
-    known: tuple[Any, ...] = (none,)
+    EACH = PARTS // PIECES
+    known: tuple[Any, ...] = ()
     for piece in px.static_range(PIECES):
         stage, before = taken.stage, piece * EACH
         full[stage].wait(taken.parity)
-        if CENTERED and piece == 0:
-            known = none, pivot_of(row.part(ring, stage, 0), row.mask(0)), none, none
+        if piece == 0:
+            first, bounds = (row.part(ring, stage, 0), row.bounds(0)) if kind.PEEKS else (None, None)
+            known = kind.start(first, bounds, None, LANES)
         FIRST = 1 if row.EDGES and piece == 0 else 0
         LAST = max(FIRST, EACH - 1) if piece == PIECES - 1 else EACH
         if FIRST > 0:
-            known = more(row.part(ring, stage, 0), row.mask(0), VEC, *known)
+            known = kind.more(row.part(ring, stage, 0), row.bounds(0), *known)
         if FIRST < LAST:
             if row.whole(before + FIRST, before + LAST):
                 for part in px.static_range(FIRST, LAST):
-                    known = more(row.part(ring, stage, part), None, VEC, *known)
+                    known = kind.more(row.part(ring, stage, part), None, *known)
             else:
                 for part in range(FIRST, LAST):
-                    known = more(row.part(ring, stage, part), row.mask(before + part), VEC, *known)
+                    known = kind.more(row.part(ring, stage, part), row.bounds(before + part), *known)
         if LAST < EACH:
-            known = more(row.part(ring, stage, LAST), row.mask(before + LAST), VEC, *known)
+            known = kind.more(row.part(ring, stage, LAST), row.bounds(before + LAST), *known)
         taken.advance()
-    return of_lanes(*known) if CENTERED else (px.sum(known[0]),)
+    return kind.join(None, *known)
 
 
 @px.func
@@ -490,7 +459,7 @@ def take(V, group, warp, which, moved, WARPS, PARTS, AT_ONCE):
 def take_parts(V, group, warp, which, moved, WARPS, FIRST, LAST):
     """Those of some parts. Where `moved` is, in shared memory, all are on their way at once, as they lie, and are moved to
     the places of the class there: a load that begins anywhere waits for itself before the next one starts."""
-    row, VEC = Places(warp, 0, 0, 0, group.VEC, WARPS, False), group.VEC
+    row, VEC = SlicePlaces(warp, 0, 0, 0, group.VEC, WARPS, False), group.VEC
     place, shift, own = group.rank * group.part, group.shift(which), warp * ((LANES + 1) * VEC) + VEC
     held: tuple[Any, ...] = ()
     for part in px.static_range(FIRST, LAST):
@@ -518,10 +487,11 @@ def none_of(V, VEC, PARTS):
 
 
 @px.func
-def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
+def normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
     """A warp's places of all rows of its group."""
     EDGES, total, AT_ONCE = group.PERIOD > 1, group.total(), TOGETHER[W is not None and B is not None]
     LINE = ring.shape[1] - PARTS // PIECES * WARPS * LANES * group.VEC
+    kind = Moments() if CENTERED else Squares()
     taken, again = px.ring(ring.shape[0]), px.ring(ring.shape[0])
     leaves, gets = px.ring(DELAY + 1), px.ring(DELAY + 1)
     ahead, turn = first_turn(group), first_turn(group)
@@ -533,8 +503,8 @@ def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, P
     for number in range(total + DELAY):
         if number < total:
             low, high = group.inside(group.shift(ahead.which))
-            row = Places(warp, group.before(ahead.row, LINE), low, high, group.VEC, WARPS, EDGES)
-            exchange.leave(leaves.stage, warp, look_at(row, ring, full, taken, PARTS, PIECES, CENTERED))
+            row = SlicePlaces(warp, group.before(ahead.row, LINE), low, high, group.VEC, WARPS, EDGES)
+            exchange.leave(leaves.stage, warp, look_at(row, ring, full, taken, PARTS, PIECES, kind))
             leaves.advance()
             ahead.advance(group)
         if number >= DELAY:
@@ -544,7 +514,7 @@ def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, P
                     w = take(W, group, warp, which, moved, WARPS, PARTS, AT_ONCE)
                     b = take(B, group, warp, which, moved, WARPS, PARTS, AT_ONCE)
             low, high = group.inside(group.shift(turn.which))
-            row = Places(warp, group.before(turn.row, LINE), low, high, group.VEC, WARPS, EDGES)
+            row = SlicePlaces(warp, group.before(turn.row, LINE), low, high, group.VEC, WARPS, EDGES)
             begin, end = group.mine(turn.row)
             if not EDGES:
                 px.assume(begin >= 0)
@@ -557,16 +527,8 @@ def normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, P
             turn.advance(group)
 
 
-@px.func
-def join_moments(counts, means, squares):
-    """The mean of what this CTA has of a row, and the sum of the squared distances from it."""
-    mean = px.sum(counts * means) * px.reciprocal(px.maximum(px.sum(counts), 1.0))
-    apart = means - mean
-    return mean, px.sum(squares + counts * apart * apart)
-
-
 @px.struct
-class Exchange:
+class GroupExchange:
     """What is told of rows: in the CTA by each warp, `parts`, and of all, `known`, in places that rows take in turn, with
     barriers; between CTAs by the WORDS, SLOTS of a row. `cleared` counts those that have set their words to 0, and those
     that have seen that all did."""
@@ -606,7 +568,7 @@ class Exchange:
             px.atomic_exch(self.cleared[0], 0)
             px.atomic_exch(self.cleared[1], 0)
 
-    def tell_all(self, group, place, PLACES, eps, CENTERED):
+    def tell_all(self, group, place, PLACES, eps, kind):
         """One of PLACES roles that exchange what is known of rows, which they take in turn."""
         self.clear(group, place, PLACES)
         most, turn, number = most_rows(group.rows, group.PERIOD, group.groups), px.ring(PLACES), 0
@@ -617,21 +579,19 @@ class Exchange:
                 if turn.stage == place:
                     self.left[place].wait(turn.parity)
                     at = (group.number * most + number) * self.SLOTS
-                    mean, scale = self.tell(group, place, at, shift, eps, CENTERED)
+                    mean, scale = self.tell(group, place, at, shift, eps, kind)
                     px.store(self.known[place, 0], mean)
                     px.store(self.known[place, 1], scale)
                     self.found[place].arrive()
                 turn.advance()
                 number = number + 1
 
-    def tell(self, group, place, at, shift, eps, CENTERED):
+    def tell(self, group, place, at, shift, eps, kind):
         """Publishes what the warps of this CTA left of a row, waits for the words of all, and joins them."""
-        if CENTERED:
-            first, second = join_moments(
-                px.load(self.parts[place, 0]), px.load(self.parts[place, 1]), px.load(self.parts[place, 2])
-            )
-        else:
-            first, second = px.sum(px.load(self.parts[place, 0])), 1.0
+        numbers: tuple[Any, ...] = ()
+        for which in px.static_range(kind.NUMBERS):
+            numbers = (*numbers, px.load(self.parts[place, which]))
+        first, second = kind.publish(*numbers)
         px.atomic_exch(self.WORDS[at + group.rank], as_word(first, second))
         lane = px.arange(self.SLOTS)
         there = lane < self.SHARE
@@ -642,15 +602,10 @@ class Exchange:
             else:
                 words = px.atomic_load(self.WORDS[at : at + self.SLOTS])
         one, other = as_numbers(words)
-        if not CENTERED:
-            return 0.0, px.rsqrt(px.sum(px.where(there, one, 0.0)) / group.columns + eps)
         high = px.minimum(shift + group.columns - lane * group.part, group.part)
         counts = px.maximum(high - px.where(lane == 0, shift, 0), 0).to(px.f32)
-        counts = px.where(there, counts, 0.0)
-        means, squares = px.where(there, one, 0.0), px.where(there, other, 0.0)
-        mean = px.sum(counts * means) / group.columns
-        apart = means - mean
-        return mean, px.rsqrt(px.sum(squares + counts * apart * apart) / group.columns + eps)
+        mean, squares = kind.gathered(there, counts, group.columns, one, other)
+        return 0.0 if mean is None else mean, px.rsqrt(squares / group.columns + eps)
 
 
 @px.kernel(warps=lambda WARPS, DELAY: WARPS + DELAY + 2, exit_sync=False, cooperative=True)
@@ -676,11 +631,11 @@ def norm_shares(
     left, found, cleared = px.barrier(PLACES), px.barrier(PLACES, count=1, checked=False), px.counters(2)
     with px.warps(0, 1, copies=WARPS) as warp:
         group = group_of(X, columns, rows, SHARE, PERIOD)
-        exchange = Exchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
-        normalise(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
+        exchange = GroupExchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
+        normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
     with px.warps(WARPS, 1):
         fetch_all(group_of(X, columns, rows, SHARE, PERIOD), X, ring, full, empty, SPAN, PIECES)
     with px.warps(WARPS + 1, 1, copies=PLACES) as place:
         group = group_of(X, columns, rows, SHARE, PERIOD)
-        exchange = Exchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
-        exchange.tell_all(group, place, PLACES, eps, CENTERED)
+        exchange = GroupExchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
+        exchange.tell_all(group, place, PLACES, eps, Moments() if CENTERED else Squares())

@@ -522,27 +522,24 @@ class Stream:
             self.empty[self.freed.stage].arrive()
             self.freed.advance()
 
-    def walk(self, group, known, more, STEP, LANES):
-        """What is known of each row of a group after its last chunk: what `more(x, limit, *known)` makes of it, chunk after
-        chunk. Beside it the chunks, where they are held: a tuple for each row.
-
-        `x` is a chunk as `by_thread` gives it, of which the vectors before place `limit` are the row's; None: all.
-        """
+    def walk(self, group, known, kind, STEP, LANES):
+        """What is known of each row of a group after its last chunk, by the `kind` of knowledge. Beside it the chunks, where
+        they are held: a tuple for each row."""
         if self.HOLD > 0:
-            return self.walk_held(group, known, more, STEP, LANES)
+            return self.walk_held(group, known, kind, STEP, LANES)
         passed = self.own - self.held
         if not self.WHOLE:
             for first in range(0, passed, self.BATCH):
                 count = px.minimum(passed - first, self.BATCH)
                 for chunk in range(first, first + count):
-                    known = self.look_at(group, chunk, known, more, STEP, LANES)
+                    known = self.look_at(group, chunk, known, kind, STEP, LANES)
                     self.again.advance()
                 self.give_back(count)
         for chunk in range(0 if self.WHOLE else passed, self.own):
-            known = self.look_at(group, chunk, known, more, STEP, LANES)
+            known = self.look_at(group, chunk, known, kind, STEP, LANES)
         return known, None
 
-    def walk_held(self, group, known, more, STEP, LANES):
+    def walk_held(self, group, known, kind, STEP, LANES):
         """`walk` where rows are held: their stages are given back on the way.
 
         Of the last chunk a part may be missing. Where rows have edges, their whole vectors may end a vector before the last
@@ -557,22 +554,22 @@ class Stream:
                 self.taken.advance()
                 held = (*held, x)
                 if chunk < FULL:
-                    known = of_each(more, x, None, known, STEP, LANES)
+                    known = of_each(kind, x, None, known, STEP, LANES)
                 else:
                     limit = self.whole(group[0])[1] - self.place(self.first(group[0]), chunk)
-                    known = of_each(more, x, limit, known, STEP, LANES)
+                    known = of_each(kind, x, limit, known, STEP, LANES)
             self.give_back(LAST - some)
         return known, held
 
-    def look_at(self, group, chunk, known, more, STEP, LANES):
+    def look_at(self, group, chunk, known, kind, STEP, LANES):
         """What is known of each row with one chunk more."""
         at, end = self.place(self.first(group[0]), chunk), self.whole(group[0])[1]
         x = self.peek(group)
         self.taken.advance()
         if at + self.SPAN > end:
-            known = of_each(more, x, end - at, known, STEP, LANES)
+            known = of_each(kind, x, end - at, known, STEP, LANES)
         else:
-            known = of_each(more, x, None, known, STEP, LANES)
+            known = of_each(kind, x, None, known, STEP, LANES)
         return known
 
 
@@ -598,12 +595,44 @@ def edge_places(row, columns, whole, mine, VEC, LANES):
 
 
 @px.func
-def of_each(more, x, limit, known, STEP, LANES):
-    """What `more` makes of the chunk of each row, and of what is known of it."""
+def of_each(kind, x, limit, known, STEP, LANES):
+    """What is known of each row with a chunk more, of which the vectors before place `limit` are the row's; None: all."""
+    bounds = None if limit is None else Before(limit)
     result: tuple[Any, ...] = ()
     for turn in px.static_range(len(x)):
-        result = (*result, more(by_thread(x[turn], STEP, LANES), limit, *known[turn]))
+        result = (*result, kind.more(by_thread(x[turn], STEP, LANES), bounds, *known[turn]))
     return result
+
+
+@px.func
+def know(rows, kind, group, edges, STEP, WARPS):
+    """What is known of each row of a group, in all threads of the cluster; and the chunks in registers."""
+    LANES = 32 * WARPS
+    first: Any = None
+    bounds: Any = None
+    if kind.PEEKS:
+        first = rows.peek(group)
+        bounds = Before(rows.whole(group[0])[1] - rows.first(group[0]))
+    known: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        x = by_thread(first[turn], STEP, LANES) if kind.PEEKS else None
+        known = (*known, kind.start(x, bounds, edges[turn], LANES))
+    known, held = rows.walk(group, known, kind, STEP, LANES)
+    sent: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        one = known[turn]
+        if edges[turn] is not None:
+            there = rows.edges(group[turn], LANES) >= 0 if kind.PEEKS else None
+            one = kind.edge(edges[turn], there, *one)
+        sent = (*sent, *kind.join(WARPS, *one))
+    got = from_all(sent, WARPS)
+    result: tuple[Any, ...] = ()
+    for turn in px.static_range(rows.GROUP):
+        mine: tuple[Any, ...] = ()
+        for number in px.static_range(kind.NUMBERS):
+            mine = (*mine, got[kind.NUMBERS * turn + number])
+        result = (*result, kind.total(rows.columns, *mine))
+    return result, held
 
 
 @px.func
@@ -638,18 +667,6 @@ def by_thread(x, STEP, LANES):
 
 
 @px.func
-def along_thread(reduce, x):
-    """A fold of what each thread has of a chunk, which is as `by_thread` gives it."""
-    return reduce(reduce(x, axis=2), axis=0)
-
-
-@px.func
-def of_warp(reduce, x, WARPS):
-    """A fold over the threads of each warp, (WARPS, 1), of one number for each thread."""
-    return reduce(x.reshape(WARPS, 32), axis=1, keepdims=True)
-
-
-@px.func
 def from_all(known, WARPS):
     """What every warp of the cluster knows, (WARPS, 1) each, from all of them. A single warp that has a row knows it all."""
     if WARPS > 1 or px.cluster.size() > 1:
@@ -657,22 +674,22 @@ def from_all(known, WARPS):
     return known
 
 
-@px.func
-def inside_row(x, limit):
-    """Which vectors of a chunk, as `by_thread` gives it, are the row's: those before `limit`."""
-    STEP, LANES, EACH = x.shape
-    vector = px.arange(STEP).reshape(STEP, 1, 1) * LANES + px.arange(LANES).reshape(1, LANES, 1)
-    return vector * EACH < limit
+@px.struct
+class Before:
+    """The bounds of a chunk (see `known`) of which the vectors before place `limit` are the row's."""
 
+    limit: Any
 
-@px.func
-def counts_inside(x, limit):
-    """How many elements of them each thread has; `limit` None: all."""
-    STEP, LANES, EACH = x.shape
-    if limit is None:
-        count = px.full((LANES,), float(STEP * EACH), px.f32)
-    else:
+    def keep(self, x, fill):
+        """The chunk, with `fill` behind the row's end."""
+        STEP, LANES, EACH = x.shape
+        vector = px.arange(STEP).reshape(STEP, 1, 1) * LANES + px.arange(LANES).reshape(1, LANES, 1)
+        return px.where(vector * EACH < self.limit, x, fill)
+
+    def count(self, x):
+        """How many elements of the row each thread has."""
+        STEP, LANES, EACH = x.shape
         count = px.zeros((LANES,), px.f32)
         for step in px.static_range(STEP):
-            count = count + px.where((px.arange(LANES) + step * LANES) * EACH < limit, float(EACH), 0.0)
-    return count
+            count = count + px.where((px.arange(LANES) + step * LANES) * EACH < self.limit, float(EACH), 0.0)
+        return count

@@ -6,114 +6,14 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.rowwise.known import Moments, Squares, normalised
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.stream import (
-    FEW_REGISTERS,
-    along_thread,
-    by_thread,
-    counts_inside,
-    from_all,
-    inside_row,
-    of_warp,
-    pinned,
-    stages_of,
-    stream,
-    stream_kernel,
-)
+from phalanx.kernels.rowwise.stream import FEW_REGISTERS, know, pinned, stages_of, stream, stream_kernel
 
 LOADED = 2
 """Chunks whose weights are loaded together."""
 STORED = 4
 """Chunks that are held, and stored without a barrier between them."""
-
-
-@px.func
-def more_moments(x, limit, count, pivot, sums, squares):
-    """What each thread knows of a row with a chunk more: how many elements, what they are apart from its pivot in sum, and
-    the squares of that."""
-    apart = x - pivot.reshape(1, x.shape[1], 1)
-    if limit is not None:
-        apart = px.where(inside_row(x, limit), apart, 0.0)
-    sums, squares = sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)
-    return count + counts_inside(x, limit), pivot, sums, squares
-
-
-@px.func
-def pivot_of(x, limit, edge, STEP, LANES):
-    """For each thread the mean of what it has of its first chunk of a row, or its edge, where that is all.
-
-    The mean of m numbers of n is so near to that of all that distances from it lose at most log2(n / m) digits.
-    """
-    x = by_thread(x, STEP, LANES)
-    count = counts_inside(x, limit)
-    near = along_thread(px.sum, px.where(inside_row(x, limit), x, 0.0)) * px.reciprocal(px.maximum(count, 1.0))
-    return near if edge is None else px.where(count > 0.0, near, edge.to(px.f32))
-
-
-@px.func
-def of_warps(row, edge, rows, count, pivot, sums, squares, WARPS):
-    """How many elements of a row each warp has, their mean, and their squared distances from it: its threads know a part."""
-    if edge is not None:
-        there = rows.edges(row, 32 * WARPS) >= 0
-        apart = px.where(there, edge.to(px.f32) - pivot, 0.0)
-        count, sums, squares = count + px.where(there, 1.0, 0.0), sums + apart, squares + apart * apart
-    near = sums * px.reciprocal(px.maximum(count, 1.0))
-    mean, squares = pivot + near, squares - sums * near
-    every = of_warp(px.sum, count, WARPS)
-    middle = of_warp(px.sum, count * mean, WARPS) * px.reciprocal(px.maximum(every, 1.0))
-    apart = mean.reshape(WARPS, 32) - middle
-    squares = squares.reshape(WARPS, 32) + count.reshape(WARPS, 32) * apart * apart
-    return every, middle, px.sum(squares, axis=1, keepdims=True)
-
-
-@px.func
-def moments(rows, group, edges, STEP, WARPS):
-    """The mean of each row and the sum of (x - mean)^2, in every thread of the cluster; and the chunks that are held."""
-    LANES = 32 * WARPS
-    none = px.zeros((LANES,), px.f32)
-    x, limit = rows.peek(group), rows.whole(group[0])[1] - rows.first(group[0])
-    known: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        known = (*known, (none, pivot_of(x[turn], limit, edges[turn], STEP, LANES), none, none))
-    known, held = rows.walk(group, known, more_moments, STEP, LANES)
-    sent: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        sent = (*sent, *of_warps(group[turn], edges[turn], rows, *known[turn], WARPS))
-    got = from_all(sent, WARPS)
-    result: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        counts, means, squares = got[3 * turn], got[3 * turn + 1], got[3 * turn + 2]
-        mean = px.sum(counts * means) / rows.columns
-        apart = means - mean
-        result = (*result, (mean, px.sum(squares + counts * apart * apart)))
-    return result, held
-
-
-@px.func
-def more_squares(x, limit, squares):
-    """The sum of x^2 in each thread, with a chunk more."""
-    if limit is not None:
-        x = px.where(inside_row(x, limit), x, 0.0)
-    return (squares + along_thread(px.sum, x * x),)
-
-
-@px.func
-def squares_of(rows, group, edges, STEP, WARPS):
-    """The sum of x^2 of each row, in every thread of the cluster, behind None in the place of a mean; and the chunks that
-    are held."""
-    known: tuple[Any, ...] = ((px.zeros((32 * WARPS,), px.f32),),) * rows.GROUP
-    known, held = rows.walk(group, known, more_squares, STEP, 32 * WARPS)
-    sent: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        squares = known[turn][0]
-        if edges[turn] is not None:
-            squares = squares + edges[turn].to(px.f32) * edges[turn].to(px.f32)
-        sent = (*sent, of_warp(px.sum, squares, WARPS))
-    got = from_all(sent, WARPS)
-    result: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        result = (*result, (None, px.sum(got[turn])))
-    return result, held
 
 
 @px.func
@@ -154,22 +54,6 @@ def vectors_of(rows, V, row, PARTS, PERIOD):
     for part in px.static_range(PARTS):
         tiles = (*tiles, vector_of(rows, V, row, first_kept(rows) + part, PERIOD))
     return tiles
-
-
-@px.func
-def normalised(y, w, b, mean, scale, DTYPE):
-    """The result for elements `y`, in f32, which is rounded to DTYPE."""
-    if mean is None:
-        y = y * scale
-    elif DTYPE.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
-        y = px.fma(y, scale, mean * -scale)
-    else:
-        y = (y - mean) * scale
-    if w is not None:
-        y = y * w.to(px.f32)
-    if b is not None:
-        y = y + b.to(px.f32)
-    return y
 
 
 @px.func
@@ -269,10 +153,7 @@ def normalise_rows(
 
     Those of other chunks are loaded. ALL: there are no others.
     """
-    if CENTERED:
-        found, held = moments(rows, group, edges, STEP, WARPS)
-    else:
-        found, held = squares_of(rows, group, edges, STEP, WARPS)
+    found, held = know(rows, Moments() if CENTERED else Squares(), group, edges, STEP, WARPS)
     known: tuple[Any, ...] = ()
     starts = rows.starts(group)
     for mean, squares in found:
@@ -288,7 +169,7 @@ def normalise_rows(
 
 
 @px.func
-def normalise(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, CENTERED, ONCE, PERIOD):
+def normalise_chunks(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, CENTERED, ONCE, PERIOD):
     """The role that computes, row after row of one class after another."""
     LANES = 32 * WARPS
     first, last = rows.classes()
@@ -333,7 +214,7 @@ def norm_stream(
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        normalise(mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, PARTS + SAVED >= KEPT, CENTERED, ONCE, PERIOD)
+        normalise_chunks(mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, PARTS + SAVED >= KEPT, CENTERED, ONCE, PERIOD)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES

@@ -7,20 +7,10 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
+from phalanx.kernels.rowwise.known import Mass
 from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.softmax_terms import LARGE, finite, fused_terms, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import (
-    FEW_REGISTERS,
-    along_thread,
-    by_thread,
-    from_all,
-    inside_row,
-    of_warp,
-    pinned,
-    stages_of,
-    stream,
-    stream_kernel,
-)
+from phalanx.kernels.rowwise.softmax_terms import LARGE, softmax_terms, softmax_tile
+from phalanx.kernels.rowwise.stream import FEW_REGISTERS, know, pinned, stages_of, stream, stream_kernel
 
 
 @px.func
@@ -31,54 +21,6 @@ def fused_factor(base):
     exponent has room for. There the factor is less, so that the product stays what it is at `LARGE`.
     """
     return LOG2E * px.minimum(LARGE * px.reciprocal(px.maximum(px.abs(base), 1.0)), 1.0)
-
-
-@px.func
-def more_mass(x, limit, peak, mass, FUSED=False):
-    """What each thread knows of a row, its maximum and the sum of e^(x - maximum), with a chunk more.
-
-    FUSED: in one instruction less for each element, exact enough for logits of 16 bits.
-    """
-    if limit is not None:
-        x = px.where(inside_row(x, limit), x, -float("inf"))
-    top = px.maximum(peak, along_thread(px.max, x))
-    base = finite(top)
-    if FUSED:
-        less, factor = fused_terms(base)
-        powers = px.exp2(px.fma(x, factor.reshape(1, base.shape[0], 1), less.reshape(1, base.shape[0], 1)))
-    else:
-        powers = px.exp2((x - base.reshape(1, base.shape[0], 1)) * LOG2E)
-    return top, mass * px.exp2((peak - base) * LOG2E) + along_thread(px.sum, powers)
-
-
-@px.func
-def more_mass_fused(x, limit, peak, mass):
-    """`more_mass` for logits of 16 bits."""
-    return more_mass(x, limit, peak, mass, True)
-
-
-@px.func
-def masses(rows, group, edges, STEP, WARPS):
-    """The maximum and the sum of e^(x - maximum) of each row, in all threads of the cluster; and the chunks in registers."""
-    LANES = 32 * WARPS
-    more = more_mass_fused if rows.X.dtype.itemsize < 4 else more_mass
-    known: tuple[Any, ...] = ((px.full((LANES,), -float("inf"), px.f32), px.zeros((LANES,), px.f32)),) * rows.GROUP
-    known, held = rows.walk(group, known, more, STEP, LANES)
-    sent: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        peak, mass = known[turn]
-        if edges[turn] is not None:
-            peak, mass = more(by_thread(edges[turn], 1, LANES), None, peak, mass)
-        top = of_warp(px.max, peak, WARPS)
-        mass = mass.reshape(WARPS, 32) * px.exp2((peak.reshape(WARPS, 32) - finite(top)) * LOG2E)
-        sent = (*sent, top, px.sum(mass, axis=1, keepdims=True))
-    got = from_all(sent, WARPS)
-    result: tuple[Any, ...] = ()
-    for turn in px.static_range(rows.GROUP):
-        peaks, parts = got[2 * turn], got[2 * turn + 1]
-        largest = px.max(peaks)
-        result = (*result, (largest, px.sum(parts * px.exp2((peaks - finite(largest)) * LOG2E))))
-    return result, held
 
 
 @px.func
@@ -118,7 +60,7 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
     """Some rows, of which the edges were loaded."""
     FUSED, starts = not LOG and Y.dtype.itemsize < 4, rows.starts(group)
     terms: tuple[Any, ...] = ()
-    found, held = masses(rows, group, edges, STEP, WARPS)
+    found, held = know(rows, Mass(rows.X.dtype.itemsize < 4), group, edges, STEP, WARPS)
     for largest, total in found:
         if FUSED:
             factor = fused_factor(largest)
@@ -139,7 +81,7 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
 
 
 @px.func
-def exponentiate(rows, Y, STEP, WARPS, LOG, ONCE):
+def exponentiate_chunks(rows, Y, STEP, WARPS, LOG, ONCE):
     """The role that computes, row after row of one class after another."""
     LANES, FILL = 32 * WARPS, -float("inf")
     first, last = rows.classes()
@@ -166,7 +108,7 @@ def softmax_stream(
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
         )
-        exponentiate(mine, Y, STEP, WARPS, LOG, ONCE)
+        exponentiate_chunks(mine, Y, STEP, WARPS, LOG, ONCE)
     with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
         mine = stream(
             X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES

@@ -24,8 +24,9 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import clusters_at_once, wait_for_prior_launch
 from phalanx.kernels.rowwise.deals import classes_of, deal
+from phalanx.kernels.rowwise.known import NearMoments, Squares, scaled
 from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
-from phalanx.kernels.rowwise.stream import along_thread, from_all, of_warp
+from phalanx.kernels.rowwise.stream import from_all
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.symbolic.choices import chosen_by_sizes
@@ -82,21 +83,21 @@ def _constants(config: TeamConfig) -> dict[str, Any]:
 
 
 @px.func
-def slice_of(columns, LINE, CLUSTER):
+def places_of_cta(columns, LINE, CLUSTER):
     """Places of a row that each CTA of its cluster has, wherever it begins in a line."""
     return px.cdiv(columns + LINE - 1, LINE * CLUSTER) * LINE
 
 
 def parts_of(columns: int, itemsize: int, warps: int, cluster: int = 1) -> int:
     """Vectors of each thread of a row's teams that it takes, wherever it begins."""
-    return px.cdiv(slice_of(columns, LINE_BYTES // itemsize, cluster), 32 * warps * VECTOR_BYTES // itemsize)
+    return px.cdiv(places_of_cta(columns, LINE_BYTES // itemsize, cluster), 32 * warps * VECTOR_BYTES // itemsize)
 
 
 @cache
-def edges_of(columns: int, itemsize: int, config: TeamConfig) -> tuple[int, int]:
+def edge_parts(columns: int, itemsize: int, config: TeamConfig) -> tuple[int, int]:
     """In how many of a team's first parts a row may begin, and in how many of its last ones it may end."""
     span, line = config.span(itemsize), LINE_BYTES // itemsize
-    room, part = config.parts * span, slice_of(columns, line, config.cluster)
+    room, part = config.parts * span, places_of_cta(columns, line, config.cluster)
     low, high = 0, room
     for off in range(0, line, gcd(line, columns)):
         length = off + columns
@@ -169,7 +170,7 @@ def launch_teams(
             f"teams for rows of {columns} elements", location=caller_location(),
             remedy=f"leave config out: teams take rows of {2 * HEAD} elements or more",
         )
-    begins, ends = edges_of(columns, itemsize, config)
+    begins, ends = edge_parts(columns, itemsize, config)
     period = vector // gcd(columns, vector)
     constants = {**config.constants(), **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
@@ -201,12 +202,10 @@ class TeamRow:
         at = part * self.SPAN
         return px.load(self.slot[at : at + self.SPAN]).to(px.f32)
 
-    def inside(self, tile, part, EDGE):
-        """A tile of this part of the row, with 0 in places that are not the row's; only an EDGE has such."""
-        if EDGE:
-            place = px.arange(self.SPAN) + part * self.SPAN
-            tile = px.where((place >= self.low) & (place < self.high), tile, 0.0)
-        return tile
+    def look_at(self, part, EDGE, known, kind):
+        """What is known of the row with a part more. Only an EDGE has places that are not the row's."""
+        x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)
+        return kind.more(x, Within(part * self.SPAN, self.low, self.high) if EDGE else None, *known)
 
     def store(self, Y, part, y, EDGE):
         """The result for one part, in the type of Y."""
@@ -216,89 +215,79 @@ class TeamRow:
             view = view.within(self.first + self.low, self.first + self.high)
         px.store(view, y.to(Y.dtype), once=True)
 
-    def over(self, step, known):
-        """What `step[0](row, part, EDGE, *known, *step[1:])` makes of what is known, part after part. Those of the middle,
-        in which rows neither begin nor end, are in a loop, TURN at a time."""
-        BEGINS = min(self.BEGINS, self.PARTS)
-        END = max(self.PARTS - self.ENDS, BEGINS)
-        for part in px.static_range(BEGINS):
-            known = step[0](self, part, True, *known, *step[1:])
-        for part in px.unroll(range(BEGINS, END), TURN):
-            known = step[0](self, part, False, *known, *step[1:])
-        for part in px.static_range(END, self.PARTS):
-            known = step[0](self, part, True, *known, *step[1:])
-        return known
+    def finish(self, part, EDGE, known, w, b, Y, mean, scale):
+        """Stores (x - mean) * scale * w + b of a part."""
+        y = scaled(self.part(part), mean, scale, Y.dtype)
+        at = self.beside + part * self.SPAN
+        if w is not None:
+            y = y * px.load(w[at : at + self.SPAN]).to(px.f32)
+        if b is not None:
+            y = y + px.load(b[at : at + self.SPAN]).to(px.f32)
+        self.store(Y, part, y, EDGE)
+        return ()
+
+
+@px.struct
+class Within:
+    """The bounds of a part (see `known`) that begins at place `first`: the row's are those from `low` to before `high`."""
+
+    first: Any
+    low: Any
+    high: Any
+
+    def keep(self, x, fill):
+        """The part, with `fill` in other places."""
+        place = px.arange(x.shape[1] * x.shape[2]) + self.first
+        inside = (place >= self.low) & (place < self.high)
+        return px.where(inside.reshape(*x.shape), x, fill)
 
 
 @px.func
-def more_moments(row, part, EDGE, sums, squares, pivot):
-    """What each thread knows of a row with a part more: what its elements are apart from the pivot in sum, and the squares
-    of that."""
-    apart = row.inside(row.part(part) - pivot, part, EDGE).reshape(1, row.LANES, row.SPAN // row.LANES)
-    return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)
+def over(row, step, known, *more):
+    """What a method of the row, `step(part, EDGE, known, *more)`, makes of what is known, part after part.
+
+    Those of the middle, in which rows neither begin nor end, are in a loop, TURN at a time.
+    """
+    BEGINS = min(row.BEGINS, row.PARTS)
+    END = max(row.PARTS - row.ENDS, BEGINS)
+    for part in px.static_range(BEGINS):
+        known = step(part, True, known, *more)
+    for part in px.unroll(range(BEGINS, END), TURN):
+        known = step(part, False, known, *more)
+    for part in px.static_range(END, row.PARTS):
+        known = step(part, True, known, *more)
+    return known
 
 
 @px.func
 def moments(row, inverse):
-    """The mean of a row, and the mean of the squares of what its elements are apart from it, by one exchange.
-
-    Both are found around the mean of the row's first HEAD elements, which is so near to that of all that no digits are lost.
-    Where just these lie far from all others, digits are, but few, since they make the row's variance large as well: with
-    25,001 elements, of which the first eight are 10,000 times as far away as the others, the result is right to 1e-4.
-    """
-    none, WARPS = px.zeros((row.LANES,), px.f32), row.LANES // 32
-    sums, squares = row.over((more_moments, row.pivot), (none, none))
-    sums, squares = from_all((of_warp(px.sum, sums, WARPS), of_warp(px.sum, squares, WARPS)), WARPS)
-    near, around = px.sum(sums) * inverse, px.sum(squares) * inverse
-    return row.pivot + near, px.maximum(around - near * near, 0.0)
-
-
-@px.func
-def more_squares(row, part, EDGE, squares):
-    """The sum of x^2 in each thread with a part more."""
-    x = row.inside(row.part(part), part, EDGE).reshape(1, row.LANES, row.SPAN // row.LANES)
-    return (squares + along_thread(px.sum, x * x),)
+    """The mean of a row, and the mean of the squares of what its elements are apart from it, by one exchange."""
+    kind, WARPS = NearMoments(row.pivot), row.LANES // 32
+    known = over(row, row.look_at, kind.start(row.LANES), kind)
+    return kind.total(inverse, *from_all(kind.join(WARPS, *known), WARPS))
 
 
 @px.func
 def mean_of_squares(row, inverse):
     """The mean of x^2."""
-    squares = px.sum(row.over((more_squares,), (px.zeros((row.LANES,), px.f32),))[0])
+    kind = Squares()
+    squares = px.sum(over(row, row.look_at, kind.start(None, None, None, row.LANES), kind)[0])
     return (squares if px.cluster.size() == 1 else px.cluster.reduce(squares, "sum")) * inverse
 
 
 @px.func
-def finish(row, part, EDGE, w, b, Y, mean, scale):
-    """(x - mean) * scale * w + b of a part of a row."""
-    y = row.part(part)
-    if mean is None:
-        y = y * scale
-    elif Y.dtype.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
-        y = px.fma(y, scale, mean * -scale)
-    else:
-        y = (y - mean) * scale
-    at = row.beside + part * row.SPAN
-    if w is not None:
-        y = y * px.load(w[at : at + row.SPAN]).to(px.f32)
-    if b is not None:
-        y = y + px.load(b[at : at + row.SPAN]).to(px.f32)
-    row.store(Y, part, y, EDGE)
-    return ()
-
-
-@px.func
-def normalise(row, slots, team, stage, w, b, Y, eps, inverse, CENTERED):
+def normalise_row(row, slots, team, stage, w, b, Y, eps, inverse, CENTERED):
     """x / sqrt(mean(x^2) + eps) * w + b of a row; with CENTERED x - mean(x) in the place of x."""
     if CENTERED:
         mean, squares = moments(row, inverse)
     else:
         mean, squares = None, mean_of_squares(row, inverse)
     row.slot = slots[px.keep(team), stage]  # to be read again: the compiler keeps nothing of it
-    row.over((finish, w, b, Y, mean, px.rsqrt(squares + eps)), ())
+    over(row, row.finish, (), w, b, Y, mean, px.rsqrt(squares + eps))
 
 
 @px.func
-def save(vectors, kept, at, team, SPAN, PARTS, TEAMS, LINE):
+def save_vectors(vectors, kept, at, team, SPAN, PARTS, TEAMS, LINE):
     """Puts what a team's turn is of the weights and biases, from place `at` on, into shared memory, where there are any:
     PARTS * SPAN of them, and a LINE more."""
     for part in range(team, PARTS, TEAMS):
@@ -388,7 +377,7 @@ def norm_teams(
     wait_for_prior_launch()
     with px.warps(0, WARPS, copies=TEAMS) as team:
         taken, filled, turn = px.ring(SLOTS), px.ring(SLOTS), px.ring(1)
-        part, inverse = slice_of(columns, LINE, CLUSTER), 1.0 / columns
+        part, inverse = places_of_cta(columns, LINE, CLUSTER), 1.0 / columns
         number, clusters = px.cluster.id(), px.num_blocks(0) // CLUSTER
         from_class, to_class = classes_of(rows, PERIOD, number, clusters, SIDES)
         for which in range(from_class, to_class):
@@ -399,10 +388,10 @@ def norm_teams(
                 filled.advance()
             read[0].wait(turn.parity ^ 1)
             first = first_beside(columns, which * columns % VEC, part, ROOM, LINE, VEC)
-            save((W, B), (w, b), first, team, SPAN, PARTS, TEAMS, LINE)
+            save_vectors((W, B), (w, b), first, team, SPAN, PARTS, TEAMS, LINE)
             saved[0].arrive()
             saved[0].wait(turn.parity)
-            first = px.keep(first)  # else what `save` computed from it is held in registers, and spilled
+            first = px.keep(first)  # else what `save_vectors` computed from it is held in registers, and spilled
             for some in range(team, dealt.turns, TEAMS):
                 stage = taken.stage
                 full[team * SLOTS + stage].wait(taken.parity)
@@ -413,7 +402,7 @@ def norm_teams(
                 beside = px.maximum(begin - off - first, 0) // VEC * VEC
                 pivot = pivot_of(head_of(heads, team, stage))
                 mine = TeamRow(slots[team, stage], at, low, high, beside, pivot, SPAN, PARTS, BEGINS, ENDS, 32 * WARPS)
-                normalise(mine, slots, team, stage, w, b, Y, eps, inverse, CENTERED)
+                normalise_row(mine, slots, team, stage, w, b, Y, eps, inverse, CENTERED)
                 ahead = some + SLOTS * TEAMS
                 if ahead < dealt.turns:
                     head, ready = head_of(heads, team, filled.stage), full[team * SLOTS + filled.stage]
