@@ -234,6 +234,8 @@ def test_choices() -> None:
     short, long = choose_decode(128, 8, 4, 1000, 128, 128), choose_decode(64, 8, 4, 8192, 128, 128)
     assert (short.ctas, short.stages) == (2, 2) and long.ctas == 1, "one begins while the other reads, where that is short"
     assert choose_decode(32, 12, 1, 1024, 64, 64).ctas == 3 and choose_decode(256, 12, 1, 1024, 96, 96).ctas == 2
+    crowd = choose_decode(16, 8, 16, 16384, 64, 64)
+    assert (crowd.ctas, crowd.splits) == (2, 2), "one CTA on an SM would not ask for as much as the memory gives"
     assert lone_ring(64, 128, 128) == (2, 4)
     assert choose_decode(1, 8, 4, 64, 128, 128).cluster == 1
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).box == 16
@@ -243,6 +245,19 @@ def test_choices() -> None:
     narrow = choose_decode(8, 1, 128, 16384, 128, 128, item=1)
     assert (narrow.rows, narrow.stages, narrow.splits) == (128, 5, 16)
     assert choose_decode(64, 8, 4, 8192, 128, 128, page=16).stages == 3
+
+
+def test_choices_for_ragged_heads() -> None:
+    """Blocks with keys of all heads where rows of 160 bytes lie side by side and there are many; or short rings."""
+    runs = choose_decode(1, 32, 1, 98304, 80, 80)
+    assert (runs.runs, runs.heads) == (132, 32)
+    for heads, rows, size, dense in ((32, 1, 96, True), (32, 1, 80, False), (1, 32, 80, True)):
+        usual = choose_decode(1, heads, rows, 98304, size, size, dense=dense)
+        assert usual.runs == 0, "nothing is shared, or not known to be"
+    assert choose_decode(1, 32, 1, 3072, 80, 80).runs == 0, "few keys"
+    apart, few = choose_decode(1, 40, 2, 98304, 80, 80), choose_decode(1, 40, 2, 2048, 80, 80)
+    assert (apart.runs, apart.ctas, apart.stages) == (0, 1, 2), "64 keys of 40 heads are no whole tokens"
+    assert few.stages == 4, "L2 holds what the heads share"
 
 
 def mistake(**changes: Any) -> str:

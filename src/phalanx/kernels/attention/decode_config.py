@@ -31,14 +31,17 @@ START_US, JOIN_US = 2.0, 2.5
 WAIT_US, SM_RATE, NARROW_RATE, CARD_RATE = 0.5, 160e3, 18e3, 4600e3
 """Microseconds from the products of a block to those of the next; bytes in a microsecond that come to an SM beside that,
 that an SM converts from 8 bits, and that all of an H200 reads."""
-RAGGED_RATE, ATOM = 2400e3, 64
-"""The same of heads whose rows are no multiples of `ATOM` bytes, which the memory reads at once: neighbours share some, and
-CTAs that have one head each drift apart, so that these come twice, from banks that have gone on to other rows."""
+RAGGED_RATE, ATOM = 3000e3, 64
+"""What all of an H200 reads of ragged heads in a microsecond: their rows are no multiples of `ATOM` bytes, which the memory
+reads at once, and CTAs that have one head each drift apart, so that what neighbours share comes twice. From 2,200 GB/s for
+long sequences to 3,400 for short ones (heads of 80)."""
 CROWDED = 1.015
 """How much longer it takes with one more CTA on an SM, and more on its way than is quickest."""
 MOST_CROWDED = 3
 AT_ONCE, ROUND_US = (8, 64), 1.5
 """How many parts of a result `join_runs` may ask for at once, and microseconds until they have come and are summed up."""
+IN_TURN_US, CROSSED_US = 0.04, 3.0
+"""Microseconds that a block takes longer whose keys belong to several heads, and a run that goes on to another sequence."""
 WIDEST_RUNS = 128
 """Elements of a value, in runs: more sums and what a run has to remember do not fit into the registers together."""
 
@@ -160,9 +163,9 @@ def block_us(block_bytes: int) -> float:
     return WAIT_US + block_bytes / SM_RATE
 
 
-def is_ragged(size: int, v_size: int, item: int) -> bool:
-    """Whether rows of a head begin or end within what the memory reads at once."""
-    return any(columns * item % ATOM for columns in (size, v_size))
+def is_ragged(kv_heads: int, size: int, v_size: int, item: int, dense: bool) -> bool:
+    """Whether rows of several heads, side by side, begin or end within what the memory reads at once."""
+    return dense and kv_heads > 1 and any(columns * item % ATOM for columns in (size, v_size))
 
 
 def heads_together(kv_heads: int, rows: int, dense: bool) -> int:
@@ -192,8 +195,9 @@ def runs_us(batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_si
         return float("inf")
     block_bytes, runs = 2 * BLOCK * (size + v_size), count_runs(batch, kv_heads, capacity)
     each = px.cdiv(batch * kv_heads * px.cdiv(capacity, BLOCK), runs)
+    reading = max(each * (block_us(block_bytes) + IN_TURN_US), runs * each * block_bytes / CARD_RATE)
     rounds = px.cdiv(px.cdiv(runs, batch) + 1, AT_ONCE[-1])
-    return START_US + max(each * block_us(block_bytes), runs * each * block_bytes / CARD_RATE) + JOIN_US + rounds * ROUND_US
+    return START_US + reading + CROSSED_US * (batch > 1) + JOIN_US + rounds * ROUND_US
 
 
 def fill_card(units: int, capacity: int) -> tuple[int, int]:
@@ -230,9 +234,10 @@ def choose_decode(
     different lengths even out (`choose_runs` is for others), and so do SMs, which reach the memory at speeds that
     differ by 10%. 8-bit elements are limited by their conversion: two CTAs share an SM. With more than 64 rows products
     are near the limit, too: 128 rows share what is loaded and converted, with one more stage on its way, and all SMs
-    are given something (`fill_card`). Heads of 80 elements, say, are ragged: neighbours share what the memory reads at once.
-    Blocks with keys of all heads, in equal runs, read it once, where the caches are `dense` and these are quicker
-    (`choose_runs`). Anyone may call it; no hardware is involved.
+    are given something (`fill_card`). Heads of 80 elements, say, are ragged: side by side they share what the memory reads
+    at once. Blocks with keys of all heads, in equal runs, read it once (`choose_runs`); where runs are slower, or not to be
+    had, rings of two blocks keep the heads of more than L2 holds together. `dense` is as for `choose_runs`. Anyone may call
+    it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
     box, block_bytes = min(page or BLOCK, BLOCK), BLOCK * (size + v_size) * item
@@ -242,15 +247,15 @@ def choose_decode(
         units, slowly = batch * kv_heads * px.cdiv(rows, 64), block_bytes * ctas / NARROW_RATE
         _, cluster, splits, _ = spread(units, capacity, (ctas,), block_bytes, slowly)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    tile, ctas = 128 if wide else 64, 1
+    tile, ctas, ragged = 128 if wide else 64, 1, is_ragged(kv_heads, size, v_size, item, dense) and not wide
     units = batch * kv_heads * px.cdiv(rows, tile)
     if wide:
         cluster, splits = fill_card(units, capacity)
     else:
         crowds = tuple(n for n in range(1, MOST_CROWDED + 1) if n == 1 or fits(n, size, v_size))
-        rate = RAGGED_RATE if is_ragged(size, v_size, item) else CARD_RATE
+        rate = RAGGED_RATE if ragged else CARD_RATE
         time, cluster, splits, ctas = spread(units, capacity, crowds, block_bytes, block_us(block_bytes), rate)
-        if rate < CARD_RATE and runs_us(batch, kv_heads, rows, capacity, size, v_size, dense) < time:
+        if ragged and runs_us(batch, kv_heads, rows, capacity, size, v_size, dense) < time:
             return equal_runs(batch, kv_heads, rows, capacity, size, v_size, page, dense)
     if cluster * splits <= MOST_SPLITS and splits > 1:
         cluster, splits = 1, cluster * splits  # joined once, not first in the cluster
@@ -261,6 +266,8 @@ def choose_decode(
     stages, room = lone_ring(tile, size, v_size, item)
     lone = units * cluster * splits <= px.device().sms and stages * block_bytes <= IN_FLIGHT
     stages = min(stages + (wide or page > 0 or lone), ring_stages(tile, size, v_size, 1, item))
+    if ragged and batch * kv_heads * px.cdiv(capacity, BLOCK) * block_bytes > px.device().l2_bytes:
+        stages = 2
     return DecodeConfig(cluster, stages, box, 1, tile, splits, max(room, stages))
 
 
