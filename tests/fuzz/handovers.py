@@ -3,9 +3,6 @@
 As `fuzz.signals` judges them: what the check calls clean has one outcome, no deadlock and no two accesses that may come at
 the same time, in any order; a race that it finds is two such accesses, and a deadlock shows in some order. Of every tenth
 program that is small enough all interleavings are run, too.
-
-Known to be missed: that a cluster which has met another one before comes to an atomic in the other order than it did,
-where no run comes so (one in thirty programs of the grid). Whoever comes last to a counter then goes another way.
 """
 
 from __future__ import annotations

@@ -116,6 +116,28 @@ def test_ordered_atomics_hand_on_what_is_known(tmp_path: Path) -> None:
     assert seen.ok and {frozenset(line for _, line in clash) for clash in seen.clashes} == {frozenset((8, 13))}
 
 
+LOADED = """import phalanx as px
+
+
+@px.kernel(warps=1, cooperative=True)
+def program(W):
+    n = 0
+    if px.block_id(0) == 0:
+        px.atomic_add(W[0], 1, order="acq_rel")
+    else:
+        while not (px.atomic_load(W[0]) >= 1) and n < 3:
+            n += 1
+"""
+
+
+def test_an_atomic_load_is_no_clash_with_an_update(tmp_path: Path) -> None:
+    right, wrong = load(LOADED, tmp_path), load(LOADED.replace("px.atomic_load", "px.load"), tmp_path)
+    args = given(right)
+    assert px.check(right[2], *args).ok and not px.explore(right[2], *args).clashes
+    assert [finding.kind for finding in px.check(wrong[2], *args).findings] == ["race"]
+    assert {frozenset(line for _, line in clash) for clash in px.explore(wrong[2], *args).clashes} == {frozenset((8, 10))}
+
+
 def test_the_net_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = load(FLAG, tmp_path)
     assert agree(FLAG, program, 2, given(program)) == "clean"

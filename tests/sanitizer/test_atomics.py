@@ -193,6 +193,56 @@ def test_another_cta_may_come_first():
     assert {f.kind for f in px.check(first_comer[4], *arrays()[:2], WRONG=True).findings} == {"unfinished"}
 
 
+@planted("unfinished", grid=2, args=(np.zeros(1, np.int32),))
+@px.kernel(warps=1, cooperative=True)
+def comes_last_though_another_waited_for_it(W, *, BUG):
+    """CTA 0 waits for a flag of CTA 1 before it comes to the counter; with the bug CTA 1 counts on not being the last."""
+    c = px.counters(1)
+    if px.block_id(0) == 0:
+        while px.atomic_add(W[0], 0, order="acq_rel") < 1:
+            pass
+        if px.atomic_add(c[0], 1, order="acq_rel") == 1:
+            px.atomic_exch(c[0], 0)
+    else:
+        px.atomic_add(W[0], 1, order="acq_rel")
+        if px.atomic_add(c[0], 1, order="acq_rel") == 1:  # bug
+            if not BUG:
+                px.atomic_exch(c[0], 0)
+
+
+@planted("race", grid=2, args=(np.zeros((1, 64), np.float32), np.zeros((2, 64), np.float32), np.zeros(1, np.int32)))
+@px.kernel(warps=2, cooperative=True)
+def comes_first_though_it_waited(G, Y, W, *, BUG):
+    """Who comes last to the counter reads a row. Role 0 of CTA 1 comes behind a flag of CTA 0, and yet may be the first:
+    then CTA 0 reads what CTA 1 writes behind the counter."""
+    c, me = px.counters(1), px.block_id(0)
+    with px.warps(0, 1):
+        if me == 1:
+            while px.atomic_add(W[0], 0, order="acq_rel") < 1:
+                pass
+            if not BUG:
+                px.store(G[0, 0:64], px.full((64,), 1.0, px.f32))
+        if px.atomic_add(c[0], 1, order="acq_rel") == 1:  # counter
+            px.atomic_exch(c[0], 0)
+            px.store(Y[0, 0:64], px.load(G[0, 0:64]))  # bug
+        if BUG and me == 1:
+            px.store(G[0, 0:64], px.full((64,), 1.0, px.f32))  # other
+    with px.warps(1, 1):
+        if me == 0:
+            px.atomic_add(W[0], 1, order="acq_rel")
+
+
+def test_the_report_says_which_cta_came_before():
+    case = next(case for case in cases(__name__) if case.kernel is comes_first_though_it_waited)
+    report = case.check(True)
+    line = line_of(case.kernel, "counter")
+    assert report.findings[0].message.endswith(
+        f"; here warp 0 of CTA 0 of cluster 1 comes to counters[0] (test_atomics.py:{line}) before warp 0 of CTA 0 of "
+        f"cluster 0 (test_atomics.py:{line})"
+    )
+    assert "agent 1 of CTA 0 of cluster 0 held back" in report.schedules
+
+
 @planted("race", grid=4, args=(ONES, np.zeros((8, 64), np.float32), np.zeros(1, np.int32)))
 @px.kernel(warps=4)
 def places_by_who_comes_first(X, W, N, *, BUG):

@@ -76,6 +76,11 @@ class Access:
     only_if: Value | None = None
     across: bool = False
 
+    @property
+    def atomic(self) -> bool:
+        """Whether it takes each element as a whole, whoever updates it meanwhile."""
+        return self.strong or self.mode is Mode.ATOMIC
+
     def commutes(self, other: Access) -> bool:
         """Whether the two may touch the same bytes in either order, with the same end."""
         if self.mode is not other.mode or self.mode is Mode.WRITE:

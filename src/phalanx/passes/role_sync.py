@@ -303,7 +303,7 @@ class ThreadOrder:
             if not arrival.divisible
         }
         every = [self.effects(op) for op in function.walk()]
-        atomics = any(access.strong or access.mode is Mode.ATOMIC for effects in every for access in effects.accesses)
+        atomics = any(access.atomic for effects in every for access in effects.accesses)
         self._has_flags = atomics and any(FenceKind.ACQ_REL_CLUSTER in effects.fences for effects in every)
         self.written = {
             access.region.memory

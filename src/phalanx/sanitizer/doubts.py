@@ -18,14 +18,14 @@ from phalanx.ir.core import Function, Op
 from phalanx.location import Location
 from phalanx.sanitizer.barriers import BY_ENGINE
 from phalanx.sanitizer.records import Record, actor_of, does, role_of
-from phalanx.sim.scheduler import Hold
+from phalanx.sim.scheduler import Hold, Schedule
 from phalanx.sim.spins import spinning_tests
 
 if TYPE_CHECKING:
     from phalanx.sanitizer.barriers import BarrierClock, Event
     from phalanx.sanitizer.clocks import AgentClock
 
-Key = tuple[bool, tuple[int, ...], Location | None, Location | None]
+Key = tuple[bool, bool, tuple[int, ...], Location | None, Location | None]
 
 
 @frozen
@@ -45,7 +45,7 @@ class Doubt:
     @property
     def key(self) -> Key:
         """One of each pair of lines is tried: what is held back stays so."""
-        return self.hold.copies, self.hold.target, self.at, self.other
+        return self.hold.copies, self.hold.cluster is not None, self.hold.target, self.at, self.other
 
 
 class Pass(NamedTuple):
@@ -61,6 +61,8 @@ class Doubts:
 
     def __init__(self, function: Function) -> None:
         self.found: dict[Key, Doubt] = {}
+        self.schedule = Schedule()
+        """Of the run."""
         self.asking = {
             op for op in function.walk() if any(not wait.blocking for wait in op.effects().waits)
         } - spinning_tests(function)
@@ -175,19 +177,31 @@ class Doubts:
     def either(self, before: Record, after: Record) -> None:
         """Two atomics that came in this order, for which nothing asks, and whose outcomes depend on it.
 
-        Of clusters it is enough that the first comes last. The agents of one are told apart, unless the other order is
-        that of their numbers, in which all of them begin where nothing is held back.
+        Of clusters it is enough that the first comes last, unless the one that came later waited for somebody: then the
+        agent that came before it is held back in its cluster. The agents of one cluster are told apart, unless the other
+        order is that of their numbers, in which all of them begin where nothing is held back.
         """
-        if before.cluster != after.cluster:
+        across = before.cluster != after.cluster
+        if across:
             self.add(Doubt(Hold((), first=True)))
-        elif before.clock.dim < after.clock.dim:
+        if self._waited(before, after) if across else before.clock.dim < after.clock.dim:
             one, two = before.clock.agent, after.clock.agent
+            first, later = (f"{role_of(agent)} of CTA {agent.cta.rank}" for agent in (one, two))
+            if across:
+                first, later = f"{first} of cluster {before.cluster}", f"{later} of cluster {after.cluster}"
             why = (
-                f"here {does(role_of(two), 'come')} to {after.region()} ({after.op.loc.short}) before "
-                f"{role_of(one)} of CTA {one.cta.rank} ({before.op.loc.short})"
+                f"here {does(later, 'come')} to {after.region()} ({after.op.loc.short}) before {first} "
+                f"({before.op.loc.short})"
             )
             held, whose = agent_at(before.clock, before.clock.dim), agent_at(after.clock, after.clock.dim)
-            self.add(Doubt(Hold(held), why, before.op.loc, after.op.loc, whose))
+            hold = Hold(held, cluster=before.cluster if across else None)
+            self.add(Doubt(hold, why, before.op.loc, after.op.loc, whose))
+
+    def _waited(self, before: Record, after: Record) -> bool:
+        """Whether the cluster that came later had its turn first: then it waited for somebody."""
+        kind = self.schedule.kind
+        turns = [(kind == "early" and not record.cluster, record.cluster) for record in (before, after)]
+        return kind != "random" and turns[0] > turns[1]
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

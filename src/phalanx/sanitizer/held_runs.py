@@ -68,7 +68,7 @@ class HeldRuns:
 
 def anywhere(doubt: Doubt) -> Key:
     """What a doubt has in common with the same one in other CTAs."""
-    return doubt.hold.copies, doubt.hold.target[1:], doubt.at, doubt.other
+    return doubt.hold.copies, doubt.hold.cluster is not None, doubt.hold.target[1:], doubt.at, doubt.other
 
 
 def differ(one: Doubt, two: Doubt) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from phalanx.sanitizer.clocks import AgentClock
     from phalanx.sim.agents import Agent
 
-WRITE, ATOMIC, ASYNC, COMMIT = Mode.WRITE, Mode.ATOMIC, Proxy.ASYNC, When.COMMIT
+WRITE, ASYNC, COMMIT = Mode.WRITE, Proxy.ASYNC, When.COMMIT
 VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}
 
 
@@ -89,7 +89,7 @@ class Record:
             self.mode, self.engine, self.strong = WRITE, False, False
         else:
             self.mode, self.engine = access.mode, access.proxy is ASYNC
-            self.strong = access.strong or access.mode is ATOMIC
+            self.strong = access.atomic
         self.place = place
         self.rank = rank
         """The CTA whose shared memory it touches."""

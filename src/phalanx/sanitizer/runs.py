@@ -47,7 +47,8 @@ def describe_hold(hold: Hold) -> str:
         rank, array, index = hold.target
         return f"copies to barrier {array}[{index}] of CTA {rank} held back"
     since = f" from signal {hold.signal} on" if hold.signal else ""
-    return f"agent {hold.target[1]} of CTA {hold.target[0]} held back{since}"
+    where = "" if hold.cluster is None else f" of cluster {hold.cluster}"
+    return f"agent {hold.target[1]} of CTA {hold.target[0]}{where} held back{since}"
 
 
 def held_back(held: Held, seed: int) -> Schedule:
@@ -71,6 +72,7 @@ def run_checked(
     made = OverlapChecker if function.pdl and notes is not None else Checker
     args = with_counters(function, args)
     checker = made(function, tuple(args), found, strict=strict)
+    checker.doubts.schedule = schedule
     collecting = gc.isenabled()
     gc.disable()  # records make no cycles, and there are many of them
     try:

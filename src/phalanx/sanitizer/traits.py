@@ -44,18 +44,13 @@ class Traits:
         spaces = dict.fromkeys(access.region.space for access in accesses)
         self.handovers = tuple(space.handover[0] for space in spaces if space.handover is not None)
         """The fences before a signal by which threads hand memory to each other."""
-        self.mixed = len({access.region.dtype.itemsize for access in accesses if is_strong(access)}) > 1
+        self.mixed = len({access.region.dtype.itemsize for access in accesses if access.atomic}) > 1
         """Whether atomics take elements of different sizes."""
         fences = [kind for mine in effects.values() for kind in mine.fences]
-        self.fenced_flags = fx.FenceKind.ACQ_REL_CLUSTER in fences and any(map(is_strong, accesses))
+        self.fenced_flags = fx.FenceKind.ACQ_REL_CLUSTER in fences and any(access.atomic for access in accesses)
         """Whether fences on both sides of an atomic may hand on what atomics alone do not."""
         self.lands = any(map(lands, accesses))
         """Whether ordinary accesses end later than their instruction, or with something else than it."""
-
-
-def is_strong(access: fx.Access) -> bool:
-    """Whether it takes each element as a whole, whoever updates it meanwhile."""
-    return access.strong or access.mode is fx.Mode.ATOMIC
 
 
 def lands(access: fx.Access) -> bool:

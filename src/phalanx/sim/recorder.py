@@ -52,16 +52,15 @@ class Recorder(Monitor):
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         """The bytes that an access touches, as part of the current event."""
         mode = f"fold {access.folds}" if access.folds else MODES[access.mode]
-        atomic = access.mode is fx.Mode.ATOMIC
         region = access.region
         if region.space.is_each_ctas:
             mask = self.buffer_mask(place)
             cluster = place.cta.cluster
             for rank in (place.cta.rank,) if ranks is None else ranks:
-                self.touch(op, Touch("memory", ("local", cluster.index, rank), mode, mask, atomic=atomic))
+                self.touch(op, Touch("memory", ("local", cluster.index, rank), mode, mask, atomic=access.atomic))
         elif region.space.is_common and (array := array_of(region)) in self.steps.written:
             index, mask = self.elements(array.index, place)
-            self.touch(op, Touch("memory", ("global", index), mode, mask, atomic=atomic))
+            self.touch(op, Touch("memory", ("global", index), mode, mask, atomic=access.atomic))
 
     def handshake(self, agent: Agent, op: Op, scope: fx.Span, place: Any) -> None:
         """What an ordered atomic hands on goes to those who come to the same element later."""

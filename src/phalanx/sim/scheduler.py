@@ -37,17 +37,23 @@ RANDOM_WIDTH = 3
 
 @frozen
 class Hold:
-    """What a run holds back, in every cluster, while anything else can happen.
+    """What a run holds back, in every cluster or in one alone, while anything else can happen.
 
     An agent (`target`: its CTA's rank, and its number, where 0 is the code outside roles) from its signal number
     `signal` on, as a monitor counts them; or, with `copies`, what lands on a barrier (rank, number of its array, index).
     `first`: the first cluster of the grid as a whole, until the others are over: that is what an "early" run does.
+    `cluster`: in that one alone, while other clusters can go on, too.
     """
 
     target: tuple[int, ...]
     signal: int = 0
     copies: bool = False
     first: bool = False
+    cluster: int | None = None
+
+    def holds(self, cluster: Cluster) -> bool:
+        """Whether it holds something back in that cluster."""
+        return self.cluster is None or self.cluster == cluster.index
 
 
 @frozen
@@ -243,7 +249,8 @@ class Scheduler:
             if agent is None and self._land(cluster):
                 idle = 0
                 continue
-            if agent is None and spinning and across and (self._start() or idle < len(active) - 1):
+            others = (spinning and across) or any(hold.cluster == cluster.index for hold in self.schedule.held)
+            if agent is None and others and (self._start() or idle < len(active) - 1):
                 if active[0] is cluster:
                     active.rotate(-1)
                     idle += 1
@@ -280,7 +287,8 @@ class Scheduler:
         """The agents that are held back now."""
         monitor = self.machine.monitor
         several = len(cluster.ctas)  # one instruction may give a signal in each CTA
-        agents = [(_held_agent(cluster, hold), hold) for hold in self.schedule.held if not hold.copies]
+        holds = [hold for hold in self.schedule.held if hold.holds(cluster) and not hold.copies]
+        agents = [(_held_agent(cluster, hold), hold) for hold in holds]
         return [a for a, hold in agents if monitor is None or monitor.given(a) + several >= hold.signal]
 
     def _next_hold(self, cluster: Cluster) -> Hold | None:
@@ -289,7 +297,7 @@ class Scheduler:
             if hold.copies:
                 able = any(self._lands_on(copy, hold) for copy in cluster.pending)
             else:
-                able = _held_agent(cluster, hold) in cluster.ready
+                able = hold.holds(cluster) and _held_agent(cluster, hold) in cluster.ready
             if able:
                 return hold
         return None
