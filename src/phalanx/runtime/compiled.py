@@ -11,7 +11,7 @@ from phalanx.cuda.abi import Signature
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.ir.archs import Arch, arch_of
+from phalanx.ir.archs import Arch, arch_of, entry_registers
 from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.printer import text
 from phalanx.location import NOWHERE, Location
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
     from phalanx.cuda.module import Module
     from phalanx.cuda.nvrtc import CompileFailure, Image, TouchedInFlight
     from phalanx.cuda.plan import Plan
+    from phalanx.cuda.text.pressure import Pressure
     from phalanx.runtime.launch.launcher import Launcher
 
 
 REGISTERS_IN_FLIGHT = ("C7513", "C7514", "C7515", "C7517")
 """What ptxas says where registers of a product are read or written while it is at work: then it waits for each one."""
+TIMES_TOO_MANY = 3
+"""Where tiles take so many times the registers that there are, they are kept in memory from the start."""
+IN_MEMORY = ("--Ofast-compile=mid",)
+"""How NVRTC does that: arrays stay arrays, and loops loops."""
 MOST_TOLD = 6
 """Instructions that an error lists."""
 
@@ -171,7 +176,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
     """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight."""
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
-    from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, TouchedInFlight, compile_cuda
+    from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, TouchedInFlight
     from phalanx.cuda.text.cautions import CAREFREE, products_of
 
     cautions = CAREFREE
@@ -180,7 +185,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
         module = generate(plan)
         try:
             require_known(arch)
-            image = compile_cuda(module.source, arch.name, name=f"{function.name}.cu")
+            image = _assembled(plan, module)
         except CompilerMissing as problem:
             raise nvrtc_is_missing(problem).at(function.loc) from None
         except TouchedInFlight as touched:
@@ -203,6 +208,29 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
             return _compiled(function, plan, module, image)
 
 
+def _assembled(plan: Plan, module: Module) -> Image:
+    """The text compiled. Tiles that take many times the registers of a thread stay in memory, if NVRTC knows how: it takes
+    half a minute to find places for them otherwise, most of which are in memory, too."""
+    from phalanx.cuda.nvrtc import CompileFailure, TouchedInFlight, compile_cuda
+
+    name = f"{plan.function.name}.cu"
+    if _is_crowded(plan):
+        try:
+            return compile_cuda(module.source, plan.arch.name, name=name, options=IN_MEMORY)
+        except (CompileFailure, TouchedInFlight):
+            pass
+    return compile_cuda(module.source, plan.arch.name, name=name)
+
+
+def _is_crowded(plan: Plan) -> bool:
+    """Whether tiles, none of them of a product in flight, take many times the registers of a thread."""
+    from phalanx.cuda.text.cautions import products_of
+
+    function = plan.function
+    most = TIMES_TOO_MANY * entry_registers(function.warps, function.ctas_per_sm)
+    return not products_of(function) and _pressure(plan).peak(function.body) > most
+
+
 def _touched(function: Function, touched: TouchedInFlight) -> Error:
     count = len(touched.violations)
     return Error(
@@ -220,10 +248,13 @@ def _refused(function: Function, plan: Plan, module: Module, failure: CompileFai
         first = failure.warnings[0]
         return LossOfPerformance(
             f"kernel '{function.name}' compiles with a loss of performance: {first}",
-            location=_place_of_loss(plan, module, first) or function.loc,
+            location=_place_told(plan, module, first) or function.loc,
             details="\n".join(filter(None, (*failure.warnings, _fullest(plan)))),
             remedy=f'{remedy_for(first)}; @px.kernel(on_loss="note") takes it as it is',
         )
+    too_few = _too_few_registers(function, plan, module, failure)
+    if too_few is not None:
+        return too_few
     written = _blamed(function, failure.log)
     if written is not None:
         return Error(
@@ -240,20 +271,40 @@ def _refused(function: Function, plan: Plan, module: Module, failure: CompileFai
     )
 
 
-def _place_of_loss(plan: Plan, module: Module, warning: str) -> Location | None:
-    """The user's line that a loss of performance is about: the one that the assembler names, else the first product's."""
+_TOO_FEW = re.compile(r"\(C7602\) Insufficient registers \((\d+)\).*? register target of (\d+)")
+
+
+def _too_few_registers(function: Function, plan: Plan, module: Module, failure: CompileFailure) -> Error | None:
+    """The error where one instruction takes more registers than the threads of so large a CTA begin with."""
+    match = _TOO_FEW.search(failure.log)
+    if match is None:
+        return None
+    begins, needs = map(int, match.groups())
+    enough = [warps for warps in range(1, function.warps) if entry_registers(warps, function.ctas_per_sm) >= needs]
+    fewer = f", or let the CTA have {enough[-1]} warps at most" if enough else ""
+    return Error(
+        f"this takes {needs} registers of each thread, and the {32 * function.warps} threads of a CTA begin with {begins}",
+        location=_place_told(plan, module, match[0]) or function.loc,
+        details=_fullest(plan),
+        remedy=f"write smaller tiles{fewer}: regs= shares out what threads begin with, and no instruction may take more "
+        "than that",
+    )
+
+
+def _place_told(plan: Plan, module: Module, message: str) -> Location | None:
+    """The user's line that a message of the assembler is about: the one that it names, else the first product's."""
     from phalanx.cuda.nvrtc import CompileFailure, compile_cuda
     from phalanx.cuda.text.cautions import products_of
     from phalanx.cuda.text.lines import user_line
 
     products = products_of(plan.function)
     usual = products[0].loc if products else None
-    if not re.search(r"line [1-9]", warning):
+    if not re.search(r"line [1-9]", message):
         return usual
     try:  # once more, with the lines of the text in the PTX
         compile_cuda(module.source, plan.arch.name, name=f"{plan.function.name}.cu", options=("--generate-line-info",))
     except CompileFailure as failure:
-        named = (re.search(r"line ([1-9]\d*)", text) for text in failure.warnings)
+        named = (re.search(r"line ([1-9]\d*)", text) for text in failure.warnings or [failure.log])
         lines = [user_line(module.source, failure.ptx, int(match[1])) for match in named if match]
         places = {op.loc.short: op.loc for op in plan.function.walk() if op.loc is not NOWHERE}
         return next((places[line] for line in lines if line in places), usual)
@@ -266,8 +317,8 @@ def _compiled(
     """The kernel as machine code; `losses`: what the assembler said of its speed, where that is no error."""
     refuse_slow(function, plan.notes, plan.arch)
     resources = image.resources_of(module.entry)
-    spilled = resources.spill_store_bytes + resources.spill_load_bytes
-    place = (_place_of_loss(plan, module, losses[0]) or function.loc) if losses else NOWHERE
+    spilled = resources.spill_store_bytes + resources.spill_load_bytes or (resources.stack_bytes if _is_crowded(plan) else 0)
+    place = (_place_told(plan, module, losses[0]) or function.loc) if losses else NOWHERE
     return Compiled(
         name=module.entry,
         arch=plan.arch.name,
@@ -321,11 +372,16 @@ def _spill_notes(plan: Plan, spilled: int) -> tuple[str, ...]:
 
 def _fullest(plan: Plan) -> str:
     """Where most registers hold tiles: an estimate, since the assembler says nothing of places. Empty without tiles."""
+    return _pressure(plan).fullest(plan.function)
+
+
+def _pressure(plan: Plan) -> Pressure:
+    """Which tiles are in registers at the same time."""
     from phalanx.cuda.text.cells import find_cells
     from phalanx.cuda.text.pressure import Pressure
 
     body = plan.function.body
-    return Pressure(body, find_cells(body, plan.layouts), plan.layouts).fullest(plan.function)
+    return Pressure(body, find_cells(body, plan.layouts), plan.layouts)
 
 
 def _blamed(function: Function, log: str) -> Op | None:
