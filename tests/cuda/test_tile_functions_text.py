@@ -116,5 +116,21 @@ def test_long_functions_are_written_once(fn: str, name: str, dtype: Any) -> None
     assert len(many.ptx) < 5 * len(few.ptx) and many.ptx.count("call.uni") >= 64
 
 
+@px.kernel(warps=1)
+def quotients(X, D, Y, *, N):
+    x, d = px.load(X[0:32, 0:N]), px.load(D[0:32, 0:N])
+    px.store(Y[0:32, 0:N], x // d + x % d)
+
+
+@pytest.mark.parametrize("dtype", [px.i64, px.u64])
+def test_divisions_of_64_bits_are_written_once(dtype: Any) -> None:
+    few, many = (px.compile(quotients[1], *[px.spec((32, n), dtype)] * 3, N=n, arch="sm_90a") for n in (4, 64))
+    assert "__noinline__" not in few.source
+    assert all(f"__noinline__ T called_floor_{name}" in many.source for name in ("div", "mod"))
+    assert len(re.findall(r"\b(?:div|rem)\.", many.ptx)) <= 8 and many.ptx.count("call.uni") >= 128
+    rest_of_three = px.compile(rest[1], *[px.spec((32, 64), dtype)] * 2, N=64, FN="floordiv", arch="sm_90a")
+    assert "__noinline__" not in rest_of_three.source, "by a constant it is a product"
+
+
 def test_few_of_them_are_written_out() -> None:
     assert "called_sin" not in px.compile(rest[1], *[px.spec((32, 4), px.f32)] * 2, N=4, FN="sin", arch="sm_90a").source

@@ -58,6 +58,14 @@ __device__ __forceinline__ T floor_mod(T a, T b) {
   }
 }
 
+// needs: floor_div
+template <class T>
+__device__ __noinline__ T called_floor_div(T a, T b) { return floor_div(a, b); }
+
+// needs: floor_mod
+template <class T>
+__device__ __noinline__ T called_floor_mod(T a, T b) { return floor_mod(a, b); }
+
 template <class T>
 __device__ __forceinline__ T maximum(T a, T b) { return a > b ? a : b; }
 

@@ -101,11 +101,12 @@ def emit_binary(w: Writer, op: Binary) -> None:
     if emit_pairs(w, op.fn, op.result, (op.a, op.b)):
         return
     dtype, constant = scalar_dtype(op.a), constant_of(op.b)
+    count = w.registers(op.result) if isinstance(op.result.type, TileType) else 1
     emit_elementwise(
         w,
         op.result,
         (op.a, op.b),
-        lambda a, b: arithmetic.narrow(w, arithmetic.binary_text(w, op.fn, a, b, dtype, constant), dtype),
+        lambda a, b: arithmetic.narrow(w, arithmetic.binary_text(w, op.fn, a, b, dtype, constant, count), dtype),
     )
 
 

@@ -106,15 +106,18 @@ def unary_text(w: Writer, fn: str, x: str, dtype: DType, count: int = 1) -> str:
     return f"{fn}{'' if double else 'f'}({x})"
 
 
-def binary_text(w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int | float | bool | None = None) -> str:
-    """`fn(a, b)` in the computing type of `dtype`; `constant` is b's value where it is known."""
+def binary_text(
+    w: Writer, fn: str, a: str, b: str, dtype: DType, constant: int | float | bool | None = None, count: int = 1
+) -> str:
+    """`fn(a, b)` in the computing type of `dtype`, which a thread computes so many times; `constant` is b's value where
+    it is known."""
     kind = compute_dtype(dtype)
     if fn in ("max", "min"):
         if kind.is_float:
             return f"{w.use(f'{fn}_NaN_{kind.name}')}({a}, {b})"
         return f"{w.use(f'{fn}imum')}<{w.ctype(kind)}>({a}, {b})"
     if fn in ("floordiv", "mod"):
-        return _division(w, fn, a, b, kind, constant)
+        return _division(w, fn, a, b, kind, constant, count)
     if fn in ("shl", "shr"):
         return _shift(w, fn, a, b, kind, constant)
     if fn in _WRAPPING and kind.kind == "int" and kind.bits >= 32:
@@ -161,7 +164,9 @@ def bitcast_text(w: Writer, stored: str, source: DType, target: DType) -> str:
     return f"{bits}<{w.ctype(target)}>::from({bits}<{w.ctype(source)}>::of({stored}))"
 
 
-def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | float | bool | None) -> str:
+def _division(
+    w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | float | bool | None, count: int
+) -> str:
     if kind.is_float:
         return f"{w.use('float_floor_div' if fn == 'floordiv' else 'float_mod')}({a}, {b})"
     if isinstance(constant, int) and constant > 0 and constant & (constant - 1) == 0:
@@ -170,7 +175,9 @@ def _division(w: Writer, fn: str, a: str, b: str, kind: DType, constant: int | f
         return _in_type(w, text, kind)
     if kind.kind == "uint" and constant:
         return _in_type(w, f"{atom(a)} {'/' if fn == 'floordiv' else '%'} {atom(b)}", kind)
-    return f"{w.use('floor_div' if fn == 'floordiv' else 'floor_mod')}<{w.ctype(kind)}>({a}, {b})"
+    long = constant is None and count >= MANY_ELEMENTS and kind.bits == 64  # no instruction does it
+    name = "floor_div" if fn == "floordiv" else "floor_mod"
+    return f"{w.use('called_' * long + name)}<{w.ctype(kind)}>({a}, {b})"
 
 
 def compare_text(fn: str, a: str, b: str) -> str:
