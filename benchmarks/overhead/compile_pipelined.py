@@ -54,14 +54,15 @@ def main() -> None:
         os.environ["PHALANX_CACHE_DIR"] = folder
         import phalanx as px
         from benchmarks.common.machine import save
+        from phalanx.cuda import prepare
         from phalanx.cuda.lower import lower
         from phalanx.cuda.nvrtc import compile_cuda
         from phalanx.runtime import compiled
-        from phalanx.runtime.launch import replay, targets
+        from phalanx.runtime.launch import replay
 
         compile_cuda('extern "C" __global__ void warm() {}', "sm_90a")  # loads NVRTC
         watch = Watch()
-        for module, name in ((targets, "write_loops"), (targets, "_prepare_products"), (lower, "ring_problem")):
+        for module, name in ((prepare, "write_loops"), (prepare, "_prepare_products"), (lower, "ring_problem")):
             watch.on(module, name)
         print(f"{'example':16} {'arch':8} {'cold ms':>8} {'pass ms':>8} {'share':>6} {'runs':>5} {'share of all':>12}")
         for name in NAMES:
