@@ -11,7 +11,7 @@ import numpy as np
 
 import phalanx as px
 from front import array, prepared
-from phalanx.analysis.trace import Agent, Nodes, steps, trace
+from phalanx.analysis.trace import Nodes, TracedAgent, steps, trace
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.ops.mbarrier import BarrierInit
@@ -43,7 +43,7 @@ def _steps(nodes: Nodes) -> Iterator[tuple[Any, ...]]:
 def agents(function: Function) -> list[str]:
     """The roles' agents, copy by copy."""
     regions = [role for op in function.walk() if isinstance(op, Roles) for role in op.regions]
-    return [str(Agent(role, copy)) for role in regions for copy in range(role.copies)]
+    return [str(TracedAgent(role, copy)) for role in regions for copy in range(role.copies)]
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,20 @@ def test_the_reference_is_current(regenerate: bool) -> None:
     assert {name: (ROOT / "docs" / name).read_text() for name in found} == fresh, "run make golden"
 
 
+def test_a_family_that_is_listed_nowhere_has_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = importlib.import_module("phalanx.tools.reference")
+    listed = reference.pages()
+    monkeypatch.setattr(reference, "FAMILIES", tuple(f for f in reference.FAMILIES if f.name != "products"))
+    found = reference.pages()
+    assert "px.tcgen05.mma(" in listed["reference/products.md"] and "reference/products.md" not in found
+    assert "px.tcgen05.mma(" in found["reference/tcgen05.md"] and "px.dot(" in found["reference/mma.md"]
+
+
+def test_the_table_of_families_is_complete() -> None:
+    rows = re.findall(r"^\| (\w+) \| [^|]+ \| `\w+\.py` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted({cls.family for cls in INSTRUCTIONS}), "a family needs a row in docs/architecture.md"
+
+
 def test_contributing_lists_the_files_of_an_instruction() -> None:
     """Those that name the class of its example, no more and no fewer."""
     text = (ROOT / "CONTRIBUTING.md").read_text()

@@ -11,7 +11,7 @@ from phalanx.cuda.abi import ArraySlot, ScalarSlot, TensorMapSlot
 from phalanx.cuda.module import entry_name
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.writer import Agent, Writer
+from phalanx.cuda.text.writer import Writer, WrittenAgent
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import Assign, For, ReadVar
@@ -109,7 +109,7 @@ def test_names_are_free_again_after_their_scope() -> None:
 
 def test_identities_are_declared_only_where_used() -> None:
     w = writer()
-    with w.as_agent(Agent("", 0, 8, 0)), w.as_agent(Agent("role", 4, 2, 1)):
+    with w.as_agent(WrittenAgent("", 0, 8, 0)), w.as_agent(WrittenAgent("role", 4, 2, 1)):
         w.line(f"f({w.lane}, {w.warp}, {w.thread});")
         with w.elected():
             w.line("g();")
@@ -129,7 +129,7 @@ def test_identities_are_declared_only_where_used() -> None:
 
 def test_neighbouring_elected_blocks_share_their_if() -> None:
     w = writer()
-    with w.as_agent(Agent("", 0, 1, 0)):
+    with w.as_agent(WrittenAgent("", 0, 1, 0)):
         for line in (1, 2):
             w.comment_source(Location("k.py", line, text=f"line {line}"))
             with w.elected():

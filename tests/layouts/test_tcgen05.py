@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phalanx.ir.tensor_kinds import KINDS, Kind
-from phalanx.layouts.mma import Operand, shared_operand
+from phalanx.layouts.mma import SharedOperand, shared_operand
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tcgen05 import ProductStep, descriptor_of, split_product, tcgen05_operand
 from phalanx.layouts.tcgen05_words import InstructionDescriptor
@@ -179,7 +179,7 @@ def test_the_instructions_of_a_product(
     ctas = [Cta() for _ in range(count)]
     d, acc = accumulator((rows, n), two_cta), 0
     if a_in_cells:
-        a: Operand | TensorLayout = tensor_operand((rows, k), kind.bits, two_cta)
+        a: SharedOperand | TensorLayout = tensor_operand((rows, k), kind.bits, two_cta)
         a_word = 384
     else:
         a = tcgen05_operand(layout_a, major[0], kind)

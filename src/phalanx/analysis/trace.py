@@ -38,7 +38,7 @@ UNROLL_LIMIT = 256
 
 
 @frozen
-class Agent:
+class TracedAgent:
     """Who runs an instruction: the CTA's warps together (`role` None), or a copy of a role."""
 
     role: Role | None = None
@@ -51,7 +51,7 @@ class Agent:
         return warps if name in ("", warps) else f"{name} ({warps})"
 
 
-CTA = Agent()
+CTA = TracedAgent()
 
 
 @frozen
@@ -84,7 +84,7 @@ class Step:
     """An instruction that has to do with barriers."""
 
     op: Op
-    agent: Agent
+    agent: TracedAgent
     arrivals: tuple[Signal, ...]
     expects: tuple[Signal, ...]
     completes: tuple[Signal, ...]
@@ -147,7 +147,7 @@ class Fork:
     """Roles that run side by side."""
 
     op: Op
-    regions: tuple[tuple[Agent, Nodes], ...]
+    regions: tuple[tuple[TracedAgent, Nodes], ...]
 
 
 @frozen(eq=False)
@@ -155,7 +155,7 @@ class TransactionNode:
     """The copies of a `transaction()`, and the barrier it is for."""
 
     op: Transaction
-    agent: Agent
+    agent: TracedAgent
     index: Term
     body: Nodes
 
@@ -237,7 +237,7 @@ class _Tracer:
         self.alive = True
         self.exits: dict[ExitTarget, list[dict[Var, Term]]] = {}
 
-    def block(self, block: Block, agent: Agent) -> Nodes:
+    def block(self, block: Block, agent: TracedAgent) -> Nodes:
         nodes: list[Node] = []
         for op in self.facts.steps(block):
             if not self.alive:
@@ -245,7 +245,7 @@ class _Tracer:
             nodes += self.visit(op, agent)
         return tuple(nodes)
 
-    def visit(self, op: Op, agent: Agent) -> Nodes:
+    def visit(self, op: Op, agent: TracedAgent) -> Nodes:
         match op:
             case Assign():
                 self.values.define(op)
@@ -273,7 +273,7 @@ class _Tracer:
         self.values.define(op)
         return self.step(op, agent)
 
-    def step(self, op: Op, agent: Agent) -> Nodes:
+    def step(self, op: Op, agent: TracedAgent) -> Nodes:
         effects = self.facts.effects[op]
         if effects is PURE or not (effects.arrivals or effects.expects or effects.completes or effects.waits):
             return ()
@@ -356,7 +356,7 @@ class _Tracer:
 
     # Control flow.
 
-    def branch(self, op: If, agent: Agent) -> Nodes:
+    def branch(self, op: If, agent: TracedAgent) -> Nodes:
         cond = self.values.term(op.cond)
         if isinstance(cond, (int, float)):
             return self.block(op.then if cond else op.orelse, agent)
@@ -409,7 +409,7 @@ class _Tracer:
                 if role.copies > 1:
                     self.values.forget(role.body)
                 self.values.cells, self.values.copy, self.alive = before.copy(), copy, True
-                self.agent = Agent(role, copy)
+                self.agent = TracedAgent(role, copy)
                 regions.append((self.agent, self.block(role.body, self.agent)))
         self.agent = CTA
         self.values.cells, self.values.copy, self.alive = before, None, True
@@ -423,7 +423,7 @@ class _Tracer:
             for var in self.facts.assigned(block):
                 self.values.cells[var] = self.values.fresh()
 
-    def counted_loop(self, op: For, agent: Agent) -> Nodes:
+    def counted_loop(self, op: For, agent: TracedAgent) -> Nodes:
         bounds = [self.values.term(value) for value in (op.start, op.stop, op.step)]
         counted = all(isinstance(bound, int) for bound in bounds) and bounds[2] != 0
         iterations = range(*bounds) if counted else None  # type: ignore[arg-type]
@@ -439,11 +439,11 @@ class _Tracer:
             return self.unrolled(op, agent, iterations)
         return nodes
 
-    def while_loop(self, op: While, agent: Agent) -> Nodes:
+    def while_loop(self, op: While, agent: TracedAgent) -> Nodes:
         return self.loop(op, agent, object(), (op.test, op.body), None)
 
     def loop(
-        self, op: For | While, agent: Agent, token: object, blocks: tuple[Block, ...], trips: range | None
+        self, op: For | While, agent: TracedAgent, token: object, blocks: tuple[Block, ...], trips: range | None
     ) -> Nodes:
         """One pass over the body, with what its iterations change unknown."""
         outer = self.values.loops
@@ -473,7 +473,7 @@ class _Tracer:
         whole = all(node.target == own[0] for node in _exits_from(nodes))
         return (Loop(op, token, op.label, len(trips) if trips is not None and whole else None, waits, nodes),)
 
-    def unrolled(self, op: For, agent: Agent, iterations: range) -> Nodes:
+    def unrolled(self, op: For, agent: TracedAgent, iterations: range) -> Nodes:
         """Iteration by iteration, with the index known."""
         bodies: list[Node] = []
         for index in iterations:

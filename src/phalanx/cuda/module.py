@@ -10,7 +10,7 @@ from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import helper
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block
-from phalanx.cuda.text.writer import TYPEDEFS, Agent, Site, Writer
+from phalanx.cuda.text.writer import TYPEDEFS, Site, Writer, WrittenAgent
 from phalanx.frozen import frozen
 from phalanx.ir.printer import text as listing
 from phalanx.ir.types import ArrayType, ScalarType
@@ -49,7 +49,7 @@ def generate(plan: Plan) -> Module:
     for param in function.params:
         w.name(param)  # parameters keep their names
     w.tensor_maps += [w.unique(f"{function.params[slot.array].name}_map") for slot in plan.tensor_maps]
-    with w.as_agent(Agent("", 0, function.warps, 0)):
+    with w.as_agent(WrittenAgent("", 0, function.warps, 0)):
         _prefetch_descriptors(w)
         emit_block(w, function.body)
     body = w.body()

@@ -32,7 +32,7 @@ class Landing(Op):
 
 
 @dataclass
-class Agent:
+class ReadAgent:
     """Who runs the code being read: all warps of the CTA, or `warps` of a role, in each of its copies."""
 
     first: int
@@ -64,7 +64,7 @@ class Builder:
     counters: int = 0
     loop_depth: int = 0
     name_hint: str = ""
-    agent: Agent = field(default_factory=lambda: Agent(0, 0))
+    agent: ReadAgent = field(default_factory=lambda: ReadAgent(0, 0))
     affine: dict[Value, Affine] = field(default_factory=dict)
     accumulators: dict[tuple[Hashable, str], None] = field(default_factory=dict)
     """The variables (as the reader's keys) that were ever the accumulator of an asynchronous product, in order."""
@@ -83,7 +83,7 @@ class Builder:
     _work: int = 0
 
     def __post_init__(self) -> None:
-        self.agent = Agent(0, self.warps)
+        self.agent = ReadAgent(0, self.warps)
 
     @property
     def cluster_size(self) -> int:

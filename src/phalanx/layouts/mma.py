@@ -49,7 +49,7 @@ def wgmma_operand(m: int, k: int, warps: int, itemsize: int, along: str = "m") -
 
 
 @frozen
-class Operand:
+class SharedOperand:
     """How `wgmma` finds a tile in shared memory: descriptor fields, and where each piece of it begins.
 
     Offsets are bytes before the swizzle. `leading` and `stride` are the descriptor's two byte offsets; `transposed`
@@ -110,7 +110,7 @@ class Operand:
         return None
 
 
-def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
+def shared_operand(layout: SharedLayout, transposed: bool) -> SharedOperand:
     """The operand form of a tile whose last two dimensions are (rows, K), or (K, rows) if it is `transposed`
     (MN-major).
 
@@ -130,7 +130,7 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> Operand:
         raise ValueError("only 16-bit types can be read across K (MN-major)")
     stride = ATOM_ROWS * layout.row_pitch
     leading = layout.panel_bytes if transposed else NO_OFFSET * 16
-    return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
+    return SharedOperand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
 
 
-__all__ = ["Operand", "shared_operand", "wgmma_accumulator", "wgmma_operand"]
+__all__ = ["SharedOperand", "shared_operand", "wgmma_accumulator", "wgmma_operand"]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from phalanx.frozen import frozen
 from phalanx.ir.tensor_kinds import STEP_BYTES, Kind, Objection, product_shape
 from phalanx.ir.tensor_memory import SCALES_PER_CELL
-from phalanx.layouts.mma import ATOM_ROWS, NO_OFFSET, Operand
+from phalanx.layouts.mma import ATOM_ROWS, NO_OFFSET, SharedOperand
 from phalanx.layouts.shared import CHUNK, SharedLayout
 from phalanx.layouts.tcgen05_words import UNIT, InstructionDescriptor, SharedDescriptor
 from phalanx.layouts.tensor_memory import TensorLayout, accumulator, scales, tensor_operand
@@ -20,7 +20,7 @@ WIDE_ATOM_ROWS = 4
 """Rows of K after which the swizzle of 32-byte atoms repeats."""
 
 
-def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = None) -> Operand:
+def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = None) -> SharedOperand:
     """The operand form of a tile whose last two axes are (rows, K), or (K, rows) if it is `transposed` (MN-major).
 
     `layout` counts containers: for the kinds mxf4 and mxf4nvf4, which read 4-bit types two to a byte, it has K / 2
@@ -43,7 +43,7 @@ def tcgen05_operand(layout: SharedLayout, transposed: bool, kind: Kind | None = 
     stride = (WIDE_ATOM_ROWS if transposed and layout.wide else ATOM_ROWS) * layout.row_pitch
     beside = transposed or not layout.swizzle  # whether the other offset is looked at
     leading = layout.panel_bytes if beside else NO_OFFSET * UNIT
-    return Operand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item, layout.wide)
+    return SharedOperand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item, layout.wide)
 
 
 def _check_transposed(layout: SharedLayout, kind: Kind | None) -> None:
@@ -55,7 +55,7 @@ def _check_transposed(layout: SharedLayout, kind: Kind | None) -> None:
         raise ValueError("a tile that is read across K (MN-major) has a swizzle of 32, 64 or 128 bytes")
 
 
-def descriptor_of(operand: Operand, address: int = 0) -> SharedDescriptor:
+def descriptor_of(operand: SharedOperand, address: int = 0) -> SharedDescriptor:
     """The descriptor of a tile that begins at `address`, on a multiple of the swizzle's period; `.fields` is its word
     without the address. Offsets of rows and steps are added to it in units of 16 bytes."""
     return SharedDescriptor(address, operand.leading, operand.stride, operand.swizzle, operand.wide)
@@ -85,8 +85,8 @@ class ProductStep:
 def split_product(
     kind: Kind,
     shape: tuple[int, int, int],
-    a: Operand | TensorLayout,
-    b: Operand,
+    a: SharedOperand | TensorLayout,
+    b: SharedOperand,
     d: TensorLayout,
     word: InstructionDescriptor,
     *,
@@ -140,7 +140,7 @@ def split_product(
     return tuple(steps)
 
 
-def _readable_columns(kind: Kind, b: Operand, n: int, widest: int, first: int) -> int:
+def _readable_columns(kind: Kind, b: SharedOperand, n: int, widest: int, first: int) -> int:
     """The columns of each instruction where B is MN-major: the most of which none begins inside a panel and goes beyond."""
     for columns in range(widest, 0, -kind.column_step(False, True)):
         if n % columns == 0 and not any(b.reach_problem(first + column, columns) for column in range(0, n, columns)):
@@ -168,8 +168,8 @@ def check_places(
                 raise ValueError(f"the operand in tensor memory ({a}) does not lie as products of kind {kind} read it")
 
 
-def _left(a: Operand | TensorLayout, kind: Kind, row: int, number: int, a_column: int) -> int:
-    if isinstance(a, Operand):
+def _left(a: SharedOperand | TensorLayout, kind: Kind, row: int, number: int, a_column: int) -> int:
+    if isinstance(a, SharedOperand):
         return (a.row_offset(row, a_column) + a.step_offset(number, a_column)) // UNIT
     return a.address((row, number * kind.k))
 

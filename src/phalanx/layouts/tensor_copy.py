@@ -14,7 +14,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.tensor_memory import CELL_BITS, LANES, SCALE_ROWS, SCALES_PER_CELL
 from phalanx.layouts.bits import log2
 from phalanx.layouts.linear import LinearLayout
-from phalanx.layouts.mma import ATOM_ROWS, Operand
+from phalanx.layouts.mma import ATOM_ROWS, SharedOperand
 from phalanx.layouts.shared import CHUNK, SWIZZLE_MASKS, SharedLayout
 from phalanx.layouts.tcgen05 import descriptor_of, tcgen05_operand
 from phalanx.layouts.tcgen05_words import SharedDescriptor
@@ -179,7 +179,7 @@ def shapes_into(target: TensorLayout, source: tuple[int, ...]) -> tuple[CopyShap
     return found
 
 
-def _place(operand: Operand, byte: int) -> int:
+def _place(operand: SharedOperand, byte: int) -> int:
     """Bytes from a row's start to its byte `byte`: panel after panel."""
     layout = operand.layout
     width = layout.panel_columns * layout.itemsize

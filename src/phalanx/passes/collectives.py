@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from phalanx.analysis.ranks import ranks
-from phalanx.analysis.trace import Agent, steps, trace
+from phalanx.analysis.trace import TracedAgent, steps, trace
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterAgree, Collective
@@ -41,7 +41,7 @@ def lower_collectives(function: Function) -> Function:
     found: dict[Op, Masks] = {op: {} for op in function.walk() if op.collective is not None}
     if not found:
         return function
-    agents: dict[Op, Agent] = {}
+    agents: dict[Op, TracedAgent] = {}
     unknown: set[Op] = set()
     for rank in ranks(function):
         for step in steps(trace(function, rank)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from phalanx.analysis.flow import Cycle, Outcome
 from phalanx.analysis.ranks import Term, varies_in
-from phalanx.analysis.trace import CTA, Agent, Fork, Loop, Node, Nodes, Signal, Step, TraceWalk, steps, walk
+from phalanx.analysis.trace import CTA, Fork, Loop, Node, Nodes, Signal, Step, TracedAgent, TraceWalk, steps, walk
 from phalanx.frozen import frozen
 from phalanx.ir.views import BarrierArray
 from phalanx.location import Location
@@ -46,7 +46,7 @@ class Row:
     """
 
     site: Location
-    agent: Agent
+    agent: TracedAgent
     source: int
     rank: int | None
     element: int | None
@@ -59,13 +59,13 @@ class Rounds:
     """What an arriver was seen to do: per barrier array and CTA, per element (None: a run-time index), its totals."""
 
     source: int
-    agent: Agent
+    agent: TracedAgent
     totals: dict[tuple[BarrierArray, int], dict[int | None, set[int]]] = field(default_factory=dict)
     rows: dict[BarrierArray, list[Row]] = field(default_factory=dict)
     problems: dict[BarrierArray, list[str]] = field(default_factory=dict)
 
 
-def rounds_of(nodes: Nodes, agent: Agent, source: int) -> Rounds:
+def rounds_of(nodes: Nodes, agent: TracedAgent, source: int) -> Rounds:
     """The rounds of `agent` in the trace of rank `source`."""
     walker = _Walker(Rounds(source, agent))
     outcome = walker.run(nodes, {})

@@ -48,8 +48,8 @@ from phalanx.passes.resident_accumulators import Chain, Residence, find_chains, 
 from phalanx.passes.role_rules import trip_count
 from phalanx.passes.tensor_memory import plan_columns
 
-Memory = Param | Storage
-Touches = frozenset[tuple[Memory, bool]]
+MemoryOwner = Param | Storage
+Touches = frozenset[tuple[MemoryOwner, bool]]
 """Memory, and whether it is written."""
 PACKED_BITS = 16
 """Bits of the elements of a left operand in tensor memory, two to a cell."""
@@ -494,6 +494,6 @@ def _touched(ops: Iterable[Op], remote: bool = False) -> Touches:
     )
 
 
-def _memory(region: View) -> Memory:
+def _memory(region: View) -> MemoryOwner:
     memory = region.memory
     return memory if isinstance(memory, Param) else memory_owner(memory)

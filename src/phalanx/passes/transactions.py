@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from phalanx.analysis.flow import Cycle, ExitTarget, Outcome
 from phalanx.analysis.ranks import Symbol, Term, ranks
 from phalanx.analysis.trace import (
-    Agent,
     Branch,
     Exit,
     Fork,
@@ -34,6 +33,7 @@ from phalanx.analysis.trace import (
     Nodes,
     Signal,
     Step,
+    TracedAgent,
     TraceWalk,
     TransactionNode,
     steps,
@@ -98,9 +98,9 @@ def _in_rewrite_order(function: Function) -> list[Transaction]:
     return found
 
 
-def _lowered(op: Transaction, totals: dict[Agent, Expected]) -> list[Op]:
+def _lowered(op: Transaction, totals: dict[TracedAgent, Expected]) -> list[Op]:
     """The arrive and what is inside; where copies of the role around it expect different bytes, a choice among them."""
-    alike: list[tuple[Expected, list[Agent]]] = []
+    alike: list[tuple[Expected, list[TracedAgent]]] = []
     for agent, expected in totals.items():
         known = next((agents for other, agents in alike if other == expected), None)
         if known is None:
@@ -131,9 +131,9 @@ def _armed(op: Transaction, totals: Expected) -> list[Op]:
     return [*code.ops, arm]
 
 
-def _totals(op: Transaction, traces: list[Nodes]) -> dict[Agent, Expected]:
+def _totals(op: Transaction, traces: list[Nodes]) -> dict[TracedAgent, Expected]:
     """The bytes that each rank which runs `op` is to expect, for each copy of the role around it."""
-    found: dict[Agent, dict[int, list[TransactionNode]]] = {}
+    found: dict[TracedAgent, dict[int, list[TransactionNode]]] = {}
     for rank, nodes in enumerate(traces):
         for node in walk(nodes):
             if isinstance(node, TransactionNode) and node.op is op:

@@ -16,7 +16,7 @@ from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierRef
 
 Operands = tuple[Any, ...]
-Path = tuple[int, ...]
+Position = tuple[int, ...]
 """The number of an argument, then positions inside it where it is a tuple."""
 
 
@@ -25,7 +25,7 @@ class CallOperands:
 
     def __init__(self, op: Op) -> None:
         self.fields = tuple(getattr(op, name) for name in operand_fields(type(op)))
-        self.paths: dict[Any, Path] = {}
+        self.paths: dict[Any, Position] = {}
         for number, item in enumerate(self.fields):
             self._note(item, (number,))
         self.derived: list[Any] = []
@@ -36,7 +36,7 @@ class CallOperands:
                     self.paths[item] = (len(self.fields) + len(self.derived),)
                     self.derived.append(item)
 
-    def _note(self, item: Any, path: Path) -> None:
+    def _note(self, item: Any, path: Position) -> None:
         if isinstance(item, tuple):
             for position, part in enumerate(item):
                 self._note(part, (*path, position))

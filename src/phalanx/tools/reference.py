@@ -101,12 +101,19 @@ def functions() -> Iterator[Section]:
     rest = {entry.impl.__module__ for entry in BUILTINS}
     for family in FAMILIES:
         modules = {f"phalanx.language.ops.{name}" for name in family.modules}
-        found = sorted((b for b in BUILTINS if b.impl.__module__ in modules), key=lambda b: (b.impl.__module__, b.name))
-        entries = [Entry(f"px.{b.name}{signature(b.signature)}", inspect.cleandoc(b.__doc__ or "")) for b in found]
-        entries += [entry for kind in family.members for entry in members(kind)]
+        entries = [*written_in(modules), *(entry for kind in family.members for entry in members(kind))]
         rest -= modules
         yield Section(family.name, family.title, family.about, entries)
-    assert not rest, f"no family has the functions of {sorted(rest)}"
+    for module in sorted(rest):  # a family that is listed nowhere has a page of its own
+        name, about = module.rsplit(".", 1)[-1], inspect.cleandoc(sys.modules[module].__doc__ or "").split("\n\n")[0]
+        yield Section(name, f"The family `{name}`", " ".join(about.split()), list(written_in({module})))
+
+
+def written_in(modules: set[str]) -> Iterator[Entry]:
+    """The functions that these modules declare."""
+    found = (b for b in BUILTINS if b.impl.__module__ in modules)
+    for entry in sorted(found, key=lambda b: (b.impl.__module__, b.name)):
+        yield Entry(f"px.{entry.name}{signature(entry.signature)}", inspect.cleandoc(entry.__doc__ or ""))
 
 
 def members(kind: str) -> list[Entry]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
-from phalanx.cuda.text.writer import Agent, Writer, scalar_dtype
+from phalanx.cuda.text.writer import Writer, WrittenAgent, scalar_dtype
 from phalanx.cuda.tiles.control_text import counted_axes, for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
 from phalanx.cuda.tiles.index import slot_line
@@ -215,7 +215,7 @@ def emit_roles(w: Writer, op: Roles) -> None:
     for position, region in enumerate(op.regions):
         spans_cta = (region.first, region.count) == (0, w.plan.function.warps)
         named = region.running > 1 and not spans_cta
-        agent = Agent(
+        agent = WrittenAgent(
             region.name or _title(region), region.first, region.running, barrier if named else 0, region.copies, region.count
         )
         barrier += named * region.copies

@@ -40,7 +40,7 @@ from phalanx.ir.ops.tcgen05 import (
 from phalanx.ir.tensor_kinds import Kind
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView, in_shared
-from phalanx.layouts.mma import Operand
+from phalanx.layouts.mma import SharedOperand
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tcgen05 import descriptor_of, split_product, tcgen05_operand
 from phalanx.layouts.tcgen05_words import InstructionDescriptor
@@ -132,7 +132,7 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
     scales = [None if view is None else part_of(view) for view in (op.scale_a, op.scale_b)]
     word = InstructionDescriptor(
         kind.name, op.types[0].name, op.types[1].name, op.acc.dtype.name, 0, 0,
-        a_transposed=isinstance(left, Operand) and left.transposed, b_transposed=right.transposed, negate_a=op.negate,
+        a_transposed=isinstance(left, SharedOperand) and left.transposed, b_transposed=right.transposed, negate_a=op.negate,
         scale=None if op.scale_a is None else op.scale_a.dtype.name,
     )
     try:
@@ -142,9 +142,9 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
         )
     except ValueError as problem:
         raise no_such_product(op, str(problem)) from None
-    helper = w.use(product(kind.name, op.pair, not isinstance(left, Operand), op.block))
+    helper = w.use(product(kind.name, op.pair, not isinstance(left, SharedOperand), op.block))
     with w.elected(), w.block():
-        if isinstance(left, Operand):
+        if isinstance(left, SharedOperand):
             assert in_shared(op.a)
             w.line(f"const unsigned long long px_a = {_descriptor(w, op.a, left)};")
         else:
@@ -170,7 +170,7 @@ def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
 
 
-def _operand(w: Writer, op: Op, view: SharedView, k_axis: int, kind: Kind) -> Operand:
+def _operand(w: Writer, op: Op, view: SharedView, k_axis: int, kind: Kind) -> SharedOperand:
     """An operand in shared memory; `px.Error` at the instruction if the tensor cores can't read it there."""
     found = read_operand(view, k_axis, kind, w.plan.buffers[view.buffer].layout, facts_of(w))
     if isinstance(found, Problem):
@@ -178,7 +178,7 @@ def _operand(w: Writer, op: Op, view: SharedView, k_axis: int, kind: Kind) -> Op
     return found
 
 
-def _descriptor(w: Writer, view: SharedView, operand: Operand) -> str:
+def _descriptor(w: Writer, view: SharedView, operand: SharedOperand) -> str:
     """The descriptor of a view's first rows and first step along K, as text."""
     extra = operand.layout.linear_offset_expression([w.name(offset) for offset in view.offsets])
     address = " + ".join([w.address(view.buffer), *([extra] if extra != "0" else [])])

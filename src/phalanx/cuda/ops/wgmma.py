@@ -32,7 +32,7 @@ from phalanx.ir.ops.wgmma import ROWS, STEP_BYTES, Wgmma, WgmmaCommit, WgmmaFenc
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import Operand, shared_operand, wgmma_accumulator
+from phalanx.layouts.mma import SharedOperand, shared_operand, wgmma_accumulator
 
 NAMES = {
     "bf16": "bf16", "f16": "f16", "f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8", "u8": "u8",
@@ -321,7 +321,7 @@ class Shared(NamedTuple):
     """
 
     view: SharedView
-    operand: Operand
+    operand: SharedOperand
     share: int
     offsets: tuple[int, ...]
 
@@ -438,7 +438,7 @@ def _plus(descriptor: str, offset: int) -> str:
     return f"{descriptor} + {offset >> 4}" if offset else descriptor
 
 
-def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> Operand:
+def _operand(w: Writer, op: Wgmma, view: SharedView, k_axis: int) -> SharedOperand:
     layout = w.plan.buffers[view.buffer].layout
     problem = operand_problem(view, k_axis, layout, facts_of(w))
     if problem is not None:
@@ -507,7 +507,7 @@ def _descriptor(w: Writer, shared: Shared) -> str:
     return f"{w.use('wgmma_descriptor')}({' + '.join(terms)}, {operand.high_word:#x}ull)"
 
 
-def _share_offset(group: str, operand: Operand, share: int) -> str:
+def _share_offset(group: str, operand: SharedOperand, share: int) -> str:
     """Bytes to the rows of warpgroup `group`; several of them may have parts of one panel."""
     panel = operand.layout.panel_columns
     if not operand.transposed or share >= panel:

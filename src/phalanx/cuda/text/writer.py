@@ -78,7 +78,7 @@ LONGEST_INLINE = 48
 
 
 @frozen
-class Agent:
+class WrittenAgent:
     """The warps that run the code being written: all of the CTA, or one role's.
 
     Of a role with `copies`, `warps` is the number of one, every `pitch` warps another one begins, and their barriers have
@@ -121,7 +121,7 @@ class Writer:
         self.pressure = Pressure(plan.function.body, self.cells, plan.layouts)
         self.read_again = find_read_again(plan.function, self.pressure)
         self.loops: list[Label] = []
-        self.agent = Agent("", 0, plan.function.warps, 0)
+        self.agent = WrittenAgent("", 0, plan.function.warps, 0)
         self._lines: list[str | list[str]] = []
         self._depth = 1
         self._names: dict[Value, str] = {}
@@ -412,7 +412,7 @@ class Writer:
         self.line("}")
 
     @contextmanager
-    def as_agent(self, agent: Agent) -> Iterator[None]:
+    def as_agent(self, agent: WrittenAgent) -> Iterator[None]:
         """Everything written inside is run by `agent`; its identities are declared at this point."""
         outer = self.agent, self._wanted, self._slot
         self.agent, self._wanted, self._slot = agent, set(), []
@@ -609,4 +609,4 @@ def scalar_dtype(value: Value) -> DType:
     raise Error(f"{value.name} is an array, not a value")
 
 
-__all__ = ["Agent", "CTYPES", "Helper", "Param", "Site", "TYPEDEFS", "Var", "Writer", "scalar_dtype"]
+__all__ = ["CTYPES", "Helper", "Param", "Site", "TYPEDEFS", "Var", "Writer", "WrittenAgent", "scalar_dtype"]

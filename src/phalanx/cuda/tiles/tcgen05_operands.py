@@ -6,14 +6,14 @@ from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.tiles.wgmma_operands import Problem, is_transposed, start_problem
 from phalanx.ir.tensor_kinds import Kind
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import Operand
+from phalanx.layouts.mma import SharedOperand
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tcgen05 import tcgen05_operand
 
 
 def read_operand(
     view: SharedView, k_axis: int, kind: Kind, layout: SharedLayout, facts: Divisibility
-) -> Operand | Problem:
+) -> SharedOperand | Problem:
     """The operand as the tensor cores read it, or why they can't.
 
     For the emitter, where that is an error, and for `px.dot`, which then takes another instruction.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedView
-from phalanx.layouts.mma import ATOM_ROWS, Operand, shared_operand
+from phalanx.layouts.mma import ATOM_ROWS, SharedOperand, shared_operand
 from phalanx.layouts.shared import SharedLayout
 
 
@@ -49,7 +49,7 @@ def first_column(view: SharedView) -> int:
     return int(column.value) if isinstance(column, Const) else 0
 
 
-def start_problem(reader: str, view: SharedView, operand: Operand, facts: Divisibility) -> Problem | None:
+def start_problem(reader: str, view: SharedView, operand: SharedOperand, facts: Divisibility) -> Problem | None:
     """A view inside a buffer begins where the swizzle's pattern does, and no instruction reaches over a panel's edge.
 
     `reader` is the instruction that reads it, in messages.

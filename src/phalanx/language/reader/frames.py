@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from phalanx.ir.values import Label
 from phalanx.language.reader.source import FunctionSource
-from phalanx.language.reader.state import Path
+from phalanx.language.reader.state import WayIn
 from phalanx.location import Location
 
 
@@ -21,6 +21,6 @@ class Frame:
     control_depth: int
     role_depth: int
     transactions: int
-    returns: list[tuple[Path, object]] = field(default_factory=list)
+    returns: list[tuple[WayIn, object]] = field(default_factory=list)
     result: object = None
     done: bool = False

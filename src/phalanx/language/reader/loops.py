@@ -22,9 +22,9 @@ from phalanx.language.reader.python_calls import length_of
 from phalanx.language.reader.state import (
     Exits,
     Key,
-    Path,
     Slot,
     State,
+    WayIn,
     common_type,
     defined_in,
     fits_cell,
@@ -154,7 +154,7 @@ class Loops(Expressions):
                 self.ctx.loc = loc
                 if self.terminated or loop.left == "break":
                     break
-            falls = [] if self.terminated and loop.left != "break" else [Path.at_end(ops, self.state)]
+            falls = [] if self.terminated and loop.left != "break" else [WayIn.at_end(ops, self.state)]
         self.loops.pop()
         if not loop.breaks.paths:
             self.terminated = not falls
@@ -171,7 +171,7 @@ class Loops(Expressions):
         with self.ctx.block() as ops:
             self.bind(node.target, item)
             self.statements(node.body)
-            falls = [] if self.terminated and loop.left != "continue" else [Path.at_end(ops, self.state)]
+            falls = [] if self.terminated and loop.left != "continue" else [WayIn.at_end(ops, self.state)]
         if loop.left == "break":
             self.ctx.ops.extend(ops)
             return
@@ -335,7 +335,7 @@ class Reading:
     def read(self, body: list[ast.stmt]) -> bool:
         """Reads the loop once; False if another variable turned out to be carried."""
         reader, ctx, loc = self.reader, self.reader.ctx, self.reader.ctx.loc
-        before = Path.at_end(ctx.ops, self.entry)
+        before = WayIn.at_end(ctx.ops, self.entry)
         cells = self.make_cells()
         for slot, var in cells.items():
             to_cell(ctx, before, var, value_at(self.entry, slot))
@@ -380,7 +380,7 @@ class Reading:
                     cells[slot] = Var(type_, slot_name(slot))
         return cells
 
-    def write_back(self, path: Path, cells: dict[Slot, Var], reads: dict[Slot, Value]) -> None:
+    def write_back(self, path: WayIn, cells: dict[Slot, Var], reads: dict[Slot, Value]) -> None:
         """Puts the loop's variables into their cells at the end of a path."""
         for slot, var in cells.items():
             now = value_at(path.state, slot)
@@ -392,7 +392,7 @@ class Reading:
         misfits = {slot.key for slot, var in cells.items() if not fits_cell(state, self.entry, slot, var)}
         return {slot: var for slot, var in cells.items() if slot.key not in misfits}
 
-    def after(self, loop: Loop, ops: list[Op], cells: dict[Slot, Var], reads: dict[Slot, Value], before: Path) -> None:
+    def after(self, loop: Loop, ops: list[Op], cells: dict[Slot, Var], reads: dict[Slot, Value], before: WayIn) -> None:
         """The state after the loop: cells hold what it carried; what only a break changed is merged."""
         reader, ctx, loc = self.reader, self.reader.ctx, self.reader.ctx.loc
         inner = [path.state for path in (*loop.continues.paths, *loop.breaks.paths)]
@@ -405,7 +405,7 @@ class Reading:
             path.state = {**path.state, **with_slots(path.state, {slot: exits[slot] for slot in held})}
         paths = list(loop.breaks.paths)
         if not self.form.endless:
-            paths.insert(0, Path(before.landing, {**self.entry, **with_slots(self.entry, exits)}))
+            paths.insert(0, WayIn(before.landing, {**self.entry, **with_slots(self.entry, exits)}))
         with ctx.block() as merged_reads:
             reader.state = merge(ctx, paths, "this loop", self.entry, defined_in(ops, self.form.test or []))
         ctx.ops.append(self.form.build(ops, loop.label))

@@ -13,7 +13,7 @@ from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.types import I32, ArrayType, TileType
 from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierRef
-from phalanx.language.builder import Agent, Builder, freeze
+from phalanx.language.builder import Builder, ReadAgent, freeze
 from phalanx.language.limits import MAX_DEPTH
 from phalanx.language.objects import (
     Arguments,
@@ -31,7 +31,7 @@ from phalanx.language.reader.expressions import Combination, Evaluation
 from phalanx.language.reader.frames import Frame
 from phalanx.language.reader.loops import Loops, Unrolled
 from phalanx.language.reader.source import FunctionSource, read_source
-from phalanx.language.reader.state import Key, Path, State, defined_in, merge
+from phalanx.language.reader.state import Key, State, WayIn, defined_in, merge
 from phalanx.language.structs import Fields, StructValue
 from phalanx.location import Location
 
@@ -99,7 +99,7 @@ class Reader(Loops):
         self.depth = self.block_depth = 0
         with self.ctx.block() as ops:
             self.statements(source.node.body)
-            end = Path.at_end(ops, dict(self.state))
+            end = WayIn.at_end(ops, dict(self.state))
             fell_through = not self.terminated
         self.frames.pop()
         self.ctx.loc = before
@@ -117,7 +117,7 @@ class Reader(Loops):
         self.state = {key: value for key, value in self.state.items() if key[0] != ident}
         return result
 
-    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[Path, object]], base: State) -> object:
+    def meet_returns(self, frame: Frame, ops: list[Op], exits: list[tuple[WayIn, object]], base: State) -> object:
         """The result of a function with early returns: the paths out of it meet after its scope."""
         name = frame.source.name
         if len({result is None for _, result in exits}) > 1:
@@ -300,13 +300,13 @@ class Reader(Loops):
             return
         before = dict(self.state)
         arms: list[list[Op]] = []
-        paths: list[Path] = []
+        paths: list[WayIn] = []
         for body in (node.body, node.orelse):
             self.state = dict(before)
             with self.ctx.block() as ops, self.runtime_control():
                 self.statements(body)
                 if not self.terminated:
-                    paths.append(Path.at_end(ops, self.state))
+                    paths.append(WayIn.at_end(ops, self.state))
                 self.terminated = False
             arms.append(ops)
         self.ctx.loc = loc
@@ -336,7 +336,7 @@ class Reader(Loops):
             return combine(*results)
         key: Key = (None, f"the value of {what}")
         results = self.in_one_type(arms, results)
-        paths = [Path.at_end(ops, {**s, key: result}) for ops, s, result in zip(arms, states, results, strict=True)]
+        paths = [WayIn.at_end(ops, {**s, key: result}) for ops, s, result in zip(arms, states, results, strict=True)]
         position = len(self.ctx.ops)
         self.state = merge(self.ctx, paths, what, before, defined_in(*arms))
         self.ctx.ops.insert(position, If(cond, freeze(arms[0]), freeze(arms[1]), loc=self.ctx.loc))
@@ -401,7 +401,7 @@ class Reader(Loops):
         else:
             if len(self.frames) > 1 and self.role_depth > frame.role_depth:
                 self.ctx.fail("return from inside a role", "end the role first: let its region run to its end")
-            frame.returns.append((Path.at_end(self.ctx.ops, dict(self.state)), value))
+            frame.returns.append((WayIn.at_end(self.ctx.ops, dict(self.state)), value))
             self.ctx.emit(Leave(frame.label, loc=self.ctx.loc))
         self.terminated = True
 
@@ -433,7 +433,7 @@ class Reader(Loops):
         self.transactions += 1
         with self.ctx.block() as ops:
             body()
-            path = Path.at_end(ops, self.state)
+            path = WayIn.at_end(ops, self.state)
         self.transactions -= 1
         self.ctx.loc = loc
         self.ctx.emit(Transaction(barrier, freeze(ops), loc=loc))
@@ -458,7 +458,7 @@ class Reader(Loops):
         loc = self.ctx.loc
         outer_state, outer_agent, outer_loops = self.state, self.ctx.agent, self.loops
         self.state = {k: role_view(k, v) for k, v in outer_state.items()}
-        self.ctx.agent = Agent(first, count, True, copies)
+        self.ctx.agent = ReadAgent(first, count, True, copies)
         self.loops = []
         self.role_depth += 1
         with self.ctx.block() as ops, self.runtime_control():

@@ -116,18 +116,18 @@ def fits_cell(state: State, entry: State, slot: Slot, cell: Var) -> bool:
 
 
 @dataclass
-class Path:
+class WayIn:
     """One way into a meeting point: where its assignments go, and the state it brings."""
 
     landing: Landing
     state: State
 
     @staticmethod
-    def at_end(ops: list[Op], state: State) -> Path:
+    def at_end(ops: list[Op], state: State) -> WayIn:
         """The path that has come to the end of `ops`."""
         landing = Landing(freeze([]))
         ops.append(landing)
-        return Path(landing, state)
+        return WayIn(landing, state)
 
     def insert(self, ops: list[Op]) -> None:
         """Puts instructions at the end of the path."""
@@ -138,14 +138,14 @@ class Path:
 class Exits:
     """Paths that leave a loop or scope early."""
 
-    paths: list[Path] = field(default_factory=list)
+    paths: list[WayIn] = field(default_factory=list)
 
     def record(self, ctx: Builder, state: State) -> None:
         """Notes that the path being read leaves here."""
-        self.paths.append(Path.at_end(ctx.ops, dict(state)))
+        self.paths.append(WayIn.at_end(ctx.ops, dict(state)))
 
 
-def to_cell(ctx: Builder, path: Path, var: Var, value: object) -> None:
+def to_cell(ctx: Builder, path: WayIn, var: Var, value: object) -> None:
     """Puts an assignment at the end of a path, converting bare numbers."""
     assert is_carriable(value)
     with ctx.block() as ops:
@@ -169,7 +169,7 @@ def defined_in(*blocks: list[Op]) -> set[Value]:
     return {value for ops in blocks for op in Block(tuple(ops)).walk() for value in op.defined_values()}
 
 
-def merge(ctx: Builder, paths: list[Path], what: str, base: State, inside: set[Value]) -> State:
+def merge(ctx: Builder, paths: list[WayIn], what: str, base: State, inside: set[Value]) -> State:
     """The state after run-time paths meet. Emits the reads of the cells at the current place.
 
     `base` is the state before the paths parted, `inside` what the blocks that end here define: a value that leaves its
@@ -183,7 +183,7 @@ class Meeting:
     """One place where run-time paths meet."""
 
     ctx: Builder
-    paths: list[Path]
+    paths: list[WayIn]
     what: str
     known: set[Hashable]
     inside: set[Value]

@@ -16,7 +16,7 @@ from phalanx.ir.values import Const, Param, Value
 from phalanx.ir.views import SharedBuffer, SharedView, in_global
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.rings import Ring
-from phalanx.passes.pipelining.staging import Path, Staged
+from phalanx.passes.pipelining.staging import Staged, Transport
 from phalanx.passes.rank_code import fresh_name
 
 FENCE = "what threads wrote is seen by the tensor cores"
@@ -100,7 +100,7 @@ class Kept:
             loops = [outer for reader in readers for outer in self.places.around[reader] if outer in self.loops]
             if apart.intersection(loops):
                 continue
-            item = Staged(load, load.view, loops[0], home, Path.COPY, None, readers)
+            item = Staged(load, load.view, loops[0], home, Transport.COPY, None, readers)
             item.waits_at = min(self._place(item, reader) for reader in readers)
             between = home.ops[self.places.index[op] + 1 : self.end_of(item) + 1]
             if not any(True for inner in between for _ in self.places.exits_from(inner)):  # who leaves gives nothing back

@@ -10,7 +10,7 @@ from phalanx.analysis.across_ranks import AcrossRanks
 from phalanx.frozen import frozen
 from phalanx.ir.ops.control import For, While
 from phalanx.passes.pipelining.places import Places
-from phalanx.passes.pipelining.staging import Path, Staged
+from phalanx.passes.pipelining.staging import Staged, Transport
 
 SHARE_ROWS = 8
 """Rows that a swizzled tile repeats after: shares begin at multiples of it."""
@@ -34,7 +34,7 @@ def sharing(places: Places, values: AcrossRanks, item: Staged) -> Shared | str:
     masks = tuple(sum(1 << other for other in values.ranks if starts[other] == start) for start in starts)
     if all(mask.bit_count() == 1 for mask in masks):
         return ""  # nothing in common
-    if item.path is not Path.COPY:
+    if item.path is not Transport.COPY:
         return "only the copy engine sends to several CTAs"
     if item.view.index_axis is not None:
         return "rows by index are fetched by each"

@@ -19,7 +19,7 @@ from phalanx.ir.values import Const, Label, Value
 from phalanx.ir.views import AnyView, BarrierRef, GlobalView, SharedView
 from phalanx.passes.pipelining.multicast import Shared
 from phalanx.passes.pipelining.rings import ONE, ZERO, Ring
-from phalanx.passes.pipelining.staging import Path, Staged
+from phalanx.passes.pipelining.staging import Staged, Transport
 from phalanx.passes.rank_code import LoopCode
 
 CHUNK = 8192
@@ -77,7 +77,7 @@ class Producer:
         code = LoopCode(ring.loads[0].load.loc)
         stage = ring.acquire(code)
         full = BarrierRef(ring.full, stage)
-        if ring.path is Path.COPY:
+        if ring.path is Transport.COPY:
             copies = LoopCode(code.loc)
             for item in ring.loads:
                 self.copy(copies, ring, item, stage, full)

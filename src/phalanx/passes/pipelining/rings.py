@@ -15,7 +15,7 @@ from phalanx.ir.types import I32
 from phalanx.ir.values import Const, Value, Var
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedBuffer, SharedView
 from phalanx.passes.operand_copies import can_be_copied
-from phalanx.passes.pipelining.staging import Path, Staged
+from phalanx.passes.pipelining.staging import Staged, Transport
 from phalanx.passes.rank_code import LoopCode
 
 ZERO, ONE = Const(0, I32), Const(1, I32)
@@ -36,7 +36,7 @@ class Ring:
     """The stage that products in flight still read."""
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Transport:
         """How its loads come."""
         return self.loads[0].path
 
@@ -48,7 +48,7 @@ class Ring:
     @property
     def flows(self) -> bool:
         """Whether threads begin its copies and do not wait for them: several stages are on their way at a time."""
-        return self.path is Path.THREADS and all(can_be_copied(item.view, item.load.fill) for item in self.loads)
+        return self.path is Transport.THREADS and all(can_be_copied(item.view, item.load.fill) for item in self.loads)
 
     def tile(self, staged: Staged, stage: Value) -> SharedView:
         """The tile of a load in a stage."""

@@ -35,7 +35,7 @@ Objection = tuple[str, str]
 """Why a load does not run ahead, or not by the copy engine, and the remedy; "" where nothing would be faster."""
 
 
-class Path(Enum):
+class Transport(Enum):
     """How a load comes into its ring."""
 
     COPY = "by the copy engine"
@@ -50,7 +50,7 @@ class Staged:
     view: GlobalView
     loop: For
     home: Block
-    path: Path
+    path: Transport
     objection: Objection | None
     """Why the copy engine does not take it, and what it asks for."""
     products: list[Op] = field(default_factory=list)
@@ -130,7 +130,7 @@ class Stager:
                 self.notes.append(Note(f"px.load of {_name(load)} is not staged: {why}", load.loc, faster=faster))
                 continue
             objection = self.copy_objection(load)
-            path = Path.COPY if objection is None else Path.THREADS
+            path = Transport.COPY if objection is None else Transport.THREADS
             found.append(Staged(load, load.view, loop, self.places.home[op], path, objection))
         return found
 

@@ -37,7 +37,7 @@ from phalanx.passes.pipelining.products import Flight, Products
 from phalanx.passes.pipelining.rings import Ring, begin
 from phalanx.passes.pipelining.rotation import Rotation, find_rotation
 from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
-from phalanx.passes.pipelining.staging import STAGE_GRAIN, Choices, Path, Refusals, Staged, Stager
+from phalanx.passes.pipelining.staging import STAGE_GRAIN, Choices, Refusals, Staged, Stager, Transport
 from phalanx.passes.rank_code import LoopCode, fresh_name
 from phalanx.passes.sharing import budget
 
@@ -169,7 +169,7 @@ class _Writer:
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         flying = {op.loc for flight in flights.values() for op in flight.products}
         choices = Choices(
-            frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Path.COPY),
+            frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Transport.COPY),
             frozenset(item.op.loc for item in leaving),
             frozenset(flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}),
         )
@@ -456,7 +456,7 @@ def _registers(first: int, warps: int, ctas_per_sm: int, by_threads: bool) -> tu
 
 def _warps_of(rings: list[Ring]) -> int:
     """How many warps the producer of these rings has: one begins copies of the engine, more load and store."""
-    return WARPGROUP if any(ring.path is Path.THREADS for ring in rings) else 1
+    return WARPGROUP if any(ring.path is Transport.THREADS for ring in rings) else 1
 
 
 def _rounded(nbytes: int) -> int:
