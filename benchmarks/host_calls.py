@@ -30,7 +30,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in 
 import phalanx as px
 from benchmarks.common import machine
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
-from phalanx.runtime.launch import replay
+from phalanx.runtime.launch.memory import memories
 
 Run = Callable[[], Any]
 FIRST = 100
@@ -288,7 +288,7 @@ class Cases:
 
 def kernels_read() -> int:
     """How many kernels have been read so far, for some types and constants."""
-    return sum(len(memory.specialisations) for memory in list(replay._MEMORIES))
+    return sum(len(getattr(memory, "specialisations", ())) for memory in memories())
 
 
 def new_shapes(case: Case, shapes: Iterator[int], count: int, ours: bool = True) -> list[float]:
@@ -471,8 +471,7 @@ def main() -> None:
     CLOCKS.append(time.thread_time)
     with fake_torch_gpu() as fake:
         cheap_allocations(fake)
-        for name in ("cuLaunchKernelEx", "cuTensorMapReplaceAddress"):
-            fake.driver.functions[name] = lambda *_: 0
+        fake.driver.functions["cuLaunchKernelEx"] = lambda *_: 0
         fake.driver.functions["cuTensorMapEncodeTiled"] = encode_described
         run_all(fake, 0, options, lambda: None, False)
 

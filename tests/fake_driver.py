@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.launch import replay, watchdog
+from phalanx.runtime.launch import memory, watchdog
 
 
 def plain_argument(given: Any) -> Any:
@@ -228,13 +228,6 @@ class FakeLibrary:
         )
         ctypes.memset(out, len(self.encoded), 128)
 
-    def _cuTensorMapReplaceAddress(self, place: int, pointer: int) -> None:
-        """The descriptor there, of which every byte is its number, becomes another one with all else the same."""
-        assert place % 64 == 0 and pointer % 16 == 0
-        number = ctypes.string_at(place, 1)[0]
-        self.encoded.append({**self.encoded[number - 1], "pointer": pointer, "replaced": number})
-        ctypes.memset(place, len(self.encoded), 128)
-
 
 class OnGpu:
     """An array of f32 that says it lies on the GPU."""
@@ -259,10 +252,10 @@ def fake_gpu(library: Any = None, **failures: list[int]) -> Iterator[Any]:
             made.append(cuda.Driver(library))
         return made[0]
 
-    replay.forget()
+    memory.forget()
     library.failures = failures
     try:
         with patch.object(cuda, "get_driver", get_driver), patch.object(watchdog, "_BUFFERS", {}):
             yield library
     finally:
-        replay.forget()
+        memory.forget()

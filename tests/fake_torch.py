@@ -16,7 +16,7 @@ import numpy as np
 from fake_driver import FakeLibrary
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.launch import replay
+from phalanx.runtime.launch import memory
 
 MEMORY = {
     "float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64, "int32": np.int32,
@@ -181,7 +181,7 @@ def fake_torch_gpu(library: Any = None) -> Iterator[Any]:
     sys.modules["torch"], cuda.get_driver = module, lambda: module.driver  # type: ignore[assignment]
     for cache in caches:
         cache.cache_clear()
-    replay.forget()
+    memory.forget()
     try:
         yield module
     finally:
@@ -192,4 +192,4 @@ def fake_torch_gpu(library: Any = None) -> Iterator[Any]:
             sys.modules["torch"] = former
         for cache in caches:
             cache.cache_clear()
-        replay.forget()
+        memory.forget()

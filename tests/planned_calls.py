@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import math
 import random
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,9 +53,7 @@ class Watched:
         monkeypatch.setattr(Launcher, "_prepare_function", prepared)
         monkeypatch.setitem(torch.driver.functions, "cuLaunchKernelEx", self._launch)
         monkeypatch.setitem(torch.driver.functions, "cuTensorMapEncodeTiled", self._encode)
-        monkeypatch.setitem(torch.driver.functions, "cuTensorMapReplaceAddress", self._replace)
-        self.told: dict[bytes, tuple[Any, ...]] = {}
-        self.replaced = self.encoded = 0
+        self.encoded = 0
         self.pool = np.empty(8 * ROOM + 64, np.uint8)
         monkeypatch.setattr(torch_memory, "PART", ROOM)  # what is taken together lies as if it were not
         torch.distinct = torch.empty
@@ -79,23 +76,12 @@ class Watched:
         self._write(*told_of(*arguments))
         return 0
 
-    def _replace(self, *arguments: Any) -> int:
-        place, pointer = map(plain_argument, arguments)
-        if self.opaque:
-            kind, rank, _, *rest = self.told[ctypes.string_at(place, 64)]
-            self._write(place, (kind, rank, pointer, *rest))
-        else:
-            ctypes.memmove(place, struct.pack("<Q", pointer), 8)
-        self.replaced += 1
-        return 0
-
     def _write(self, out: Any, told: tuple[Any, ...]) -> None:
         self.encoded += 1
         if not self.opaque:
             ctypes.memmove(out, described(*told), 128)
             return
         digest = hashlib.sha512(repr(told).encode()).digest()
-        self.told[digest] = told
         ctypes.memmove(out, digest * 2, 128)
 
     def _empty(self, shape: tuple[int, ...], dtype: Any = None, device: int = 0) -> Tensor:

@@ -119,11 +119,11 @@ def cold(work: Callable[..., None], given: tuple[Any, ...]) -> list[dict[str, An
     import phalanx as px
     from phalanx.cuda import nvrtc
     from phalanx.runtime import compiled as compiling
-    from phalanx.runtime.launch import replay
+    from phalanx.runtime.launch import memory
     from phalanx.runtime.launch.dispatch import BoundLaunch
 
     compiling.disk_cache().clear()
-    replay.forget()
+    memory.forget()
     rows: list[dict[str, Any]] = []
     name = f"{work.__name__} {' '.join(map(str, given))}"
     assembled: list[float] = []

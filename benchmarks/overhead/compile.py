@@ -36,7 +36,7 @@ def main() -> None:
         import phalanx as px
         from phalanx.cuda.nvrtc import compile_cuda
         from phalanx.runtime import compiled
-        from phalanx.runtime.launch import replay
+        from phalanx.runtime.launch import memory
 
         compile_cuda('extern "C" __global__ void warm() {}', "sm_90a")  # loads NVRTC
         for name, archs in TARGETS.items():
@@ -48,7 +48,7 @@ def main() -> None:
                     for times, fresh in ((cold, True), (cached, False)):
                         if fresh:
                             compiled.disk_cache().clear()
-                        replay.forget()
+                        memory.forget()
                         start = time.perf_counter()
                         made = px.compile(case.launch, *case.args, arch=arch, **case.constants)
                         times.append(time.perf_counter() - start)

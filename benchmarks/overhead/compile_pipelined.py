@@ -58,7 +58,7 @@ def main() -> None:
         from phalanx.cuda.lower import lower
         from phalanx.cuda.nvrtc import compile_cuda
         from phalanx.runtime import compiled
-        from phalanx.runtime.launch import replay
+        from phalanx.runtime.launch import memory
 
         compile_cuda('extern "C" __global__ void warm() {}', "sm_90a")  # loads NVRTC
         watch = Watch()
@@ -71,7 +71,7 @@ def main() -> None:
                 found = []
                 for _ in range(options.repeats):
                     compiled.disk_cache().clear()
-                    replay.forget()
+                    memory.forget()
                     watch.calls.clear()
                     start = time.process_time()
                     made = px.compile(case.launch, *case.args, arch=arch, **case.constants)

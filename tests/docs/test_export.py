@@ -16,7 +16,6 @@ from doc_pages import Page
 from export.outside import parameter_bytes, ran_outside
 from export.replay import exported
 from export.stub import COMPILER, MISSING, stub_library
-from phalanx.runtime.exporting.interface import interface_of
 from phalanx.runtime.exporting.interfaces import write_interfaces
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
@@ -117,7 +116,7 @@ x, out = Fake(0x100000, (100, 4096), "bf16"), Fake(0x900000, (100, 4096), "bf16"
 def test_jax(page: Page, tmp_path: Path) -> None:
     """On a CPU, where XLA has no streams."""
     made = exported(tmp_path, px.kernels.softmax, ROWS, scale=0.125, sizes=SIZES)
-    write_interfaces(tmp_path, interface_of(made), ("jax",), ["-DPX_WITHOUT_STREAM"])
+    write_interfaces(tmp_path, made, ("jax",), ["-DPX_WITHOUT_STREAM"])
     code = shown(page, "py", "softmax_jax").replace("register()", "register('cpu')")
     text = f"import jax\nimport jax.numpy as jnp\nx = jnp.ones((100, 4096), jnp.bfloat16)\n{code}\ny.block_until_ready()\n"
     calls = ran_outside(tmp_path, text, parameter_bytes(program for each in made.programs for program in each))

@@ -89,7 +89,7 @@ def run_program(folder: Path, made: Any, cases: list[dict[str, Any]]) -> str:
         for n, (_, nbytes) in enumerate(case["outs"]):
             lines.append(f"CUdeviceptr o{n} = filled(NULL, {nbytes});")
             passed.append(f"o{n}")
-        if made.plans.has_workspace:
+        if made.has_workspace:
             query = f"{made.name}({', '.join([*passed, '0', '&bytes'])})"
             lines += ["int64_t bytes = 0;", f'must({query}, "workspace");', "CUdeviceptr w = filled(NULL, bytes);"]
             passed += ["w", "&bytes"]

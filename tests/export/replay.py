@@ -17,10 +17,9 @@ import numpy as np
 from export.stub import known, run
 from phalanx.cuda.abi import ArraySlot
 from phalanx.runtime.device.arrays import numpy_dtype
-from phalanx.runtime.exporting.c_source import code_name
-from phalanx.runtime.exporting.export import LOADER
-from phalanx.runtime.exporting.function_export import function_export, write_function
-from phalanx.runtime.exporting.function_source import FunctionExport
+from phalanx.runtime.exporting.c_function import CFunction
+from phalanx.runtime.exporting.export import write_files
+from phalanx.runtime.exporting.function_export import function_export
 from phalanx.sim.run import simulate
 
 STREAM = 0x5000
@@ -29,11 +28,10 @@ ARCH = "sm_90a"
 
 def exported(
     folder: Path, function: Any, *args: Any, name: str = "", sizes: dict[str, int], **options: Any
-) -> FunctionExport:
+) -> CFunction:
     """An exported function with its files in a folder."""
     made = function_export(function, args, options, [ARCH], name or function.__name__, sizes)
-    for file, content in write_function(made, LOADER.read_text()).items():
-        (folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    write_files(made, folder)
     return made
 
 
@@ -62,7 +60,7 @@ class Memory:
 
 
 def call_text(
-    made: FunctionExport, sizes: dict[str, int], pointers: list[int], strides: dict[str, str] | None = None,
+    made: CFunction, sizes: dict[str, int], pointers: list[int], strides: dict[str, str] | None = None,
     numbers: dict[str, float] | None = None,
 ) -> str:
     """The call in C: arrays and results by address, NULL or a name for their strides; numbers by name."""
@@ -74,15 +72,14 @@ def call_text(
         else:
             parts += [f"{rest.pop(0):#x}ull", (strides or {}).get(given.name, "NULL")]
     parts += [f"{rest.pop(0):#x}ull" for _ in made.results]
-    if made.plans.has_workspace:
+    if made.has_workspace:
         parts += [f"{rest.pop(0):#x}ull" if rest else "0", "&bytes"]
     return f"{made.name}({', '.join(parts)})"
 
 
-def ran(folder: Path, made: FunctionExport, calls: list[str], before: str = "") -> list[dict[str, Any]]:
+def ran(folder: Path, made: CFunction, calls: list[str], before: str = "") -> list[dict[str, Any]]:
     """What the C function asks the stub driver for in these calls; a line with each status, and with `bytes` behind it."""
-    count = len(made.programs)
-    codes = {code_name(made.name, n, count, each.arch): each.signature for n, of in enumerate(made.programs) for each in of}
+    codes = {made.code_name(n, each.arch): each.signature for n, of in enumerate(made.programs) for each in of}
     texts = [
         f'  {{ int status = {call}; printf("{{\\"call\\": \\"status\\", \\"value\\": %d, \\"bytes\\": %lld}}\\n", status, '
         "(long long)bytes); }\n"
@@ -97,13 +94,13 @@ def statuses(calls: list[dict[str, Any]]) -> list[int]:
     return [call["value"] for call in calls if call["call"] == "status"]
 
 
-def simulate_launches(made: FunctionExport, calls: list[dict[str, Any]], memory: Memory) -> None:
+def simulate_launches(made: CFunction, calls: list[dict[str, Any]], memory: Memory) -> None:
     """Runs the launches in the simulator, on the arrays whose addresses they have."""
     for launch in calls:
         if launch["call"] != "launch":
             continue
         assert launch["stream"] == STREAM
-        specialisation = made.plans.specialisations[launch["program"]]
+        specialisation = made.endings.specialisations[launch["program"]]
         values: list[Any] = []
         slots = made.programs[launch["program"]][0].signature.given
         for slot, text in zip(slots, launch["parameters"]):
@@ -116,6 +113,6 @@ def simulate_launches(made: FunctionExport, calls: list[dict[str, Any]], memory:
         simulate(specialisation.prepared, tuple(launch["grid"]), values)
 
 
-def manifest(folder: Path, made: FunctionExport) -> dict[str, Any]:
+def manifest(folder: Path, made: CFunction) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / f"{made.name}.json").read_text())
     return found

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from phalanx.runtime.exporting.driver_api import DECLARATIONS
+from phalanx.runtime.exporting.c_parts import c_text
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 MISSING = "no C compiler on PATH"
@@ -33,7 +33,7 @@ def known(codes: dict[str, Any]) -> str:
 def stub_library(folder: Path) -> Path:
     """The stub as libcuda.so.1, for processes that load a shared library."""
     assert COMPILER is not None
-    (folder / "cuda.h").write_text(DECLARATIONS)
+    (folder / "cuda.h").write_text(c_text("cuda.h"))
     made, files = folder / "libcuda.so.1", [HERE / "driver.c", HERE / "modules.c"]
     built = subprocess.run(
         [COMPILER, *FLAGS, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", f"-I{HERE}", f"-I{folder}", *map(str, files),
@@ -48,7 +48,7 @@ def run(folder: Path, name: str, main: str, *, sanitize: bool = True) -> list[di
     """Compiles an exported function with a program that calls it, runs it, and reads the driver's calls."""
     assert COMPILER is not None
     (folder / "main.c").write_text(f'#include "{name}.h"\n#include "stub.h"\n#include <stdio.h>\n\n{main}')
-    (folder / "cuda.h").write_text(DECLARATIONS)
+    (folder / "cuda.h").write_text(c_text("cuda.h"))
     program = folder / "program"
     checks = ["-fsanitize=undefined", "-fno-sanitize-recover=all"] if sanitize else []
     files = [folder / "main.c", folder / f"{name}.c", folder / f"{name}_code.c", HERE / "driver.c"]

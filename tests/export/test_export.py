@@ -17,7 +17,7 @@ from phalanx.cuda.abi import ArraySlot
 from phalanx.errors import Error
 from phalanx.runtime.device.arrays import ArrayInfo, dense_strides
 from phalanx.runtime.device.tensormap import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, geometry
-from phalanx.runtime.exporting.driver_api import DECLARATIONS
+from phalanx.runtime.exporting.c_parts import c_text
 from phalanx.runtime.exporting.export import Exported
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
@@ -172,15 +172,17 @@ def test_as_many_clusters_as_fit(tmp_path: Path) -> None:
     assert [call["grid"] for call in asked(calls, "launch")] == [[264, 1, 1]] * 2
 
 
-def test_counters_are_the_callers(tmp_path: Path) -> None:
+def test_counters_are_in_the_workspace(tmp_path: Path) -> None:
     vector = px.spec(("m",), px.f32)
     made = px.export(squares[px.auto], vector, vector, to=tmp_path, name="drawn", SCHEDULE="counter")
-    given = ["drawn(stream, 9, 0x1000, NULL, 0x2000, NULL, 0x3000)", "drawn(stream, 9, 0x1000, NULL, 0x2000, NULL, 0)"]
-    calls = run(tmp_path, "drawn", main_of(made, given))
-    assert [call["value"] for call in asked(calls, "status")] == [0, -1]
+    given = [f"drawn(stream, 9, 0x1000, NULL, 0x2000, NULL, {space}, &bytes)" for space in ("0", "0x3000", "0x3010")]
+    given.append("drawn(stream, 9, 0x1000, NULL, 0x2000, NULL, 0x3000, NULL)")
+    calls = run(tmp_path, "drawn", main_of(made, given, "  int64_t bytes = 0;\n"))
+    assert [call["value"] for call in asked(calls, "status")] == [0, 0, -8, -1]
     signature = made.compiled[0].signature
-    assert asked(calls, "launch")[0]["parameters"][2] == packed(signature.slots[2], 0x3000, (signature.counters,))
-    assert "counters: " in (tmp_path / "drawn.h").read_text()
+    (launch,) = asked(calls, "launch")
+    assert launch["parameters"][2] == packed(signature.slots[2], 0x3000, (signature.counters,))
+    assert "Its first 256 bytes are 0 before the first call" in (tmp_path / "drawn.h").read_text()
 
 
 def test_elements_that_share_bytes(tmp_path: Path) -> None:
@@ -239,7 +241,7 @@ def test_the_snippet_for_cmake(tmp_path: Path) -> None:
     folder = tmp_path / "exported"
     made = px.export(scale[lambda m, BM: (px.cdiv(m, BM), 1)], matrix, matrix, 2.0, to=folder)
     files = {
-        "CMakeLists.txt": CMAKE.format(stub=HERE), "FindCUDAToolkit.cmake": TOOLKIT, "cuda.h": DECLARATIONS,
+        "CMakeLists.txt": CMAKE.format(stub=HERE), "FindCUDAToolkit.cmake": TOOLKIT, "cuda.h": c_text("cuda.h"),
         "main.c": '#include "scale.h"\n#include "stub.h"\n#include <stdio.h>\n'
         + main_of(made, ["scale(stream, 100, 0x10000, NULL, 0x20000, NULL, 0.5f)"]),
     }  # fmt: skip
@@ -259,9 +261,10 @@ def test_the_manifest(tmp_path: Path) -> None:
     made = px.export(scale[lambda m: (px.cdiv(m, 64), 1)], matrix, matrix, 2.0, to=tmp_path, arch="sm_90a")
     told = json.loads((tmp_path / "scale.json").read_text())
     assert told["sizes"] == ["m"]
-    assert told["grid"] == ["(-((-m) // 64))", "1", "1"]
+    (end,) = told["ends"]
+    assert end["launches"][0]["grid"] == ["(-(-m // 64))", "1", "1"]
     assert [item["kind"] for item in told["parameters"]] == ["array", "array", "scalar"]
-    assert (tmp_path / told["targets"]["sm_90a"]["cubin"]).read_bytes() == made.compiled[0].cubin
+    assert (tmp_path / told["programs"][0]["targets"]["sm_90a"]["cubin"]).read_bytes() == made.compiled[0].cubin
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(made.files)
 
 
@@ -288,7 +291,7 @@ def brings_patches(X):
         (lambda to: px.export(scale, to=to), "px.export takes a kernel with its grid"),
         (lambda to: px.export(asserts[1], px.spec(4, px.f32), to=to), "kernel 'asserts' has px.device_assert"),
         (lambda to: px.export(squares[lambda m: min(m, 4)], *[px.spec(("m",), px.f32)] * 2, to=to), "a grid decides by m"),
-        (lambda to: px.export(scale[1], *[px.spec(("X", 4), px.f32)] * 2, 1.0, to=to), "in C, where it is a size"),
+        (lambda to: px.export(scale[1], *[px.spec(("X", 4), px.f32)] * 2, 1.0, to=to), "in C, where it stands for two"),
         (lambda to: px.export(scale[1], *[px.spec((4, 4), px.f32)] * 2, 1.0, to=to, name="for"), "can't be the name of a C"),
         (lambda to: px.export(scale[1], *[px.spec((4, 4), px.f32)] * 2, 1.0, to=to, arch=[]), "px.export has no target"),
         (lambda to: px.spec(("a b", 4), px.f32), "px.spec has a size with the name 'a b'"),

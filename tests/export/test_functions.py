@@ -16,8 +16,8 @@ from export.stub import COMPILER, MISSING
 from phalanx.errors import Error
 from phalanx.kernels.padding import padded_copy
 from phalanx.kernels.products.matmul_config import MatmulConfig
-from phalanx.runtime.exporting.function_source import FunctionExport
-from phalanx.runtime.symbolic.tracing import run_traced, values_for
+from phalanx.runtime.exporting.c_function import CFunction
+from phalanx.runtime.exporting.exported_ways import run_way, values_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 BF16 = ml_dtypes.bfloat16
@@ -29,14 +29,14 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FunctionExport]:
+def product(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CFunction]:
     """An exported matmul of K = 64, and its folder."""
     folder = tmp_path_factory.mktemp("matmul")
     a, b = px.spec(("m", 64), px.bf16), px.spec((64, "n"), px.bf16)
     return folder, exported(folder, px.kernels.matmul, a, b, sizes={"m": 256, "n": 256}, config=SMALL)
 
 
-def test_matmul_for_any_rows_and_columns(product: tuple[Path, FunctionExport]) -> None:
+def test_matmul_for_any_rows_and_columns(product: tuple[Path, CFunction]) -> None:
     folder, made = product
     memory, calls, pairs = Memory(), [], []
     for m, n in ((70, 72), (1, 8)):
@@ -55,7 +55,7 @@ def test_tiles_and_hints_of_the_example_are_those_of_all_sizes(example: tuple[in
     """What is trimmed, and which operand L2 need not keep, changes no result: no size needs a kernel of its own."""
     a, b = px.spec(("m", 4096), px.bf16), px.spec((4096, "n"), px.bf16)
     made = exported(tmp_path, px.kernels.matmul, a, b, sizes=dict(zip("mn", example)))
-    pointers = [0x10000000 * place for place in (1, 2, 3, 4)[: 3 + made.plans.has_workspace]]
+    pointers = [0x10000000 * place for place in (1, 2, 3, 4)[: 3 + made.has_workspace]]
     sizes = [(m, n) for m in (1, 3, 17, 100, 129, 1000, 4096, 8191) for n in (8, 24, 512, 1024, 2048, 65536)]
     calls = [call_text(made, {"m": m, "n": n}, pointers) for m, n in sizes]
     before = "  const int64_t wide_a[] = {8192, 1}, wide_b[] = {1032, 1};\n"
@@ -63,7 +63,7 @@ def test_tiles_and_hints_of_the_example_are_those_of_all_sizes(example: tuple[in
     assert statuses(ran(tmp_path, made, calls, before)) == [0] * len(calls)
 
 
-def test_what_an_exported_matmul_refuses(product: tuple[Path, FunctionExport]) -> None:
+def test_what_an_exported_matmul_refuses(product: tuple[Path, CFunction]) -> None:
     folder, made = product
     before = "  const int64_t wide[] = {128, 1}, odd[] = {65, 1}, across[] = {1, 64};\n"
     good = [0x10000, 0x20000, 0x30000]
@@ -95,10 +95,10 @@ def test_attention_for_any_batch_and_lengths(causal: bool, tmp_path: Path) -> No
     for batch, queries, keys in ((1, 100, 130), (2, 64, 64)):
         given = [random(batch, 2, queries, 64), random(batch, 1, keys, 64, seed=1), random(batch, 1, keys, 64, seed=2)]
         out = np.zeros(given[0].shape, BF16)
-        places = [memory.put(x) for x in (*given, out)] + [memory.put(workspace)] * made.plans.has_workspace
+        places = [memory.put(x) for x in (*given, out)] + [memory.put(workspace)] * made.has_workspace
         calls.append(call_text(made, {"batch": batch, "queries": queries, "keys": keys}, places))
         cases.append((given, out))
-    assert made.plans.has_workspace  # tiles are drawn from a counter
+    assert made.has_workspace  # tiles are drawn from a counter
     found = ran(tmp_path, made, calls)
     assert statuses(found) == [0, 0]
     simulate_launches(made, found, memory)
@@ -114,7 +114,7 @@ def test_the_workspace_is_asked_for_first(tmp_path: Path) -> None:
     calls = [call_text(made, sizes, [*places, space]) for space in (0, 0x50000, 0x50010)]
     found = ran(tmp_path, made, calls)
     assert statuses(found) == [0, 0, -8]
-    assert [call["bytes"] for call in found if call["call"] == "status"] == [made.plans.counters] * 3
+    assert [call["bytes"] for call in found if call["call"] == "status"] == [made.endings.counters] * 3
     assert len([call for call in found if call["call"] == "launch"]) == 1
 
 
@@ -124,7 +124,7 @@ def test_rows(name: str, numbers: dict[str, float], tmp_path: Path) -> None:
     function = getattr(px.kernels, name)
     specs = [px.spec(("rows", 256), px.bf16)] + [px.spec((256,), px.bf16)] * (name == "rms_norm")
     made = exported(tmp_path, function, *specs, sizes={"rows": 4096}, **{each: 1.0 for each in numbers})
-    assert made.scalars == tuple(numbers)
+    assert [each.name for each in made.scalars] == list(numbers)
     memory, calls, cases = Memory(), [], []
     for rows in (37, 1):
         given = [random(rows, 256, seed=rows), random(256, seed=1)][: len(specs)]
@@ -254,7 +254,7 @@ def test_operands_that_are_copied_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_c_function_goes_the_librarys_way_for_any_sizes(product: tuple[Path, FunctionExport]) -> None:
+def test_the_c_function_goes_the_librarys_way_for_any_sizes(product: tuple[Path, CFunction]) -> None:
     """Grids and views of many sizes, beside what the library itself launches for them with the same configuration."""
     folder, made = product
     rng = np.random.default_rng(0)
@@ -266,7 +266,7 @@ def test_the_c_function_goes_the_librarys_way_for_any_sizes(product: tuple[Path,
     usual = values_for(made.arguments, {"m": 256, "n": 256})
     for each, launch in zip(sizes, launches, strict=True):
         values = values_for(made.arguments, each)
-        path = run_traced(lambda given: px.kernels.matmul(*given, config=SMALL), made.arguments, values, usual, "sm_90a")
+        path = run_way(lambda given: px.kernels.matmul(*given, config=SMALL), made.arguments, values, usual, "sm_90a")
         (taken,) = path.launches
         assert taken.grid is not None
         assert launch["grid"] == [size.at(values) for size in taken.grid]

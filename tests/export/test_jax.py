@@ -16,7 +16,6 @@ from export.stub import COMPILER, MISSING
 from export.test_export import scale
 from export.test_functions import SMALL
 from phalanx.errors import Error
-from phalanx.runtime.exporting.interface import interface_of
 from phalanx.runtime.exporting.interfaces import write_interfaces
 
 jax = pytest.importorskip("jax", reason="no jax: pip install jax")
@@ -61,7 +60,7 @@ def test_what_is_refused() -> None:
 
 def launched(folder: Path, made: Any, text: str, programs: Any) -> list[dict[str, Any]]:
     """The launches of a program that imports the exported module and runs it on a CPU, where XLA has no streams."""
-    write_interfaces(folder, interface_of(made), ("jax",), ["-DPX_WITHOUT_STREAM"])
+    write_interfaces(folder, made, ("jax",), ["-DPX_WITHOUT_STREAM"])
     start = f"import json\nimport jax\nimport jax.numpy as jnp\nimport {made.name}_jax as exported\n"
     start += "exported.register('cpu')\n"
     calls = ran_outside(folder, start + text, parameter_bytes(programs))

@@ -76,7 +76,7 @@ def test_results_are_the_library_s(name: str, tmp_path: Path) -> None:
         wanted = [x for x in (wanted if isinstance(wanted, tuple) else (wanted,)) if not any(x is each for each in own)]
         outs = [np.zeros(x.shape, x.dtype) for x in map(np.asarray, wanted)]
         places = [memory.put(x) for x in (*given, *outs)]
-        if made.plans.has_workspace:
+        if made.has_workspace:
             places.append(memory.put(np.zeros(1 << 20, np.uint8)))
         texts.append(call_text(made, {"rows": rows}, places))
         cases.append(([*given, *outs], [*own, *wanted]))

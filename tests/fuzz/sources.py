@@ -34,7 +34,7 @@ from mutation.cases import CASES
 from phalanx.ir.archs import arch_of
 from phalanx.language import builtin
 from phalanx.location import NOWHERE, Location
-from phalanx.runtime.launch.replay import forget
+from phalanx.runtime.launch.memory import forget
 
 BATCH = 10
 STEPS = "60000"

@@ -13,7 +13,7 @@ import phalanx as px
 from phalanx.kernels.products import tuned
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, split_choice
 from phalanx.kernels.products.split_k import SplitConfig
-from phalanx.runtime.launch.replay import RECORDINGS, recording
+from phalanx.runtime.launch.launch_list import LISTS, recording
 
 ON = px.device()
 
@@ -53,14 +53,14 @@ def test_the_quickest_is_taken_and_nothing_of_it_recorded(best: int, monkeypatch
     seen: dict[str, Any] = {}
 
     def tune(function: Any, settings: list[dict[str, Any]], arguments: Any, **options: Any) -> Any:
-        seen.update(settings=settings, arguments=arguments, recordings=list(RECORDINGS))
+        seen.update(settings=settings, arguments=arguments, recordings=list(LISTS))
         return SimpleNamespace(best=settings[best])
 
     monkeypatch.setattr(tuned, "tune", tune)
     problem, arguments = Problem(100, 4096, 4096), ("a", "b", None, None, None, None)
     with recording() as record:
         found = tuned.measured(problem, ON, True, arguments, "relu", "bf16")
-        assert record in RECORDINGS
+        assert record in LISTS
     assert seen["recordings"] == [] and seen["arguments"] == arguments
     assert found == tuned.promising(problem, ON, True)[best]
     a, b = np.ones((3, 64), ml_dtypes.bfloat16), np.ones((72, 64), ml_dtypes.bfloat16).T

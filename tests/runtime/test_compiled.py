@@ -20,7 +20,7 @@ from phalanx.ir.types import ArrayType, f32
 from phalanx.language.reader.reading import read_kernel
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
-from phalanx.runtime.launch import replay
+from phalanx.runtime.launch import memory
 
 
 @px.kernel
@@ -65,10 +65,10 @@ def test_a_push_inside_one_cta_is_launched_as_a_cluster_of_one() -> None:
 
 def test_the_cache_remembers_that_it_addresses_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))  # a home may be missing, or not be ours to write
-    replay.forget()
+    memory.forget()
     x = px.spec((64,), px.f32)
     px.compile(to_itself[1], x)
-    replay.forget()
+    memory.forget()
     again = px.compile(to_itself[1], x)
     assert again.from_cache and again.addresses_cluster
 
@@ -83,7 +83,7 @@ def test_without_nvrtc(found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
     monkeypatch.setattr(nvrtc, "nvrtc_identity", (lambda: "13.4.1") if found else missing)
     monkeypatch.setattr(nvrtc, "_nvrtc", missing)
-    replay.forget()
+    memory.forget()
     with pytest.raises(px.Error) as error:
         px.compile(copy[1], px.spec((64,), px.f32), px.spec((64,), px.f32))
     assert error.value.message == "NVRTC is not available: NVRTC can't be loaded: no such file"
@@ -96,7 +96,7 @@ def test_an_nvrtc_that_does_not_know_the_target(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(tmp_path))
     monkeypatch.setattr(nvrtc, "nvrtc_capabilities", lambda: (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121))
     monkeypatch.setattr(nvrtc, "nvrtc_version", lambda: "13.0")
-    replay.forget()
+    memory.forget()
     x = px.spec((64,), px.f32)
     assert px.compile(copy[1], x, x, arch="sm_100a").cubin
     with pytest.raises(px.Error) as error:
@@ -115,7 +115,7 @@ def test_each_nvrtc_has_entries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_
     cached = []
     for identity in ("13.4.1", "13.4.1", "13.4.2", "13.4.1"):
         monkeypatch.setattr(nvrtc, "nvrtc_identity", lambda identity=identity: identity)
-        replay.forget()
+        memory.forget()
         cached.append(px.compile(copy[1], x, x).from_cache)
     assert cached == [False, True, False, True]
 
@@ -125,7 +125,7 @@ def test_what_another_nvrtc_compiled_than_it_seemed_is_not_kept(monkeypatch: pyt
     monkeypatch.setattr(compiled, "disk_cache", lambda: cache)
     answers = iter(("13.4.1", "13.0"))  # before a compile, for its key, and after it
     monkeypatch.setattr(nvrtc, "nvrtc_identity", lambda: next(answers))
-    replay.forget()
+    memory.forget()
     x = px.spec((64,), px.f32)
     assert px.compile(copy[1], x, x).cubin
     assert cache.size_bytes() == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.runtime.planning.conditions import conditions
+from phalanx.runtime.planning.compiled_ways import _conditions as conditions
 from phalanx.runtime.symbolic.expressions import Expression, combined, constant, symbol
 from phalanx.runtime.symbolic.numbers import Guard
 
@@ -86,7 +86,7 @@ def strides(*names: str) -> list[Any]:
 
 def test_strides_are_compared_together() -> None:
     assert conditions(strides("t0", "t1", "t2")) == [
-        "not (t0 | t1 | t2) & 7", f"0 <= (t0 | t1 | t2) < {2**39}"
+        "not ((t0 * 2) | (t1 * 2) | (t2 * 2)) & 15", f"0 <= ((t0 * 2) | (t1 * 2) | (t2 * 2)) < {2**40}"
     ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.runtime.launch import dispatch, replay
+from phalanx.runtime.launch import dispatch, memory
 from phalanx.runtime.launch.dispatch import is_launchable
 from phalanx.runtime.launch.specialise import read_argument, specialise
 
@@ -352,7 +352,7 @@ def gpu(torch: Any, monkeypatch: pytest.MonkeyPatch) -> FakeLauncher:
     fake = FakeLauncher()
     compiled = SimpleNamespace(signature=SimpleNamespace(debug=False))
     monkeypatch.setattr(dispatch, "load_launcher", lambda *_: (fake, compiled))
-    replay.forget()
+    memory.forget()
     return fake
 
 
@@ -405,7 +405,7 @@ def test_shapes_in_turns_take_the_short_way(gpu: FakeLauncher, torch: Any, monke
         fill[2](x, x if other else None, B=B)
         return ways[-1]
 
-    replay.memory_of(fill).limit = 5
+    memory.memory_of(fill).limit = 5
     sizes = (32, 64, 96)
     assert {launch(size) for _ in range(2) for size in sizes} == {"long"}  # when it comes again, it has a buffer of its own
     assert {launch(size) for _ in range(2) for size in sizes} == {"short"}

@@ -14,7 +14,8 @@ from phalanx.kernels.matrices import empty
 from phalanx.runtime.device import map_layout as layouts
 from phalanx.runtime.device.map_layout import UNIT, WORD, map_layout
 from phalanx.runtime.device.tensormap import Geometry, encode
-from phalanx.runtime.launch.replay import recording, remembered
+from phalanx.runtime.launch.launch_list import recording
+from phalanx.runtime.launch.replay import remembered
 from planned_calls import Watched, described, plain_argument, watched_gpu
 
 
@@ -119,7 +120,7 @@ def loaded(x: Any) -> Any:
     return y
 
 
-def test_strides_beyond_a_word_are_left_to_the_driver(gpu: Watched) -> None:
+def test_strides_beyond_a_word_take_the_whole_way(gpu: Watched) -> None:
     """Rows 64 GB and more apart: their descriptors come from the driver, and those of others are packed again after them."""
     for number, step in enumerate((64, 128, 192, 1 << 34, (1 << 34) + 64, 256, 1 << 35, 320)):
         x = gpu.torch.empty_strided((16, 32), (step, 1), dtype=gpu.torch.float32)
@@ -129,20 +130,27 @@ def test_strides_beyond_a_word_are_left_to_the_driver(gpu: Watched) -> None:
         with recording():
             assert gpu.run(lambda x=x: loaded(x)) == quick, step  # type: ignore[misc]
     (plan,) = loaded.memory.plans.values()
-    assert not plan.why and len(plan.ways) == 1
+    assert plan.why == ["NotPlanned: the function does not repeat itself"] * 3
 
 
-def test_descriptors_that_do_not_begin_with_their_address_are_the_drivers(
-    gpu: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_descriptors_whose_fields_lie_elsewhere(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     def change(image: bytearray, pointer: int, sizes: list[int], steps: list[int]) -> None:
         image[:] = image[-8:] + image[:-8]
 
     spoilt(gpu, monkeypatch, change)
-    layout = map_layout(gpu.torch.driver, kind(2))
-    assert layout is not None and not layout.begins_with_address
     for step in (64, 128, 192, 256):
         x = gpu.torch.empty_strided((16, 32), (step, 1), dtype=gpu.torch.float32)
         quick = gpu.run(lambda x=x: loaded(x))  # type: ignore[misc]
         with recording():
             assert gpu.run(lambda x=x: loaded(x)) == quick  # type: ignore[misc]
+
+
+def test_nothing_is_planned_where_nobody_knows_the_layout(gpu: Watched) -> None:
+    gpu.opaque = True
+    for step in (64, 128, 192, 256):
+        x = gpu.torch.empty_strided((16, 32), (step, 1), dtype=gpu.torch.float32)
+        quick = gpu.run(lambda x=x: loaded(x))  # type: ignore[misc]
+        with recording():
+            assert gpu.run(lambda x=x: loaded(x)) == quick  # type: ignore[misc]
+    (plan,) = loaded.memory.plans.values()
+    assert plan.why == ["NotPlanned: nobody knows where the driver's descriptors have their numbers"] * 3

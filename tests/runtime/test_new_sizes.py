@@ -16,7 +16,8 @@ from phalanx.kernels.matrices import empty
 from phalanx.kernels.products import tile_model
 from phalanx.runtime.device import tensormap
 from phalanx.runtime.launch import dispatch, specialise
-from phalanx.runtime.launch.replay import refuse_recording, remembered
+from phalanx.runtime.launch.launch_list import refuse_recording
+from phalanx.runtime.launch.replay import remembered
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from phalanx.kernels.rowwise.norms import rms_norm
 from phalanx.kernels.rowwise.softmax import softmax
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.launch import replay as module
+from phalanx.runtime.launch import memory as module
 from phalanx.runtime.launch.replay import remembered
 
 

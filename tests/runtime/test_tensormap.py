@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from phalanx.runtime.device.tensormap import (
     TensorMapCache,
     encode,
     geometry,
-    map_writer,
-    map_writers,
 )
 
 
@@ -176,66 +173,3 @@ def test_room_between_elements() -> None:
         geometry(slot, "f4e2m1", (64, 192), (256, 1))
     with pytest.raises(Error, match="has a stride of 144 bytes, a copy that puts room between elements"):
         geometry(slot, "f4e2m1", (64, 256), (288, 1))
-
-
-@pytest.mark.parametrize("rank", range(1, 6))
-def test_a_writer_hands_the_driver_what_an_encoder_does(library: Any, driver: Driver, rank: int) -> None:
-    fixed = Geometry("bf16", (1,) * rank, (16,) * (rank - 1), (64, 32, 2, 1, 1)[:rank], 128, 256, True)
-    memory = (ctypes.c_char * 256)()
-    place = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-    writer = map_writer(driver, fixed, place)
-    for turn in range(3):
-        dims = tuple(512 + turn + axis for axis in range(rank))
-        strides = tuple((1024 + turn) << (4 + axis) for axis in range(rank - 1))
-        writer(0x7F1234567800 + 16 * turn, dims + strides)
-        encode(driver, 0x7F1234567800 + 16 * turn, fixed._replace(dims=dims, byte_strides=strides))
-        assert library.encoded[-1] == library.encoded[-2]
-        assert ctypes.string_at(place, 128) == bytes([len(library.encoded) - 1]) * 128
-
-
-def test_descriptors_of_arrays_that_are_alike_have_their_address_replaced(library: Any, driver: Driver) -> None:
-    """The driver makes one of the same sizes and strides, in whatever order they come; and never of what it refused."""
-    fixed = Geometry("bf16", (1,) * 2, (16,), (64, 32), 128, 256, True)
-    memory = (ctypes.c_char * 640)()
-    first = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-    places = [first + 128 * number for number in range(4)]
-    writers = map_writers(driver, [fixed, fixed, fixed, fixed._replace(box=(64, 64))], places)
-
-    def made(number: int, pointer: int, rows: int, *, replaced: bool) -> None:
-        writers[number](pointer, (64, rows, 128))
-        last = library.encoded[-1]
-        assert (last["pointer"], last["dims"], last["box"][1]) == (pointer, [64, rows], 64 if number == 3 else 32)
-        assert ("replaced" in last) is replaced
-        assert ctypes.string_at(places[number], 128) == bytes([len(library.encoded)]) * 128
-
-    made(0, 16, 100, replaced=False)
-    made(1, 32, 100, replaced=True)
-    made(0, 48, 100, replaced=True)  # in its own place
-    made(3, 64, 100, replaced=False)  # of another box
-    made(2, 80, 101, replaced=False)
-    made(0, 96, 101, replaced=True)
-    made(1, 112, 100, replaced=False)  # the last one made is of other sizes
-    library.failures["cuTensorMapEncodeTiled"] = [1]
-    with pytest.raises(Error, match="cuTensorMapEncodeTiled"):
-        writers[1](16, (64, 102, 128))
-    made(2, 16, 102, replaced=False)
-    library.failures["cuTensorMapReplaceAddress"] = [1]
-    with pytest.raises(Error, match="cuTensorMapReplaceAddress"):
-        writers[0](16, (64, 102, 128))
-    made(0, 16, 102, replaced=False)
-
-
-def test_a_driver_without_replacing(library: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(driver.functions, "cuTensorMapReplaceAddress")
-    fixed, memory = Geometry("f32", (1,), (), (32,), 128, 256, False), (ctypes.c_char * 320)()
-    first = ctypes.addressof(memory) + -ctypes.addressof(memory) % 64
-    for number, writer in enumerate(map_writers(driver, [fixed, fixed], [first, first + 128])):
-        writer(16 * number, (32,))
-        assert "replaced" not in library.encoded[-1] and len(library.encoded) == number + 1
-
-
-def test_a_writer_says_what_the_driver_refused(library: Any, driver: Driver) -> None:
-    writer = map_writer(driver, Geometry("f32", (1,), (), (32,), 128, 256, False), 0)
-    library.failures["cuTensorMapEncodeTiled"] = [1]
-    with pytest.raises(Error, match="cuTensorMapEncodeTiled: CUDA_ERROR_NUMBER_1"):
-        writer(16, (32,))

@@ -9,7 +9,7 @@ import pytest
 
 import phalanx as px
 from phalanx.runtime.launch.dispatch import BoundLaunch
-from phalanx.runtime.launch.replay import RECORDINGS
+from phalanx.runtime.launch.launch_list import LISTS
 from phalanx.runtime.launch.watchdog import bounded_waits
 
 
@@ -36,7 +36,7 @@ def test_launches_that_are_known_already_are_bounded_too() -> None:
         bound(None)
     assert bound.whole == 1
     bound(None)
-    assert bound.whole == 1 and not RECORDINGS
+    assert bound.whole == 1 and not LISTS
 
 
 @pytest.mark.parametrize("before", [None, "0", "1"])

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
-from phalanx.runtime.recording import ENGINE, Recording
+from phalanx.runtime.recording import ENGINE, SimRecording
 from phalanx.tools.cli import app
 from phalanx.tools.draw import record, ring_picture, timeline_picture
 
@@ -47,7 +47,7 @@ def ring(X, Y, *, STAGES=2):
             at.advance()
 
 
-def recorded(stages: int) -> Recording:
+def recorded(stages: int) -> SimRecording:
     x = np.ones((32, 32), np.float32)
     return record(ring[1], x, np.zeros_like(x), STAGES=stages)
 

@@ -23,7 +23,8 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import empty, has_work, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
-from phalanx.runtime.launch.replay import record_array, remembered
+from phalanx.runtime.launch.launch_list import record_array
+from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)

@@ -19,7 +19,7 @@ from phalanx.runtime.device.arrays import (
     refuse_gradients,
 )
 from phalanx.runtime.device.outlines import is_outlined
-from phalanx.runtime.launch.replay import record_array
+from phalanx.runtime.launch.launch_list import record_array
 from phalanx.runtime.symbolic.numbers import is_traced_real
 
 FLOATS = ("bf16", "f16", "f32")

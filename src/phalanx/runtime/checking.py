@@ -97,7 +97,7 @@ def check_launch(
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
     arch: str | None = None, pipelined: bool = True,
 ) -> Report:
-    """The same for tools that show how far it is: `progress` is told how many schedules are done."""
+    """`check` for tools that show how far it is: `progress` is told how many schedules are done."""
     kernel = bound.kernel
     report = Report(kernel.name)
     with debugging(kernel):

@@ -112,7 +112,7 @@ def explore(
 def explore_function(
     function: Function, grid: Any, args: list[Any], *, limit: int = DEFAULT_LIMIT, executor: Executor | None = None
 ) -> Exploration:
-    """The same for a prepared kernel."""
+    """`explore` for a kernel that is prepared already."""
     found, parts = Found(complete=False), 1
     if executor is None:
         found = Search(Steps(function, grid, copies_of(args)), Start(), min(limit, FEW)).run()

@@ -60,7 +60,7 @@ class Use:
 
 
 @dataclass
-class Recording:
+class SimRecording:
     """All of it, for the first cluster of the grid."""
 
     spans: dict[Lane, list[Span]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Recorder(Monitor):
     spans: tuple[fx.Span, ...] = (fx.Span.CLUSTER,)
 
     def __init__(self) -> None:
-        self.made = Recording()
+        self.made = SimRecording()
         self.now: dict[Agent, float] = {}
         self.over: dict[tuple[MBarrier, int], float] = {}
         self.copies: dict[Any, float] = {}
@@ -196,7 +196,7 @@ def told(op: Op) -> str:
     return f"{op.loc.short}: {op.loc.text.strip()}" if op.loc.text else op.loc.short
 
 
-def record(launch: Any, *args: Any, arch: str | None = None, **constants: Any) -> Recording:
+def record(launch: Any, *args: Any, arch: str | None = None, **constants: Any) -> SimRecording:
     """Runs a kernel in the simulator, on copies of its arguments, and records the first cluster of its grid.
 
     Anyone may call it, outside kernels; no GPU is needed. Example: ``timeline_picture(record(copy[2], x, y))``.

@@ -192,7 +192,7 @@ def _save_scattered(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _scattered_gradients(ctx: Any, d: Any) -> Any:
-    """Of row i the result has weight[i] * (h[i] @ w[e].T): its gradient comes by index, and is weighed twice."""
+    """Row i of the result is weight[i] * (h[i] @ w[e].T): its gradient comes by index, and is weighed twice."""
     h, w, sizes, idx, weight = ctx.saved_tensors
     needs = ctx.needs_input_grad
     rows = ops.gather_rows(d.to(h.dtype).contiguous(), idx)

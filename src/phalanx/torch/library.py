@@ -28,9 +28,9 @@ DEVICES = ("CPU", "CUDA")
 OPERATORS: dict[str, Any] = {}
 """The operators of this namespace by name."""
 REFUSING: list[str] = []
-"""Those without a gradient, which take no tensor that requires grad."""
+"""Operators without a gradient, which take no tensor that requires grad."""
 ONCE: dict[str, str] = {}
-"""Those that compute gradients, and of what: they have none themselves."""
+"""Operators that compute gradients, by what they are the gradient of: they have none themselves."""
 
 
 ops = types.SimpleNamespace()

@@ -1,4 +1,4 @@
-"""Which torch this package needs."""
+"""The torch that this package needs."""
 
 from __future__ import annotations
 

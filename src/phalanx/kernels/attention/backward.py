@@ -36,7 +36,8 @@ from phalanx.kernels.attention.forward import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, kind_of
-from phalanx.runtime.launch.replay import refuse_recording, remembered
+from phalanx.runtime.launch.launch_list import refuse_recording
+from phalanx.runtime.launch.replay import remembered
 
 
 @remembered("do", "q", "k", "v", "o", "lse", "bias", "cu_seqlens_q", "cu_seqlens_k")

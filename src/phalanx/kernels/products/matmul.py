@@ -47,7 +47,8 @@ from phalanx.runtime.device.arrays import (
     scalar_dtype,
 )
 from phalanx.runtime.device.outlines import is_outlined
-from phalanx.runtime.launch.replay import Memory, remembered
+from phalanx.runtime.launch.memory import LaunchMemory
+from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.numbers import is_traced_real
 
 NARROW = ("f8e4m3", "f8e5m2")
@@ -183,7 +184,7 @@ class Plan:
         launch_split(left, right, bias, self.activation, result, config, bias_of_rows=side == "columns")
 
 
-_PLANS = Memory()
+_PLANS = LaunchMemory()
 """By the geometry of the arguments and the options: for arrays whose calls can't be repeated as launches."""
 
 

@@ -14,7 +14,7 @@ from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predic
 from phalanx.kernels.products.split_config import suited as split_suited
 from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted, predicted_with_fitted
 from phalanx.runtime.device.devices import Device
-from phalanx.runtime.launch.replay import unrecorded
+from phalanx.runtime.launch.launch_list import unrecorded
 from phalanx.runtime.symbolic.numbers import current_trace
 from phalanx.runtime.tuning.search import tune
 

@@ -51,7 +51,7 @@ ITEM_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "f8e8m0": 1, "f6e2m3": 1, "f6e3m2": 1,
     "f4e2m1": 1, "i4": 1, "u4": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "bool": 1,
 }  # fmt: skip
-"""Of an element alone; of those of `PER_BYTE` so many share them in memory."""
+"""Bytes of an element alone; those of `PER_BYTE` share a byte in memory."""
 PER_BYTE = {"f4e2m1": 2, "i4": 2, "u4": 2}
 DENSE_ELEMENTS, DENSE_BYTES = 4, 3
 """Elements of 6 bits in a dense array, and the bytes that they share."""

@@ -50,7 +50,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuTensorMapEncodeIm2col": (
         _ptr, _int, _uint, _ptr, _ptr, _ptr, _ptr, _ptr, _uint, _uint, _ptr, _int, _int, _int, _int,
     ),
-    "cuTensorMapReplaceAddress": (_ptr, _ptr),
     "cuPointerGetAttribute": (_ptr, _int, _ptr),
     "cuMemAlloc_v2": (_ptr, _size),
     "cuMemFree_v2": (_ptr,),
@@ -204,7 +203,7 @@ class Driver:
         return found
 
     def untyped(self, name: str) -> Any:
-        """The same for arguments that are C's, instances of ctypes of the very types: they are passed on as they are.
+        """A function of the driver that takes C's arguments, instances of ctypes of the very types, as they are.
 
         So are what `pointer_argument` gives, and integers of 32 bits.
         """

@@ -40,11 +40,6 @@ class MapLayout:
     format: str
     parts: tuple[bytes | int, ...]
 
-    @property
-    def begins_with_address(self) -> bool:
-        """Whether all behind the first eight bytes is the same for arrays that are alike, wherever they lie."""
-        return self.parts[0] == _ADDRESS
-
     def fields(self, numbers: Sequence[int]) -> list[bytes | int]:
         """What is packed of a descriptor with an address, words of sizes and words of strides."""
         return [numbers[part] if isinstance(part, int) else part for part in self.parts]

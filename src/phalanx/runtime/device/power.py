@@ -25,7 +25,7 @@ LIBRARY_NAMES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 SAMPLE_S = 0.002
 """Between two looks at the energy counter: a step is seen that much too late at most."""
 LOOKS_AT_CLOCK = 5
-"""So many looks after a step of the counter come with one at clock and power, which delay the look at the next step."""
+"""After each step of the counter, clock and power are read in this many looks; each of them delays the next look."""
 LEAST_STEPS = 3
 """Steps of the energy counter that a block needs for a power of its own; with fewer, what the card reports counts."""
 _SM_CLOCK = 1

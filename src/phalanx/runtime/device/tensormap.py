@@ -10,14 +10,13 @@ import ctypes
 import functools
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, TensorMapSlot
 from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, EXPANDED_ALIGNMENT, EXPANDED_BOX, MAX_BOX, MAX_DIM, MAX_STRIDE
 from phalanx.runtime.device.arrays import ITEM_BYTES
-from phalanx.runtime.device.driver import pointer_argument
 
 # Enumerators of cuda.h. Types of the same width that need no arithmetic share a code. Packed elements are copied as bytes,
 # but for copies that put room between them (16U4_ALIGN16B, 16U6_ALIGN16B).
@@ -234,76 +233,7 @@ class Encoder:
 
 _IN_C = {rank: (struct.Struct(f"={rank}Q"), struct.Struct(f"={rank}I")) for rank in range(1, 6)}
 """By rank: sizes and strides, and the sides of boxes, as the driver reads them."""
-_REPLACE = "cuTensorMapReplaceAddress"
 _EVERY = {rank: (1,) * rank for rank in range(1, 6)}
-
-
-class Likeness:
-    """The descriptor that a driver made last for writers whose fixed parts are the same: its sizes, strides and place.
-
-    Of an array with the same sizes and strides the descriptor is that one, but for the address: to replace it takes the
-    driver a fraction of the time. Queries, keys, values and their gradients are mostly alike.
-    """
-
-    __slots__ = ("sizes", "view")
-
-    def __init__(self) -> None:
-        self.sizes: tuple[Any, ...] | None = None
-        self.view: Any = None
-
-
-MapWriter = Callable[[int, tuple[int, ...]], None]
-"""Writes a descriptor to its place: of an array at an address, with sizes and behind them strides in bytes."""
-
-
-def map_writers(driver: Any, fixed: Sequence[Geometry], addresses: Sequence[int]) -> tuple[MapWriter, ...]:
-    """The writers of several descriptors, with one `Likeness` for those of which the same is fixed."""
-    likenesses: dict[Geometry, Likeness] = {}
-    return tuple(
-        map_writer(driver, each, address, likenesses.setdefault(each, Likeness()))
-        for each, address in zip(fixed, addresses, strict=True)
-    )
-
-
-def map_writer(driver: Any, fixed: Geometry, address: int, alike: Likeness | None = None) -> MapWriter:
-    """What writes descriptors to a place in memory, of arrays whose sizes and strides alone differ.
-
-    Whoever calls it knows that the sizes, strides and the address are such as `geometry` and `Encoder` allow. The driver's
-    arguments are C's already: what changes is written into them, and ctypes converts nothing but the address. One thread at
-    a time.
-    """
-    rank = len(fixed.dims)
-    made = Likeness() if alike is None else alike
-    replace = driver.untyped(_REPLACE) if _REPLACE in driver.functions else None
-    encode = driver.untyped("cuTensorMapEncodeTiled")
-    view: Any = memoryview((ctypes.c_char * TENSOR_MAP_BYTES).from_address(address)).cast("B")
-    numbers = (ctypes.c_char * (16 * rank))()
-    box, every = (ctypes.c_uint * rank)(*fixed.box), (ctypes.c_uint * rank)(*_EVERY[rank])
-    room, pack = memoryview(numbers).cast("B"), struct.Struct(f"={2 * rank - 1}Q").pack_into
-    place, begins = pointer_argument(address), ctypes.c_void_p()
-    arguments = (
-        place, DATA_TYPES[fixed.dtype], rank, begins, ctypes.byref(numbers), ctypes.byref(numbers, 8 * rank),
-        ctypes.byref(box), ctypes.byref(every), *_how(fixed),
-    )
-
-    def write(pointer: int, sizes: tuple[int, ...]) -> None:
-        begins.value = pointer
-        if replace is not None and sizes == made.sizes:
-            if made.view is not view:
-                view[:] = made.view
-            status = replace(place, begins)
-            if status:
-                made.sizes = None
-                raise driver.error(status, _REPLACE)
-            return
-        made.sizes = None  # what is there may be gone if the driver refuses the next
-        pack(room, 0, *sizes)
-        status = encode(*arguments)
-        if status:
-            raise driver.error(status, "cuTensorMapEncodeTiled")
-        made.sizes, made.view = sizes, view
-
-    return write
 
 
 def _how(shape: Geometry) -> tuple[int, int, int, int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.runtime.device.arrays import torch_current_stream
 
 PART = 512
-"""Arrays that are taken together begin at multiples of so many bytes, as torch's own do."""
+"""Arrays that are taken together begin at multiples of this many bytes, as torch's own do."""
 
 
 class TorchMemory:
@@ -72,6 +73,37 @@ def _quick_empty(torch: Any) -> Callable[[tuple[int, ...], tuple[int, ...], Any]
         return None
 
 
+def taken_together(sizes: Sequence[int]) -> tuple[int, list[int]]:
+    """How many bytes some arrays of so many bytes take that are taken at once, and where each of them starts."""
+    rooms = [-(-nbytes // PART) * PART for nbytes in sizes[:-1]]
+    return sum(rooms) + sizes[-1], list(itertools.accumulate(rooms, initial=0))
+
+
+def tensor_maker(dtype: Any, torch_device: Any, device: int) -> Callable[[tuple[int, ...], tuple[int, ...]], Any]:
+    """What makes a tensor of torch's type on a device, of its sizes and strides."""
+    memory, strided = torch_memory(device), sys.modules["torch"].empty_strided
+    empty, current = memory.empty, memory.current
+    if empty is not None and memory.alone:
+        return lambda shape, strides: empty(shape, strides, dtype)
+
+    def make(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        if empty is not None and current() == device:
+            return empty(shape, strides, dtype)
+        return strided(shape, strides, dtype=dtype, device=torch_device)
+
+    return make
+
+
+def bound_maker(
+    dtype: Any, torch_device: Any, device: int, geometry: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Callable[[], Any]:
+    """What makes a tensor of one geometry: its sizes and strides."""
+    memory = torch_memory(device)
+    if memory.empty is not None and memory.alone:
+        return functools.partial(memory.empty, *geometry, dtype)
+    return functools.partial(tensor_maker(dtype, torch_device, device), *geometry)
+
+
 def torch_memory(device: int) -> TorchMemory:
     """The memory of a GPU; torch must be loaded."""
     return _memory(sys.modules["torch"], device)
@@ -82,4 +114,4 @@ def _memory(torch: Any, device: int) -> TorchMemory:
     return TorchMemory(torch, device)
 
 
-__all__ = ["PART", "TorchMemory", "torch_memory"]
+__all__ = ["PART", "TorchMemory", "bound_maker", "taken_together", "tensor_maker", "torch_memory"]

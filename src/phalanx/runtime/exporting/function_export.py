@@ -7,34 +7,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phalanx.errors import Error, caller_location
-from phalanx.runtime.exporting.c_source import cmake, code_of
-from phalanx.runtime.exporting.function_manifest import cubin_name, function_manifest
-from phalanx.runtime.exporting.function_source import FunctionExport, function_header, function_source
-from phalanx.runtime.exporting.parameters import C_WORDS
-from phalanx.runtime.exporting.paths import End, Fork, Tree, explore
-from phalanx.runtime.exporting.plans import plans_of
+from phalanx.runtime.exporting.c_function import CFunction, named_sizes
+from phalanx.runtime.exporting.endings import endings_of
+from phalanx.runtime.exporting.exported_ways import End, Fork, Tree, explore
+from phalanx.runtime.exporting.parameters import kind_of_spec, require_names
 from phalanx.runtime.launch.specialise import SOME_SIZE, Spec
 from phalanx.runtime.symbolic.numbers import Undecided
 from phalanx.runtime.symbolic.tracing import ArrayGiven, Given, ScalarGiven
 
 MOST_KERNELS = 2
 """How many kernels an export has room for, unless the example needs more: others end in an error code."""
-TAKEN = (C_WORDS - {"x", "y", "z", "kernel", "device", "parameters", "counters"}) | {
-    "workspace", "workspace_bytes", "given", "choice", "none",
-}  # fmt: skip
-"""Names that parameters can't have beside the words of C: those of the function itself."""
-
 
 def function_export(
     function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], archs: Sequence[str], name: str,
     sizes: dict[str, int],
-) -> FunctionExport:
+) -> CFunction:
     """What is to be written for a function: its ways for all sizes, and the kernels at their ends, compiled."""
     bound = _bound(function, args, options)
-    arguments = _arguments(bound)
-    arrays = tuple(each for each in arguments if isinstance(each, ArrayGiven))
-    names = tuple(dict.fromkeys(size for array in arrays for size in array.spec.sizes if isinstance(size, str)))
-    _require_names(name, arguments, names)
+    specs: dict[str, Spec] = {}
+    arguments = _arguments(bound, specs)
+    names = named_sizes(each for each in arguments if isinstance(each, ArrayGiven))
+    require_names(name, arguments, names)
     example = _example(names, sizes)
 
     def call(given: list[Any]) -> Any:
@@ -44,7 +37,7 @@ def function_export(
         return function(*again.args, **again.kwargs)
 
     try:
-        path, tree = explore(call, arguments, example, archs[0], MOST_KERNELS)
+        way, tree = explore(call, arguments, example, archs[0], MOST_KERNELS)
     except Error:
         raise
     except Exception as error:
@@ -57,25 +50,13 @@ def function_export(
                 remedy="export it for each target into a folder of its own, under names of their own",
             )
     taken = {each.name for each in arguments} | set(names)
-    plans = plans_of(tree, archs, path, "result" if any(each.startswith("out") for each in taken) else "out")
-    if not any(plan.launches for plan in plans.of.values()):
+    endings = endings_of(tree, archs, way, "result" if any(each.startswith("out") for each in taken) else "out")
+    if not endings.launches:
         raise Error(f"{name} launches no kernel", location=caller_location(), remedy="export a function that does")
     shown = ", ".join(f"{size} = {value}" for size, value in example.items())
     described = f"{name} for {', '.join(archs)}" + (f", chosen for {shown}" if shown else "")
-    return FunctionExport(name, described, names, arguments, tree, plans)
-
-
-def write_function(made: FunctionExport, loader: str) -> dict[str, str | bytes]:
-    """The files of an exported function by name."""
-    texts: dict[str, str | bytes] = {
-        f"{made.name}.h": function_header(made), f"{made.name}.c": function_source(made),
-        f"{made.name}_code.c": code_of(made.name, made.described, made.programs), "CMakeLists.txt": cmake(made.name),
-        f"{made.name}.json": function_manifest(made), f"{made.name}.py": loader,
-    }  # fmt: skip
-    for number, each in enumerate(made.programs):
-        for program in each:
-            texts[cubin_name(made, number, program.arch)] = program.cubin
-    return texts
+    kinds = {each: kind_of_spec(spec) for each, spec in specs.items()}
+    return CFunction(name, described, tuple(archs), names, arguments, kinds, tree, endings)
 
 
 def _not_exported(name: str, error: Exception) -> Error:
@@ -116,13 +97,14 @@ def _replaced(arguments: dict[str, Any], next_one: Callable[[], Any]) -> dict[st
     return {name: put(value) for name, value in arguments.items()}
 
 
-def _arguments(bound: inspect.BoundArguments) -> tuple[Given, ...]:
-    """What the C function takes among the arguments, by the names of the parameters."""
+def _arguments(bound: inspect.BoundArguments, specs: dict[str, Spec]) -> tuple[Given, ...]:
+    """What the C function takes among the arguments, by the names of the parameters; `specs` gets those of the arrays."""
     found: list[Given] = []
 
     def take(name: str, value: Any) -> None:
         if isinstance(value, Spec):
-            found.append(ArrayGiven(name, value))
+            specs[name] = value
+            found.append(ArrayGiven(name, value.dtype.name, value.sizes))
         elif isinstance(value, float):
             found.append(ScalarGiven(name, value))
         elif isinstance(value, tuple):
@@ -134,24 +116,9 @@ def _arguments(bound: inspect.BoundArguments) -> tuple[Given, ...]:
 
     for name, value in bound.arguments.items():
         take(name, value)
-    if any(isinstance(each, ArrayGiven) and each.spec.dense for each in found):
+    if any(spec.dense for spec in specs.values()):
         raise Error("a dense px.spec for a function", location=caller_location(), remedy="export the kernel itself")
     return tuple(found)
-
-
-def _require_names(name: str, arguments: tuple[Given, ...], sizes: tuple[str, ...]) -> None:
-    """Everything has a name of its own in C."""
-    seen: set[str] = set()
-    arrays = [each for each in arguments if isinstance(each, ArrayGiven)]
-    strides = [array.stride(axis) for array in arrays for axis in range(len(array.spec.shape))]
-    for each in [*(given.name for given in arguments), *sizes, *strides]:
-        if each in TAKEN or each in seen or each.startswith(("px_", "new_")) or each == name:
-            raise Error(
-                f"'{each}' can't be the name of a parameter of {name} in C"
-                + (", where it stands for two" if each in seen else ""),
-                location=caller_location(), remedy="rename the size, or wrap the function in one with other names",
-            )  # fmt: skip
-        seen.add(each)
 
 
 def _example(names: tuple[str, ...], sizes: dict[str, int]) -> dict[str, int]:
@@ -170,5 +137,5 @@ def _kernels(tree: Tree) -> Any:
     if isinstance(tree, Fork):
         return tree.guard.text, _kernels(tree.holds), _kernels(tree.fails)
     if isinstance(tree, End):
-        return [(id(launch.specialisation), str(launch.grid)) for launch in tree.path.launches]
+        return [(id(launch.specialisation), str(launch.grid)) for launch in tree.way.launches]
     return None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from phalanx.cuda.nvrtc import nvrtc_version
 from phalanx.ir.archs import arch_of
-from phalanx.runtime.exporting.interface import Interface
+from phalanx.runtime.exporting.c_function import CFunction
 
 LICENSE = "other"
 """Whose kernel it is, and under which terms, its owner says: the field has to be there."""
@@ -24,19 +24,19 @@ SINCE = "0.17.0"
 """The first version of the package `kernels` whose folders these are."""
 
 
-def write_hub(folder: Path, interface: Interface) -> list[str]:
+def write_hub(folder: Path, made: CFunction) -> list[str]:
     """Writes hub/ into the folder of an export, and gives the names of the files."""
-    name, place = interface.name, folder / "hub"
+    name, place = made.name, folder / "hub"
     version = importlib.metadata.version("apache-tvm-ffi").split(".")
     variant = f"tvm-ffi{version[0]}{version[1]}-cu{_cuda()}-{platform.machine()}-linux"
     build = place / "build" / variant
     (build / name).mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folder / f"{name}.so", build / f"{name}.so")
     kernel = hashlib.sha256((build / f"{name}.so").read_bytes()).hexdigest()[:12]
-    functions = [name, *[f"{name}_workspace"] * (interface.space == "workspace")]
+    functions = [name, *[f"{name}_workspace"] * (made.has_workspace)]
     loaded = "\n".join(f"{each} = _module.{each}" for each in functions)
     texts = {
-        build / "__init__.py": f'''"""{interface.described}."""
+        build / "__init__.py": f'''"""{made.described}."""
 
 from pathlib import Path
 
@@ -62,8 +62,8 @@ _spec.loader.exec_module(_module)
 
 __all__ = {json.dumps(functions)}
 ''',
-        build / "metadata.json": json.dumps(_metadata(interface, kernel), indent=2) + "\n",
-        place / "build.toml": _build_toml(interface),
+        build / "metadata.json": json.dumps(_metadata(made, kernel), indent=2) + "\n",
+        place / "build.toml": _build_toml(made),
     }
     for path, text in texts.items():
         path.write_text(text)
@@ -75,32 +75,32 @@ def _cuda() -> str:
     return f"{nvrtc_version().partition('.')[0]}0"
 
 
-def _archs(interface: Interface) -> list[str]:
+def _archs(made: CFunction) -> list[str]:
     """Compute capabilities as the hub writes them: sm_90a is 9.0a."""
-    made = []
-    for arch in interface.archs:
+    found = []
+    for arch in made.archs:
         major, minor = arch_of(arch).capability
-        made.append(f"{major}.{minor}{arch.removeprefix(f'sm_{major}{minor}')}")
-    return made
+        found.append(f"{major}.{minor}{arch.removeprefix(f'sm_{major}{minor}')}")
+    return found
 
 
-def _metadata(interface: Interface, kernel: str) -> dict[str, object]:
+def _metadata(made: CFunction, kernel: str) -> dict[str, object]:
     return {
-        "id": f"_{interface.name}_cuda_{kernel}",
-        "name": interface.name.replace("_", "-"),
+        "id": f"_{made.name}_cuda_{kernel}",
+        "name": made.name.replace("_", "-"),
         "version": 1,
         "license": LICENSE,
         "kernels-minver": SINCE,
         "python-depends": ["tvm-ffi"],
-        "backend": {"type": "cuda", "archs": _archs(interface)},
+        "backend": {"type": "cuda", "archs": _archs(made)},
     }
 
 
-def _build_toml(interface: Interface) -> str:
-    archs = ", ".join(f'"{arch}"' for arch in _archs(interface))
-    return f"""# {interface.described}. The variants in build/ are ready to be loaded; this describes them.
+def _build_toml(made: CFunction) -> str:
+    archs = ", ".join(f'"{arch}"' for arch in _archs(made))
+    return f"""# {made.described}. The variants in build/ are ready to be loaded; this describes them.
 [general]
-name = "{interface.name.replace("_", "-")}"
+name = "{made.name.replace("_", "-")}"
 version = 1
 license = "{LICENSE}"
 backends = ["cuda"]
@@ -111,7 +111,7 @@ python-depends = ["tvm-ffi"]
 [tvm-ffi]
 src = []
 
-[kernel.{interface.name}]
+[kernel.{made.name}]
 backend = "cuda"
 cuda-capabilities = [{archs}]
 depends = []

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.runtime.exporting.c_function import CFunction
 from phalanx.runtime.exporting.hub import write_hub
-from phalanx.runtime.exporting.interface import Interface
 from phalanx.runtime.exporting.jax_ffi import jax_module, jax_source
 from phalanx.runtime.exporting.shared_library import build_library
 from phalanx.runtime.exporting.tvm_ffi import tvm_ffi_source
@@ -27,26 +27,26 @@ def require_interfaces(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(each for each in INTERFACES if each in given or (each == TVM_FFI and HUB in given))
 
 
-def write_interfaces(folder: Path, interface: Interface, asked: tuple[str, ...], defines: Sequence[str] = ()) -> list[str]:
+def write_interfaces(folder: Path, made: CFunction, asked: tuple[str, ...], defines: Sequence[str] = ()) -> list[str]:
     """Writes the C around the function, builds NAME.so of all of it, and gives the names of the files."""
-    name, written = interface.name, []
+    name, written = made.name, []
     sources, includes, libraries = [f"{name}.c", f"{name}_code.c"], [], list(defines)
     if TVM_FFI in asked:
         info = _module("tvm_ffi.libinfo", TVM_FFI, "apache-tvm-ffi")
-        (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(interface))
+        (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(made))
         written.append(f"{name}_tvm_ffi.c")
         includes += [str(info.find_include_path()), str(info.find_dlpack_include_path())]
         libraries.append(str(info.find_libtvm_ffi()))
     if JAX in asked:
         ffi = _module("jax.ffi", JAX, "jax")
-        (folder / f"{name}_jax.c").write_text(jax_source(interface))
-        (folder / f"{name}_jax.py").write_text(jax_module(interface))
+        (folder / f"{name}_jax.c").write_text(jax_source(made))
+        (folder / f"{name}_jax.py").write_text(jax_module(made))
         written += [f"{name}_jax.c", f"{name}_jax.py"]
         includes.append(str(ffi.include_dir()))
     sources += [file for file in written if file.endswith(".c")]
     written.append(build_library(folder, name, sources, includes, libraries))
     if HUB in asked:
-        written += write_hub(folder, interface)
+        written += write_hub(folder, made)
     return written
 
 

@@ -26,11 +26,11 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def load(manifest: str | Path | None = None) -> Exported | ExportedFunction:
+def load(manifest: str | Path | None = None) -> Exported:
     """The exported kernel or function; a manifest is looked for beside this file, under its name."""
     path = Path(manifest) if manifest is not None else Path(__file__).with_suffix(".json")
     content: dict[str, Any] = json.loads(path.read_text())
-    return ExportedFunction(content, path.parent) if "plans" in content else Exported(content, path.parent)
+    return Exported(content, path.parent)
 
 
 def _asked(result: tuple[Any, ...]) -> Any:
@@ -127,52 +127,7 @@ class Program:
 
 
 class Exported:
-    """One exported kernel on one device, that of the context which is current when it is made."""
-
-    def __init__(self, manifest: dict[str, Any], folder: Path) -> None:
-        self.manifest = manifest
-        self.name: str = manifest["name"]
-        self._program = Program(manifest, folder, self.name)
-
-    def __call__(
-        self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None, stream: Any = 0,
-        counters: Any = None,
-    ) -> None:
-        """Launches it: the arguments in the kernel's order, named sizes and strides of arrays by name."""
-        made, sizes, strides = self.manifest, dict(sizes or {}), dict(strides or {})
-        if len(args) != len(made["parameters"]) or set(sizes) != set(made["sizes"]):
-            names = ", ".join(item["name"] for item in made["parameters"])
-            raise ValueError(f"{self.name} takes {names} and the sizes {made['sizes']}")
-        kept: list[Any] = []
-        views: list[dict[str, Any] | None] = []
-        for item, value in zip(made["parameters"], args, strict=True):
-            if item["kind"] == "scalar":
-                views.append(None)
-                kept.append(_SCALARS[item["dtype"]](value))
-                continue
-            view = _describe(item, _address(value), sizes, strides.get(item["name"]))
-            views.append(view)
-            kept.append(_packed(_in_bytes(view, item["share"]) if item["in_bytes"] else view))
-        for a, b in made["apart"]:
-            first, second = (_span(views[n] or {}, made["parameters"][n]) for n in (a, b))
-            if first[0] < second[1] and second[0] < first[1]:
-                raise ValueError(f"{made['parameters'][a]['name']} and {made['parameters'][b]['name']} share memory")
-        if made["counters"]:
-            if counters is None:
-                raise ValueError(f"{self.name} takes counters: {made['counters']} int32 that are 0")
-            kept.append(_packed({"data": _address(counters), "shape": [made["counters"]], "strides": [1]}))
-        grid = self._program.grid(made["grid"], sizes)
-        if 0 in grid:
-            return
-        for item in made["tensor_maps"]:
-            view = views[item["array"]]
-            assert view is not None
-            kept.append(_descriptor(item, made["parameters"][item["array"]], view))
-        self._program.launch(grid, stream, kept)
-
-
-class ExportedFunction:
-    """One exported function on one device, that of the context which is current when it is made."""
+    """An exported kernel or function on one device, that of the context which is current when it is made."""
 
     def __init__(self, manifest: dict[str, Any], folder: Path) -> None:
         self.manifest = manifest
@@ -188,26 +143,26 @@ class ExportedFunction:
         `workspace` begins at a multiple of 256 bytes and has `workspace_bytes` of them, of which the manifest's
         `zeroed_bytes` are 0 before the first call.
         """
-        values, plan = self._plan(args, sizes, strides)
-        if plan["workspace"] != "0":
+        values, end = self._end(args, sizes, strides)
+        if end["workspace"] != "0":
             if workspace is None:
-                raise ValueError(f"{self.name} takes a workspace of {_value(plan['workspace'], values)} bytes")
+                raise ValueError(f"{self.name} takes a workspace of {_value(end['workspace'], values)} bytes")
             values["workspace"] = _address(workspace)
             if values["workspace"] % 256:
                 raise ValueError(f"the workspace of {self.name} does not begin at a multiple of 256 bytes")
-        for name, place in plan["scratch"].items():
+        for name, place in end["scratch"].items():
             values[name] = values["workspace"] + _value(place, values)
-        for launch in plan["launches"]:
+        for launch in end["launches"]:
             self._launch(launch, values, stream)
 
     def workspace_bytes(
         self, *args: Any, sizes: dict[str, int] | None = None, strides: dict[str, Any] | None = None
     ) -> int:
         """How many bytes of a workspace a call with these arguments needs."""
-        values, plan = self._plan(args, sizes, strides)
-        return int(_value(plan["workspace"], values))
+        values, end = self._end(args, sizes, strides)
+        return int(_value(end["workspace"], values))
 
-    def _plan(self, args: tuple[Any, ...], sizes: Any, strides: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _end(self, args: tuple[Any, ...], sizes: Any, strides: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The values of all that a call passes, and the launches that follow."""
         made, values, strides = self.manifest, dict(sizes or {}), dict(strides or {})
         count = len(made["parameters"])
@@ -215,15 +170,13 @@ class ExportedFunction:
             names = ", ".join(item["name"] for item in (*made["parameters"], *made["results"]))
             raise ValueError(f"{self.name} takes {names} and the sizes {made['sizes']}")
         for item, value in zip(made["parameters"], args):
+            name = item["name"]
             if item["kind"] == "scalar":
-                values[item["name"]] = float(value)
+                values[name] = float(value) if item["dtype"] in ("f32", "f64") else int(value)
                 continue
-            shape = [values[size] if isinstance(size, str) else size for size in item["shape"]]
-            steps = strides.get(item["name"]) or [math.prod(max(n, 1) for n in shape[n + 1 :]) for n in range(len(shape))]
-            values[item["name"]] = _address(value)
-            values |= {f"{item['name']}_{axis}": step for axis, step in enumerate(steps)}
-            if any(not 0 <= size < 2**31 for size in shape) or (not values[item["name"]] and 0 not in shape):
-                raise ValueError(f"{self.name}: {item['name']}, of shape {tuple(shape)}, is no array")
+            values[name] = _address(value)
+            steps = self._strides(item, values[name], values, strides.get(name))
+            values |= {f"{name}_{axis}": step for axis, step in enumerate(steps)}
         for item, value in zip(made["results"], args[count:]):
             values[item["memory"]] = _address(value)
             if values[item["memory"]] % 16:
@@ -234,8 +187,38 @@ class ExportedFunction:
             found = holds if _value(guard, values) else fails
         if found is None:
             raise ValueError(f"{self.name} was not exported for {values}")
-        plan: dict[str, Any] = made["plans"][found]
-        return values, plan
+        end: dict[str, Any] = made["ends"][found]
+        return values, end
+
+    def _strides(self, item: dict[str, Any], data: int, values: dict[str, Any], strides: Any) -> list[int]:
+        """The strides of an array, checked against what was exported."""
+        shape = [values[size] if isinstance(size, str) else size for size in item["shape"]]
+        dense = [math.prod(max(size, 1) for size in shape[axis + 1 :]) for axis in range(len(shape))]
+        steps = dense if strides is None else list(strides)
+
+        def refuse(why: str) -> None:
+            raise ValueError(f"{self.name}: {item['name']}, of shape {tuple(shape)} and strides {tuple(steps)}, {why}")
+
+        if any(not 0 <= size < 2**31 for size in shape) or len(steps) != len(shape):
+            refuse("has a size that no array has")
+        if 0 in shape:
+            return steps
+        long = [axis for axis, size in enumerate(shape) if size > 1]
+        if item["contiguous"] and any(steps[axis] != dense[axis] for axis in long):
+            refuse("is not contiguous")
+        if shape and (item["unit_inner"] or item["share"] > 1):
+            if shape[-1] > 1 and steps[-1] != 1:
+                refuse("has a stride along its last axis")
+            if shape[-1] % item["share"]:
+                refuse("does not consist of whole bytes")
+        nbytes = [steps[axis] * item["nbytes"] // item["share"] for axis in long if axis < len(shape) - 1]
+        if item["aligned"] and (data % 16 or any(n % 16 or not 0 <= n < 2**40 for n in nbytes)):
+            refuse("is not aligned to 16 bytes")
+        if item["whole"] and shape[-1] * item["nbytes"] // item["share"] % 16:
+            refuse("has rows that are no multiple of 16 bytes")
+        if not data:
+            refuse("is NULL")
+        return steps
 
     def _launch(self, launch: dict[str, Any], values: dict[str, Any], stream: Any) -> None:
         program = self._programs[launch["program"]]
@@ -286,35 +269,6 @@ def _address(value: Any) -> int:
     if hasattr(value, "data_ptr"):
         return int(value.data_ptr())
     return int(value.__cuda_array_interface__["data"][0])
-
-
-def _describe(item: dict[str, Any], data: int, sizes: dict[str, int], strides: Any) -> dict[str, Any]:
-    """The array, checked against what the kernel was compiled for."""
-    shape = [sizes[size] if isinstance(size, str) else size for size in item["shape"]]
-    dense = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    steps = dense if strides is None else list(strides)
-
-    def refuse(why: str) -> None:
-        raise ValueError(f"{item['name']}, of shape {tuple(shape)} and strides {tuple(steps)}, {why}")
-
-    if any(not 0 <= size < 2**31 for size in shape) or len(steps) != len(shape):
-        refuse("has a size that no array has")
-    long = [axis for axis, size in enumerate(shape) if size > 1]
-    if item["contiguous"] and any(steps[axis] != dense[axis] for axis in long):
-        refuse("is not contiguous")
-    if shape and (item["unit_inner"] or item["share"] > 1):
-        if shape[-1] > 1 and steps[-1] != 1:
-            refuse("has a stride along its last axis")
-        if shape[-1] % item["share"]:
-            refuse("does not consist of whole bytes")
-    nbytes = [steps[axis] * item["nbytes"] // item["share"] for axis in long if axis < len(shape) - 1]
-    if item["aligned"] and 0 not in shape and (data % 16 or any(n % 16 or not 0 <= n < 2**40 for n in nbytes)):
-        refuse("is not aligned to 16 bytes")
-    if item["whole"] and shape[-1] * item["nbytes"] // item["share"] % 16:
-        refuse("has rows that are no multiple of 16 bytes")
-    if not data and 0 not in shape:
-        refuse("is NULL")
-    return {"data": data, "shape": shape, "strides": steps}
 
 
 def _span(view: dict[str, Any], item: dict[str, Any]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phalanx.errors import Error
-from phalanx.runtime.exporting.driver_api import DECLARATIONS, FUNCTIONS, SYMBOLS
+from phalanx.runtime.exporting.c_parts import c_text
+
+VERSIONED = ("cuCtxPushCurrent", "cuCtxPopCurrent")
+"""Functions that the driver's library has under a name with a version."""
 
 
 def build_library(
@@ -27,8 +31,9 @@ def build_library(
         )
     with tempfile.TemporaryDirectory() as place:
         beside = Path(place)
-        (beside / "cuda.h").write_text(DECLARATIONS)
-        names = [SYMBOLS.get(each, each) for each in FUNCTIONS]
+        (beside / "cuda.h").write_text(c_text("cuda.h"))
+        names = re.findall(r"^CUresult (\w+)\(", c_text("cuda.h"), re.MULTILINE)
+        names += [f"{each}_v2" for each in VERSIONED]
         empty, driver = beside / "empty.c", beside / "libcuda.so.1"
         empty.write_text("".join(f"void {each}(void);\nvoid {each}(void) {{}}\n" for each in names))
         _compile([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(empty), "-o", str(driver)], name)

@@ -7,8 +7,11 @@ workspace, `__tvm_ffi_NAME_workspace` takes the same arguments but for that one,
 
 from __future__ import annotations
 
-from phalanx.runtime.exporting.interface import ArrayItem, Interface, ResultItem, is_known, sizes_struct
-from phalanx.runtime.exporting.parameters import ScalarParameter
+from phalanx.runtime.exporting.c_function import CFunction
+from phalanx.runtime.exporting.c_parts import c_text
+from phalanx.runtime.exporting.c_source import ctype, sizes_struct
+from phalanx.runtime.exporting.endings import Result
+from phalanx.runtime.symbolic.tracing import ArrayGiven, ScalarGiven
 
 DLPACK_TYPES = {
     "f64": (2, 64), "f32": (2, 32), "f16": (2, 16), "bf16": (4, 16), "i8": (0, 8), "i16": (0, 16), "i32": (0, 32),
@@ -17,64 +20,29 @@ DLPACK_TYPES = {
 }  # fmt: skip
 """Code and bits of DLPack by our names; the value of an enumerator of dlpack.h."""
 
-HELPERS = r"""
-static int px_raise(const char *kind, const char *text) {
-  TVMFFIErrorSetRaisedFromCStr(kind, text);
-  return -1;
-}
 
-/* The tensor that an argument is, of a type and a number of axes, on a GPU. */
-static int px_tensor(const TVMFFIAny *value, int rank, int code, int bits, const DLTensor **out, const char *wrong) {
-  const DLTensor *tensor = NULL;
-  if (value->type_index == kTVMFFIDLTensorPtr) tensor = (const DLTensor *)value->v_ptr;
-  if (value->type_index == kTVMFFITensor) tensor = (const DLTensor *)((const char *)value->v_obj + sizeof(TVMFFIObject));
-  if (!tensor) return px_raise("TypeError", wrong);
-  if (tensor->ndim != rank || tensor->dtype.code != code || tensor->dtype.bits != bits || tensor->dtype.lanes != 1)
-    return px_raise("ValueError", wrong);
-  if (tensor->device.device_type != kDLCUDA && tensor->device.device_type != kDLCUDAManaged)
-    return px_raise("ValueError", wrong);
-  *out = tensor;
-  return 0;
-}
-
-static CUdeviceptr px_data(const DLTensor *tensor) { return (CUdeviceptr)(uintptr_t)tensor->data + tensor->byte_offset; }
-
-/* The primary context of a tensor's device, current until `px_leave`. */
-static int px_enter(const DLTensor *tensor) {
-  CUcontext context;
-  CUresult status = cuDevicePrimaryCtxRetain(&context, tensor->device.device_id);
-  return (int)(status == CUDA_SUCCESS ? cuCtxPushCurrent(context) : status);
-}
-
-static void px_leave(void) {
-  CUcontext context;
-  cuCtxPopCurrent(&context);
-}
-"""
-
-
-def tvm_ffi_source(interface: Interface) -> str:
+def tvm_ffi_source(made: CFunction) -> str:
     """The text of NAME_tvm_ffi.c."""
-    functions = [_function(interface, query=False)]
-    if interface.space == "workspace":
-        functions.append(_function(interface, query=True))
-    return f"""/* {interface.described}: for tvm-ffi. Its headers come with the package apache-tvm-ffi. */
-#include "{interface.name}.h"
+    functions = [_function(made, query=False)]
+    if made.has_workspace:
+        functions.append(_function(made, query=True))
+    return f"""/* {made.described}: for tvm-ffi. Its headers come with the package apache-tvm-ffi. */
+#include "{made.name}.h"
 
 #include <stddef.h>
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
-{sizes_struct(interface)}{HELPERS}
+{sizes_struct(made)}{c_text("tvm_ffi.c")}
 {chr(10).join(functions)}"""
 
 
-def _function(interface: Interface, *, query: bool) -> str:
-    name = interface.name
-    given: list[ArrayItem | ScalarParameter | ResultItem] = [*interface.items, *interface.results]
-    count = len(given) + (bool(interface.space) and not query)
+def _function(made: CFunction, *, query: bool) -> str:
+    name = made.name
+    given: list[ArrayGiven | ScalarGiven | Result] = [*made.arguments, *made.results]
+    count = len(given) + (made.has_workspace and not query)
     symbol = f"__tvm_ffi_{name}{'_workspace' if query else ''}"
-    tensors = [item for item in given if not isinstance(item, ScalarParameter)]
+    tensors = [item for item in given if not isinstance(item, ScalarGiven)]
     lines = [
         f"TVM_FFI_DLL_EXPORT int {symbol}(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result);",
         f"TVM_FFI_DLL_EXPORT int {symbol}(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result) {{",
@@ -84,27 +52,28 @@ def _function(interface: Interface, *, query: bool) -> str:
         "  CUstream stream;",
     ]
     lines += [f"  const DLTensor *px_{item.name};" for item in tensors]
-    lines += [f"  {item.ctype} px_{item.name};" for item in interface.items if isinstance(item, ScalarParameter)]
-    if interface.space:
-        lines += ["  int64_t bytes = 0;"] * (interface.space == "workspace")
+    lines += [f"  {ctype(item.dtype)} px_{item.name};" for item in made.arguments if isinstance(item, ScalarGiven)]
+    if made.has_workspace:
+        lines.append("  int64_t bytes = 0;")
         lines += ["  const DLTensor *px_space;"] * (not query)
-    takes = ", ".join([*(item.name for item in given), *[interface.space] * (count > len(given))])
+    takes = ", ".join([*(item.name for item in given), *["workspace"] * (count > len(given))])
     lines += [
         "  (void)self, (void)g;",
         f'  if (num_args != {count}) return px_raise("TypeError", "{name} takes {count} arguments: {takes}");',
     ]
     seen: set[str] = set()
     for number, item in enumerate(given):
-        if isinstance(item, ScalarParameter):
+        if isinstance(item, ScalarGiven):
             lines += _scalar(name, number, item)
             continue
         code, bits = DLPACK_TYPES[item.dtype]
-        shape = ", ".join(size.text if not isinstance(size, int | str) else str(size) for size in item.shape)
+        sizes = item.shape if isinstance(item, Result) else item.sizes
+        shape = ", ".join(size.text if not isinstance(size, int | str) else str(size) for size in sizes)
         wrong = f"{name}: {item.name} is no tensor of {item.dtype} with axes ({shape}) on a GPU"
-        tensor, rank = f"px_{item.name}", len(item.shape)
+        tensor, rank = f"px_{item.name}", len(sizes)
         lines.append(f'  if (px_tensor(&args[{number}], {rank}, {code}, {bits}, &{tensor}, "{wrong}")) return -1;')
         refused = f'return px_raise("ValueError", "{wrong}");'
-        for axis, size in enumerate(item.shape):
+        for axis, size in enumerate(sizes):
             if isinstance(size, str):
                 if size in seen:
                     lines.append(f"  if ({tensor}->shape[{axis}] != sizes.{size}) {refused}")
@@ -113,30 +82,30 @@ def _function(interface: Interface, *, query: bool) -> str:
                     seen.add(size)
             elif isinstance(size, int):
                 lines.append(f"  if ({tensor}->shape[{axis}] != {size}) {refused}")
-            elif is_known(interface, size):
+            elif made.knows(size):
                 lines.append(f"  if ({tensor}->shape[{axis}] != ({size.c()})) {refused}")
-        if isinstance(item, ResultItem):
-            lines += _result_strides(interface, item, f"{name}: {item.name} has other strides than the function writes")
+        if isinstance(item, Result):
+            lines += _result_strides(made, item, f"{name}: {item.name} has other strides than the function writes")
         first = next(each for each in tensors)
         if item is not first:
             lines.append(
                 f"  if ({tensor}->device.device_id != px_{first.name}->device.device_id) "
                 f'return px_raise("ValueError", "{name}: {item.name} is on another GPU than {first.name}");'
             )
-    if interface.space and not query:
-        lines += _space(interface, len(given))
+    if made.has_workspace and not query:
+        wrong = f"{name}: workspace is no vector of u8 on a GPU"
+        lines.append(f'  if (px_tensor(&args[{len(given)}], 1, 1, 8, &px_space, "{wrong}")) return -1;')
+        lines.append("  bytes = px_space->shape[0];")
     first_name = tensors[0].name
     device = f"px_{first_name}->device"
     lines.append(f"  stream = (CUstream)TVMFFIEnvGetStream({device}.device_type, {device}.device_id);")
-    passed = ["stream", *(f"sizes.{size}" for size in interface.sizes)]
-    for item in interface.items:
+    passed = ["stream", *(f"sizes.{size}" for size in made.sizes)]
+    for item in made.arguments:
         as_array = [f"px_data(px_{item.name})", f"px_{item.name}->strides"]
-        passed += [f"px_{item.name}"] if isinstance(item, ScalarParameter) else as_array
-    passed += [f"px_data(px_{item.name})" for item in interface.results]
-    if interface.space == "workspace":
+        passed += [f"px_{item.name}"] if isinstance(item, ScalarGiven) else as_array
+    passed += [f"px_data(px_{item.name})" for item in made.results]
+    if made.has_workspace:
         passed += ["0" if query else "px_data(px_space)", "&bytes"]
-    elif interface.space:
-        passed.append("px_data(px_space)")
     lines += [
         f"  status = px_enter(px_{first_name});",
         f'  if (status != 0) return px_raise("RuntimeError", {name}_message(status));',
@@ -151,38 +120,28 @@ def _function(interface: Interface, *, query: bool) -> str:
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
-def _scalar(name: str, number: int, item: ScalarParameter) -> list[str]:
+def _scalar(name: str, number: int, item: ScalarGiven) -> list[str]:
     value, wrong = f"args[{number}]", f"{name}: {item.name} is no number"
     whole = f"{value}.type_index == kTVMFFIInt || {value}.type_index == kTVMFFIBool"
     if item.dtype in ("f32", "f64"):
         return [
-            f"  if ({value}.type_index == kTVMFFIFloat) px_{item.name} = ({item.ctype}){value}.v_float64;",
-            f"  else if ({whole}) px_{item.name} = ({item.ctype}){value}.v_int64;",
+            f"  if ({value}.type_index == kTVMFFIFloat) px_{item.name} = ({ctype(item.dtype)}){value}.v_float64;",
+            f"  else if ({whole}) px_{item.name} = ({ctype(item.dtype)}){value}.v_int64;",
             f'  else return px_raise("TypeError", "{wrong}");',
         ]
     return [
         f'  if (!({whole})) return px_raise("TypeError", "{name}: {item.name} is no integer");',
-        f"  px_{item.name} = ({item.ctype}){value}.v_int64;",
+        f"  px_{item.name} = ({ctype(item.dtype)}){value}.v_int64;",
         f"  if ((int64_t)px_{item.name} != {value}.v_int64) "
         f'return px_raise("ValueError", "{name}: {item.name} does not fit {item.dtype}");',
     ]
 
 
-def _result_strides(interface: Interface, item: ResultItem, wrong: str) -> list[str]:
+def _result_strides(made: CFunction, item: Result, wrong: str) -> list[str]:
     """A result lies as the function writes it; DLPack without strides is contiguous."""
     tensor, lines = f"px_{item.name}", []
     for axis, step in enumerate(item.strides):
-        if is_known(interface, step):
+        if made.knows(step):
             differs = f"{tensor}->strides && {tensor}->shape[{axis}] > 1 && {tensor}->strides[{axis}] != ({step.c()})"
             lines.append(f'  if ({differs}) return px_raise("ValueError", "{wrong}");')
     return lines
-
-
-def _space(interface: Interface, number: int) -> list[str]:
-    name, space = interface.name, interface.space
-    wrong = f"{name}: {space} is no vector of u8 on a GPU"
-    lines = [f'  if (px_tensor(&args[{number}], 1, 1, 8, &px_space, "{wrong}")) return -1;']
-    if space == "workspace":
-        return [*lines, "  bytes = px_space->shape[0];"]
-    short = f"{name}: counters are {interface.zeroed} bytes that are 0"
-    return [*lines, f'  if (px_space->shape[0] < {interface.zeroed}) return px_raise("ValueError", "{short}");']

@@ -14,16 +14,10 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker
 from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch, refuse_recording
+from phalanx.runtime.launch.memory import memory_of
 from phalanx.runtime.launch.options import require_pipelined, split_target
 from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
-from phalanx.runtime.launch.replay import (
-    RECORDINGS,
-    Replay,
-    is_recorded,
-    memory_of,
-    record_launch,
-    refuse_recording,
-)
 from phalanx.runtime.launch.routes import Route, Types, constants_as_given, types_of
 from phalanx.runtime.launch.specialise import (
     Argument,
@@ -40,6 +34,36 @@ from phalanx.runtime.launch.watchdog import run_watched
 
 if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
+    from phalanx.runtime.launch.launcher import Launcher
+
+
+class KernelReplay:
+    """One launch of a kernel on a GPU, and what must still hold for another one to be like it.
+
+    `given` are the constants that were passed, as an exact key where equal ones may mean different things; `none_at` says
+    where the arguments were None. `fitting_grid` is what `px.auto` was as the grid; None where a grid was given. `watched`:
+    arguments that may not share memory.
+    """
+
+    __slots__ = (
+        "captured", "cluster", "constants", "fitting_grid", "given", "kinds", "launcher", "none_at", "specialisation",
+        "watched",
+    )
+
+    def __init__(
+        self, specialisation: Specialisation, launcher: Launcher, none_at: tuple[int, ...], kinds: tuple[type, ...],
+        given: Any, fitting_grid: tuple[int, int, int] | None = None, watched: Watched | None = None,
+    ) -> None:
+        self.specialisation = specialisation
+        self.launcher = launcher
+        self.none_at = none_at
+        self.kinds = kinds
+        self.given = given
+        self.fitting_grid = fitting_grid
+        self.watched = watched
+        self.cluster = specialisation.reading.function.cluster
+        self.captured = specialisation.reading.captured
+        self.constants = specialisation.constants
 
 
 class BoundLaunch:
@@ -59,7 +83,7 @@ class BoundLaunch:
             self.plain_grid = (*grid, 1, 1)[:3]
 
     def __call__(self, *args: Any, **constants: Any) -> None:
-        if RECORDINGS:
+        if LISTS:
             self.launch(args, constants)
             return
         try:
@@ -93,7 +117,7 @@ class BoundLaunch:
         memory.latest[given] = other
         return True
 
-    def try_replay(self, replay: Replay, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    def try_replay(self, replay: KernelReplay, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
         """Launches if all that the replay depends on is as it was."""
         for value, kind in zip(given.values(), replay.kinds):  # 1, 1.0 and True find the same entry
             if type(value) is not kind:
@@ -195,7 +219,7 @@ class BoundLaunch:
             return False  # an unhashable constant: refused by the whole way, with a message
         if route is None or not is_launchable(grid, route.cluster) or (route.captured and not route.is_current):
             return False
-        if not (RECORDINGS and is_recorded()):
+        if not (LISTS and is_recorded()):
             self.launch_and_keep(route, grid, args, given, types.infos)
             return True
         values, infos = route.present(args), route.present(types.infos)
@@ -217,7 +241,7 @@ class BoundLaunch:
         launcher.launch_anew(grid, route.present(args), route.present(infos))
         kinds = tuple(map(type, given.values()))
         by_fit = leaves_grid(self.grid)
-        replay = Replay(
+        replay = KernelReplay(
             specialisation, launcher, route.none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
             grid if by_fit else None, watched,
         )

@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
 from phalanx.errors import Error, caller_location
@@ -28,62 +28,19 @@ from phalanx.runtime.device.arrays import (
     torch_current_stream,
 )
 from phalanx.runtime.device.counters import counters_of
-from phalanx.runtime.device.map_layout import MapLayout, map_layout
-from phalanx.runtime.device.tensormap import AddressedMaps, Geometry, TensorMapCache, map_writers
+from phalanx.runtime.device.map_layout import MapLayout
+from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 CONFIG_BYTES = TENSOR_MAP_BYTES
-"""So many bytes before the parameters of a launch is its configuration: parameters begin where a descriptor may."""
+"""Bytes of a launch's configuration, which is before its parameters: these begin where a descriptor may."""
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
 _NO_GRID = (-1, -1, -1)  # no launch has this grid
 _COMPILE_AGAIN = "or compile the kernel for arrays like this one"
 Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
 """A pointer's source, the word it is in, and the descriptors of its array: first and last byte, and maps by address."""
-
-
-class Packing(NamedTuple):
-    """A launch that is written with others as one piece of memory, and what there is to call: what `Launcher.packing` gives.
-
-    `image` is its part of that memory, which begins `place` bytes behind the others' first: the configuration, from
-    `CONFIG_BYTES` on arguments, then descriptors of these `layouts`, which all begin with their address.
-    `enqueue(*given)` launches, and gives the driver's status, which `retry` takes with the stream if it is not 0.
-    `take_counters(stream)` gives the address of the counters, if it has some: they are the last argument, and written with
-    the others.
-    """
-
-    launcher: Launcher
-    image: memoryview
-    place: int
-    layouts: tuple[MapLayout, ...]
-    enqueue: Callable[..., int]
-    given: tuple[Any, ...]
-    retry: Callable[[int, int], None]
-    take_counters: Callable[[int], int] | None
-
-
-class Room:
-    """Memory for the launches of a call, each of which has its configuration and its parameters in it, as `bytes`.
-
-    It begins at a multiple of `TENSOR_MAP_BYTES`, and so do the parts that `take` gives.
-    """
-
-    def __init__(self, launchers: Sequence[Launcher]) -> None:
-        self.storage = (ctypes.c_char * (TENSOR_MAP_BYTES + sum([self._of(each) for each in launchers])))()
-        self.first = -ctypes.addressof(self.storage) % TENSOR_MAP_BYTES
-        self.bytes = memoryview(self.storage).cast("B")[self.first :]
-        self._taken = 0
-
-    @staticmethod
-    def _of(launcher: Launcher) -> int:
-        return CONFIG_BYTES + -(-launcher.signature.layout.nbytes // TENSOR_MAP_BYTES) * TENSOR_MAP_BYTES
-
-    def take(self, launcher: Launcher) -> int:
-        """Where the part of a launch begins in `bytes`; there are as many of them as launchers."""
-        place = self._taken
-        self._taken += self._of(launcher)
-        return place
 
 
 class Launcher:
@@ -179,13 +136,9 @@ class Launcher:
         )
         self._stream_source = self._is_array.index(True) if True in self._is_array else None
 
-    def _prepare_parameters(self, room: Room | None = None) -> None:
-        if room is None:
-            self._storage = self._storage_type()
-            start = -ctypes.addressof(self._storage) % TENSOR_MAP_BYTES + CONFIG_BYTES
-        else:
-            self._storage, start = room.storage, room.first + room.take(self) + CONFIG_BYTES
-        self._start = start
+    def _prepare_parameters(self) -> None:
+        self._storage = self._storage_type()
+        start = self._start = -ctypes.addressof(self._storage) % TENSOR_MAP_BYTES + CONFIG_BYTES
         base = self._base = ctypes.addressof(self._storage) + start
         self._bytes = memoryview(self._storage).cast("B")[start:]
         self._parameters = self._parameters_type(*[base + offset for offset in self._offsets])
@@ -238,15 +191,12 @@ class Launcher:
             if self.cluster[0] * self.cluster[1] * self.cluster[2] > _PORTABLE_CLUSTER:
                 self.driver.set_function_attribute(self.function, "non_portable_cluster_size", 1)
 
-    def fresh(self, room: Room | None = None) -> Launcher:
-        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last.
-
-        With `room` it is a part of that.
-        """
+    def fresh(self) -> Launcher:
+        """One of the same kernel with a parameter buffer of its own, so that each may repeat what it launched last."""
         made = object.__new__(Launcher)
         made.__dict__.update(self.__dict__)
         made._lock = threading.Lock()
-        made._prepare_parameters(room)
+        made._prepare_parameters()
         made._config = cuda.LaunchConfig.from_buffer(made._storage, made._start - CONFIG_BYTES)
         ctypes.pointer(made._config)[0] = self._config
         made._grid_words = _grid_words(made._config)
@@ -346,7 +296,7 @@ class Launcher:
             self._bind(args, infos, checked=True, matched=matched)
             self._submit(grid, args, None, 0)
 
-    def repeating(
+    def bind(
         self, grid: tuple[int, int, int], scalars: Sequence[Any], infos: Sequence[ArrayInfo | None],
         sources: Sequence[int | None],
     ) -> Callable[[tuple[int, ...]], None]:
@@ -404,32 +354,18 @@ class Launcher:
         self._config.stream = self._stream = stream
         return stream
 
-    def packing(self, fixed: Sequence[Geometry], room: Room) -> Packing | None:
-        """A launch of torch tensors that is written anew for any sizes, in some room; None where nobody knows the layouts of
-        its descriptors, of which `fixed` has what is the same for all sizes.
+    def enqueue(self, layouts: Sequence[MapLayout]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
+        """A launch of torch tensors as a function of its grid, the fields of its arguments, and those of its descriptors.
 
-        Nothing is looked at: who launches it knows that the kernel takes arguments of these types, that the grid is one of
-        whole clusters, and that the descriptors are such as `tensormap.geometry` allows. One thread at a time.
-        """
-        layouts = [map_layout(self.driver, each) for each in fixed]
-        known = tuple([each for each in layouts if each is not None and each.begins_with_address])
-        if len(known) < len(layouts):
-            return None
-        made = self.fresh(room)
-        place = made._start - CONFIG_BYTES - room.first
-        image = room.bytes[place : place + CONFIG_BYTES + self.signature.layout.nbytes]
-        take, _ = self._counters() or (None, 0)
-        return Packing(made, image, place, known, made._launch_kernel, made._given, made.retry_on, take)
-
-    def encoding(self, fixed: Sequence[Geometry]) -> Callable[[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]], None]:
-        """The same as a function of its grid, its packed fields and its descriptors, which the driver encodes.
-
-        The fields are those of all arguments in their order: a pointer, strides and sizes of an array, else a number. Of
-        each descriptor it takes its address, and a tuple of its sizes and strides in bytes. It runs on torch's current
-        stream of the device. Any thread may call it.
+        An array's fields are its pointer, strides and sizes; those of descriptors are what these layouts say. Nothing is
+        looked at: who calls it knows that the kernel takes arguments of these types, that the grid is one of whole clusters,
+        and that the descriptors are such as `tensormap.geometry` allows. It runs on torch's current stream of the device.
+        Any thread may call it.
         """
         made = self.fresh()
-        write = made._descriptor_writer(fixed)
+        starts = self.signature.layout.tensor_maps
+        first = starts[0] if starts else 0
+        pack_maps = struct.Struct("<" + "".join(layout.format[1:] for layout in layouts)).pack_into
         # Names of this function, not attributes: a launch looks at some ten of them.
         lock, pack, image, words = made._lock, made._packer.pack_into, made._bytes, made._grid_words
         stream_of, device, enqueue, given = torch_current_stream(), made.device, made._enqueue, made._given
@@ -441,7 +377,7 @@ class Launcher:
             with lock:
                 pack(image, 0, *fields)
                 if maps:
-                    write(maps)
+                    pack_maps(image, first, *maps)
                 if grid != last:
                     words[0], words[1], words[2] = last = grid
                 current = stream_of(device)
@@ -452,23 +388,6 @@ class Launcher:
                     made.retry(status)
 
         return launch
-
-    def _descriptor_writer(self, fixed: Sequence[Geometry]) -> Callable[[tuple[Any, ...]], None]:
-        """Writes the descriptors that changed, each by the driver."""
-        places = [self._base + start for _, _, _, start, _, _ in self._map_places]
-        writers, unwritten = map_writers(self.driver, fixed, places), (None,) * len(places)
-        written: tuple[Any, ...] = unwritten
-
-        def write(maps: tuple[Any, ...]) -> None:
-            nonlocal written
-            if maps != written:
-                former, written = written, unwritten  # if one fails, the next launch writes all of them again
-                for writer, now, was in zip(writers, maps, former):
-                    if now != was:
-                        writer(*now)
-                written = maps
-
-        return write
 
     def _bind(
         self, args: Sequence[Any], infos: Sequence[ArrayInfo | None] | None = None, *, checked: bool = False,
@@ -592,11 +511,6 @@ class Launcher:
             self._words[offset // 8] = pointer
         self._debug = pointer
 
-    def retry_on(self, status: int, stream: int) -> None:
-        """The same for a launch whose configuration somebody else wrote, with this stream."""
-        self._stream = stream  # whoever gives counters asks for it
-        self.retry(status)
-
     def retry(self, status: int) -> None:
         """A launch failed. In a thread without a context, or with another device's, try with ours."""
         if status in (cuda.INVALID_CONTEXT, cuda.INVALID_HANDLE):
@@ -615,7 +529,7 @@ class Launcher:
 
     @property
     def clusters_at_once(self) -> int:
-        """The same as `max_active_clusters`, asked of the driver once."""
+        """What `max_active_clusters` gives, asked of the driver once."""
         if self._at_once is None:
             self._at_once = self.max_active_clusters()
         return self._at_once

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from phalanx.runtime.device.outlines import outlined
-from phalanx.runtime.launch.replay import recording
+from phalanx.runtime.launch.launch_list import recording
 
 
 @contextmanager

@@ -1,13 +1,10 @@
-"""What calls left behind, so that the next one like them need not be worked out again.
+"""Calls of library functions that come again: what they launched is launched once more, with other pointers.
 
-There is one memory for each kernel and one for each function of the library. A kernel's launch is found again by its
-constants and by the geometry of its arguments (dtypes, shapes, strides, alignment, device), a library call by its options,
-the same geometry, and which of its arguments begin at one address. What is found is a launcher whose parameters are packed
-already, but for the pointers and numbers that changed. `forget` empties all memories.
-
-`Memory` holds what is kept. `Replay` is one launch of a kernel with what must still hold for it to be the same launch;
-`CallReplay` is a call of a library function: several launches and the tensor it returns. `Recording` collects what a thread
-launches, from which a `CallReplay` is made.
+A call is found by its options, the geometry of its arrays (types, shapes, strides, alignment, devices), and which of these
+begin at one address. `CallMemory` keeps one of three things for it: a `CallReplay`, False where the call can't be repeated,
+or how often it came while nobody knows yet. A call of unknown sizes launches by a plan of its kind, or takes the whole way,
+which is written down as a `LaunchList`; of that a `Sketch` is kept, and of the sketch a replay is made when the call comes
+again.
 """
 
 from __future__ import annotations
@@ -16,15 +13,11 @@ import functools
 import inspect
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import still_holds
-from phalanx.runtime.device import torch_memory as scratch
 from phalanx.runtime.device.arrays import (
     ArgumentKind,
     ArrayInfo,
@@ -35,312 +28,105 @@ from phalanx.runtime.device.arrays import (
     kind_of,
     refuse_gradients,
 )
-from phalanx.runtime.device.torch_memory import TorchMemory, torch_memory
+from phalanx.runtime.device.torch_memory import bound_maker, taken_together, torch_memory
+from phalanx.runtime.launch.launch_list import LISTS, Captured, LaunchList, recording
+from phalanx.runtime.launch.memory import LaunchMemory
 
-if TYPE_CHECKING:
-    from phalanx.runtime.launch.launcher import Launcher
-    from phalanx.runtime.launch.overlaps import Watched
-    from phalanx.runtime.launch.routes import Route
-    from phalanx.runtime.launch.specialise import Specialisation
-
-Captured = tuple[Any, ...]
-"""Constants that a kernel captured from a user's code: who asks, the name, and the value it had."""
-GEOMETRIES = 1024
-"""What a memory keeps: batches of a model in use come in many sizes. One more, and they are forgotten."""
 ARRAYS_AT = 1
 """Where a call's arrays begin in its key, behind its options."""
 PLANS = 256
 """Plans that a function has at most, for other options, types and ranks each."""
+PLANNED_TIMES = 64
+"""Calls with the same sizes that take a plan, before a replay is made of the next one.
+
+A replay takes some 8 us less than a plan, and as long as 64 times that to be made.
+"""
 WholeWay = Callable[[tuple[Any, ...], tuple[Any, ...]], Any]
 """A function of the library, called with the options of a key and with arrays."""
-_MEMORIES: WeakSet[Memory] = WeakSet()
-
-
-class Memory:
-    """What is kept of one kernel or of one function of the library. For any thread.
-
-    `kept` has replays by what a call is looked up by: False stands for a call that can't be repeated, None for a launch that
-    came once, and shares a launcher with others that did. `latest` has the last launch of a kernel with given constants,
-    which is tried before anything is looked at; `specialisations` its kernels as read, by types and constants; `routes`
-    those that were launched, by the same and by device. `plans` has those of a library function, by its options and the
-    types and ranks of its arrays; `newest` is the function of the one that was used last, which says None to calls that are
-    not its own. `bound` is the kernel's own table of what `kernel[grid]` gave.
-    """
-
-    __slots__ = ("__weakref__", "bound", "kept", "latest", "limit", "newest", "plans", "routes", "specialisations")
-
-    def __init__(self, limit: int = GEOMETRIES, bound: dict[Any, Any] | None = None) -> None:
-        self.limit = limit
-        self.kept: dict[Any, Any] = {}
-        self.latest: dict[tuple[Any, ...], Replay] = {}
-        self.specialisations: dict[Any, Specialisation] = {}
-        self.routes: dict[Any, Route] = {}
-        self.plans: dict[Any, Any] = {}
-        self.newest: Callable[..., Any] | None = None
-        self.bound = {} if bound is None else bound
-        _MEMORIES.add(self)
-
-    def keep(self, key: Any, value: Any) -> None:
-        """Remembers `value` under `key`; where there are too many already, they are forgotten first."""
-        if len(self.kept) >= self.limit and key not in self.kept:
-            self.kept.clear()
-        self.kept[key] = value
-
-    def clear(self) -> None:
-        """Forgets everything."""
-        for table in (self.kept, self.latest, self.specialisations, self.routes, self.plans):
-            table.clear()
-        self.newest = None
-        for bound in self.bound.values():
-            bound.last = None
-        self.bound.clear()
-
-
-def memory_of(kernel: Kernel) -> Memory:
-    """What is kept of a kernel; it goes when the kernel goes."""
-    found = kernel.memory
-    if found is None:
-        found = Memory(bound=kernel.bound)
-        object.__setattr__(kernel, "memory", found)
-    return found
-
-
-def forget() -> None:
-    """Empties the memories of all kernels and functions, so that their next calls read and load everything anew."""
-    for memory in list(_MEMORIES):
-        memory.clear()
-
-
-class Replay:
-    """One launch of a kernel on a GPU, and what must still hold for another one to be like it.
-
-    `given` are the constants that were passed, as an exact key where equal ones may mean different things; `none_at` says
-    where the arguments were None. `fitting_grid` is what `px.auto` was as the grid; None where a grid was given. `watched`:
-    arguments that may not share memory.
-    """
-
-    __slots__ = (
-        "captured", "cluster", "constants", "fitting_grid", "given", "kinds", "launcher", "none_at", "specialisation",
-        "watched",
-    )
-
-    def __init__(
-        self, specialisation: Specialisation, launcher: Launcher, none_at: tuple[int, ...], kinds: tuple[type, ...],
-        given: Any, fitting_grid: tuple[int, int, int] | None = None, watched: Watched | None = None,
-    ) -> None:
-        self.specialisation = specialisation
-        self.launcher = launcher
-        self.none_at = none_at
-        self.kinds = kinds
-        self.given = given
-        self.fitting_grid = fitting_grid
-        self.watched = watched
-        self.cluster = specialisation.reading.function.cluster
-        self.captured = specialisation.reading.captured
-        self.constants = specialisation.constants
-
-
-# What a thread launches ------------------------------------------------------------------------------------
-
-
-class Recording:
-    """What one thread launches on GPUs, and the arrays that the library makes for it meanwhile.
-
-    `refused`: some of it was no plain launch of torch tensors on a GPU, which a list can't say.
-    """
-
-    __slots__ = ("launches", "made", "refused", "thread")
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        self.launches: list[Recorded] = []
-        self.made: list[Any] = []
-        self.refused = False
-
-
-class Recorded(NamedTuple):
-    """A launch: a launcher of the kernel, the constants that this captured, and its arguments but for None.
-
-    `scalars` has None for arrays, `infos` for all else. No array is kept.
-    """
-
-    launcher: Launcher
-    captured: Captured
-    grid: tuple[int, int, int]
-    scalars: list[Any]
-    infos: list[ArrayInfo | None]
-
-
-RECORDINGS: list[Recording] = []
-
-
-@contextmanager
-def recording() -> Iterator[Recording]:
-    """Collects the launches of this thread. While anyone records, every launch goes the whole way."""
-    made = Recording()
-    RECORDINGS.append(made)
-    try:
-        yield made
-    finally:
-        RECORDINGS.remove(made)
-
-
-def is_recorded() -> bool:
-    """Whether somebody collects the launches of this thread."""
-    thread = threading.get_ident() if RECORDINGS else 0
-    for one in RECORDINGS:  # noqa: SIM110  (a third of what `any` takes)
-        if one.thread == thread:
-            return True
-    return False
-
-
-def record_launch(
-    launcher: Launcher, captured: Captured, grid: tuple[int, int, int], values: list[Any], infos: list[ArrayInfo | None]
-) -> None:
-    """Adds a launch to the recordings of this thread."""
-    scalars: list[Any] = []
-    for x, info in zip(values, infos):
-        scalars.append(x if info is None else None)
-        if info is not None and kind_of(x) is not ArgumentKind.TORCH:
-            refuse_recording()
-    found = Recorded(launcher, captured, grid, scalars, infos)
-    for one in RECORDINGS:
-        if one.thread == threading.get_ident():
-            one.launches.append(found)
-
-
-def record_array(made: Any) -> Any:
-    """The array, noted in the recordings of this thread: a new one, of which launches alone write what is read.
-
-    The library makes its results, and what passes between its kernels, through it: calls that come again make such arrays
-    anew. Example: ``record_array(torch.empty(shape, device=x.device))``.
-    """
-    for one in RECORDINGS:
-        if one.thread == threading.get_ident():
-            one.made.append(made)
-    return made
-
-
-def refuse_recording() -> None:
-    """Tells the recordings of this thread that it ran something that they can't repeat."""
-    for one in RECORDINGS:
-        if one.thread == threading.get_ident():
-            one.refused = True
-
-
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """Launches of this thread meanwhile are no part of what is recorded, and go the short ways: measurements."""
-    mine = [one for one in RECORDINGS if one.thread == threading.get_ident()]
-    for one in mine:
-        RECORDINGS.remove(one)
-    try:
-        yield
-    finally:
-        RECORDINGS.extend(mine)
-
-
-# Calls of library functions --------------------------------------------------------------------------------
 
 
 class CallReplay:
     """What a call of a library function did: its launches, and what it gives back.
 
-    Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it.
-    `make` then allocates the one tensor that the call made, the last source of pointers and its result, after the argument
-    number `like` where they are alike: torch is quickest then. Otherwise `makes` say of what it made, the last sources, how
-    that is allocated: by a function, after an argument if there is a number beside it, or as so many bytes where None is in
-    its place, which `memory` has and gets back; `behind`: so many bytes behind the source before. `returned` says which
-    sources come back: one, or a tuple of them.
+    Of a call that came once it has what was launched, as a `Sketch`. The second one makes launches of pointers of it. These
+    are those of the arguments, then those of what the call makes by `makes`: a function gives a tensor; None in its place
+    stands for so many bytes that are taken, in which several arrays start, and given back. `returned` says which sources of
+    pointers come back: one, or a tuple of them. `make` is the only one of `makes`, where what it makes is the result.
     """
 
-    __slots__ = ("captured", "launches", "like", "make", "makes", "memory", "returned", "sketch")
+    __slots__ = ("_memory", "captured", "launches", "make", "makes", "returned", "sketch")
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch: Sketch | None = sketch
         self.captured: Captured = sketch.captured
         self.launches: tuple[Callable[[tuple[int, ...]], None], ...] = ()
-        self.make: Callable[..., Any] | None = None
-        self.like: int | None = None
-        self.makes: tuple[tuple[Callable[..., Any] | None, int | None], ...] = ()
-        self.memory: TorchMemory | None = None
+        self.make: Callable[[], Any] | None = None
+        self.makes: list[tuple[Callable[[], Any] | None, int, list[int]]] = []
         self.returned: int | tuple[int | None, ...] = -1
 
     def is_current(self) -> bool:
         """Whether the constants that its kernels captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
 
-    def repeat(self, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay) -> Any:
+    def repeat(
+        self, memory: CallMemory, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
+    ) -> Any:
         """The call once more, with arguments that begin at these addresses; `call` is the whole way to it."""
         sketch = self.sketch
-        if sketch is not None and not self._finish(sketch, len(arrays)):
-            sketch.memory.keep(key, False)
+        if sketch is not None and not self._finish(sketch):
+            memory.keep(key, False)
             return call(key, arrays)
-        sources, places, memory = [*arrays], [*pointers], self.memory
+        sources: list[Any] = [*arrays]
+        places = [*pointers]
+        taken: list[int] = []
         try:
-            for make, like in self.makes:
+            for make, total, starts in self.makes:
                 if make is None:
-                    places.append(memory.take(like))  # type: ignore[union-attr, arg-type]
-                    sources.append(None)
-                elif make is behind:
-                    places.append(places[-1] + like)  # type: ignore[operator]
-                    sources.append(None)
+                    place = self._memory.take(total)
+                    taken.append(place)
+                    places += [place + start for start in starts]
+                    sources += starts
                 else:
-                    made = make() if like is None else make(arrays[like])
-                    places.append(made.data_ptr())
+                    made = make()
                     sources.append(made)
+                    places.append(made.data_ptr())
             pointers = tuple(places)
             for launch in self.launches:
                 launch(pointers)
         finally:
-            if memory is not None:
-                for pointer, (make, _) in zip(places[len(arrays) :], self.makes):
-                    if make is None:
-                        memory.give(pointer)
+            for place in taken:
+                self._memory.give(place)
         returned = self.returned
         if isinstance(returned, int):
             return sources[returned]
         return tuple([None if number is None else sources[number] for number in returned])
 
-    def _finish(self, sketch: Sketch, arguments: int) -> bool:
+    def _finish(self, sketch: Sketch) -> bool:
         """Makes launches of pointers of what was launched; False where it was more than that."""
         found = sketch.sources()
         if found is None:
             return False
         self.returned, numbers = found
+        arguments = len(sketch.pointers)
         kept = {self.returned} if isinstance(self.returned, int) else set(self.returned)
-        makes: list[tuple[Callable[..., Any] | None, int | None]] = []
-        first = None  # of some that follow each other, and are taken together
-        for number, made in enumerate(sketch.made):
-            if arguments + number not in kept:
-                span = span_of(made.info)
-                if first is None:
-                    first = number
-                    makes.append((None, span))
-                else:
-                    room = -(-span_of(sketch.made[number - 1].info) // scratch.PART) * scratch.PART
-                    makes.append((behind, room))
-                    makes[first] = None, sum([each[1] or 0 for each in makes[first + 1 :]]) + span
-                self.memory = torch_memory(made.info.device)
-                continue
-            first = None
-            like = None if torch_memory(made.info.device).empty is not None else sketch.alike(made)
-            makes.append((_maker(made) if like is None else sys.modules["torch"].empty_like, like))
-        self.makes = tuple(makes)
+        makes: list[tuple[Callable[[], Any] | None, int, list[int]]] = []
+        for is_kept, run in groupby(enumerate(sketch.made, arguments), lambda pair: pair[0] in kept):
+            if is_kept:
+                makes += [(bound_maker(x.dtype, x.device, x.info.device, x.geometry), 0, []) for _, x in run]
+            else:
+                makes.append((None, *taken_together([span_of(x.info) for _, x in run])))
+        self.makes = makes
+        self._memory = torch_memory(sketch.launches[0].launcher.device)
         self.launches = tuple(
             [
-                one.launcher.repeating(one.grid, one.scalars, one.infos, mine)
+                one.launcher.bind(one.grid, one.scalars, one.infos, mine)
                 for one, mine in zip(sketch.launches, numbers, strict=True)
             ]
         )
         if len(makes) == 1 and self.returned == arguments:
-            self.make, self.like = makes[0]
+            self.make = makes[0][0]
         self.sketch = None  # last: another thread may be about to do the same
         return True
-
-
-def behind() -> None:
-    """Stands for memory that was taken with what comes before it."""
 
 
 class Made(NamedTuple):
@@ -349,6 +135,12 @@ class Made(NamedTuple):
     info: ArrayInfo
     dtype: Any
     device: Any
+
+    @property
+    def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Its sizes and strides as torch counts them: bytes, where elements share them."""
+        info = self.info.in_bytes
+        return info.shape, info.strides
 
 
 class Sketch:
@@ -359,10 +151,10 @@ class Sketch:
     sizes come once.
     """
 
-    __slots__ = ("given", "infos", "key", "launches", "made", "memory", "pointers", "several")
+    __slots__ = ("given", "infos", "key", "launches", "made", "pointers", "several")
 
-    def __init__(self, memory: Memory, key: Any, record: Recording, arrays: tuple[Any, ...], result: Any) -> None:
-        self.memory, self.key = memory, key
+    def __init__(self, key: Any, record: LaunchList, arrays: tuple[Any, ...], result: Any) -> None:
+        self.key = key
         self.launches = record.launches
         self.infos = [describe(x) for x in arrays]
         self.pointers = tuple([0 if info is None else info.pointer for info in self.infos])
@@ -373,24 +165,13 @@ class Sketch:
             place = _place(x, arrays)
             self.given.append(None if x is None else _made(x) if place is None else place)
 
-    def alike(self, found: Made) -> int | None:
-        """The argument that has the shape, the order and the type of an array that was made, if there is one."""
-        made = found.info
-        if made.strides != dense_strides(made.shape):
-            return None  # torch orders axes of equal strides anew
-        wanted = made.shape, made.strides, made.dtype_name, made.device
-        for number, info in enumerate(self.infos):
-            if info is not None and (info.shape, info.strides, info.dtype_name, info.device) == wanted:
-                return number
-        return None
-
     @property
     def captured(self) -> Captured:
         """The constants that all kernels captured."""
         return tuple([found for one in self.launches for found in one.captured])
 
     def sources(self) -> tuple[int | tuple[int | None, ...], list[list[int | None]]] | None:
-        """Which sources of pointers are given back, and which ones each launch takes; None where there are others.
+        """The sources of pointers that are given back, and those that each launch takes; None where there are others.
 
         The sources are the arguments, then what was made. Of that, a result has the place, in its own shape.
         """
@@ -439,7 +220,7 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        memory = Memory()
+        memory = CallMemory()
         made: Any = functools.wraps(function)(_wrapper(function, arrays, memory))
         made.remembered = memory.kept
         made.memory = memory
@@ -448,14 +229,13 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
-def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory) -> Any:
+def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: CallMemory) -> Any:
     """The function with the same signature that looks first, written as straight-line code: see `matcher`."""
     parameters = inspect.signature(function).parameters
     options = [name for name in parameters if name not in arrays]
-    once = Once(memory)
     namespace: dict[str, Any] = {
         "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept, "memory_": memory,
-        "once_": once, "recordings_": RECORDINGS, "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
+        "lists_": LISTS, "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
     }  # fmt: skip
     signature, passed = _signature(parameters, namespace)
     tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
@@ -483,35 +263,31 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
             "    options_ = defaults_ if key[0] is None else key[0]",
             f"    return function_({again})",
             f"def {function.__name__}({', '.join(signature)}):",
-            "    if recordings_:  # somebody writes down what is launched: a replay would not be seen",
+            "    if lists_:  # somebody writes down what is launched: a replay would not be seen",
             f"        return {call}",
             f"    {' = '.join(pointers.values())} = 0",
             "    try:",
             f"        key = ({', '.join(fields)},)",
             f"        tracked = {asked}{' or '.join(tracked)}{')' if asked else ''}",
             "        known = len(kept_)",
-            "        found = kept_.setdefault(key, once_)  # a look-up and an entry for the price of one",
+            "        found = kept_.setdefault(key, 0)  # a look-up and an entry for the price of one",
             "    except Exception:  # no torch tensors, or an option that can't be looked up; errors of the call come alone",
             "        found = tracked = False",
             "    if tracked:",
-            "        if found is once_: kept_.pop(key, None)",
+            "        if found.__class__ is int: kept_.pop(key, None)",
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
-            "    if found is once_ and len(kept_) != known:  # it never came before",
-            f"        places, given, newest = ({', '.join(pointers.values())},), ({everything}), memory_.newest",
-            "        planned = None if newest is None else newest(key, places, given)",
-            "        if planned is not None:",
-            f"            if known >= {memory.limit}: kept_.clear()",
-            "            return planned[1]",
-            "        return once_.learn(key, given, places, again_)",
             "    if found is False:",
             f"        return {call}",
+            f"    places = ({', '.join(pointers.values())},)",
+            "    if found.__class__ is int:  # nobody knows yet what becomes of it",
+            f"        return memory_.unknown(key, found, len(kept_) != known, ({everything}), places, again_)",
             "    if found.captured and not found.is_current():",
             "        kept_.pop(key, None)",
             f"        return {call}",
             "    make = found.make",
             "    if make is None:",
-            f"        return found.repeat(key, ({everything}), ({', '.join(pointers.values())},), again_)",
-            f"    result = make() if found.like is None else make(({everything})[found.like])",
+            f"        return found.repeat(memory_, key, ({everything}), places, again_)",
+            "    result = make()",
             f"    pointers = ({', '.join(pointers.values())}, result.data_ptr())",
             "    for launch in found.launches:",
             "        launch(pointers)",
@@ -524,7 +300,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: Memory
 
 
 def _shared_text(pointer: str, before: Sequence[str]) -> str:
-    """Which of the arguments before it an array shares its address with, as the text of a key's field; None: with none.
+    """A key's field as text: the argument before it with which an array shares its address, None for none.
 
     A launch knows its arrays by their addresses. Where two arguments share one, it can't be told which of them a launch
     took: either will do for calls that share as many, and for no others.
@@ -594,71 +370,62 @@ def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Once:
-    """Stands in a function's memory for calls that came once: most geometries do, and nothing more is kept of them.
+class CallMemory(LaunchMemory):
+    """What is kept of the calls of one function of the library, and its plans, by options, types and ranks of arrays.
 
-    It is there before the call is made, so that a key is hashed once. It has what replays have: nothing to look at, nothing
-    made yet.
+    An integer in the place of a replay says how often a plan launched a call of that geometry again. `newest` is the plan
+    that was used last, with its key among the plans.
     """
 
-    __slots__ = ("captured", "make", "memory")
+    __slots__ = ("newest", "plans")
 
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self.captured = self.make = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.plans: dict[Any, Any] = {}
+        self.newest: tuple[Any, Any] = (None, None)
 
-    def repeat(
-        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
+    def clear(self) -> None:
+        super().clear()
+        self.plans.clear()
+        self.newest = (None, None)
+
+    def unknown(
+        self, key: Any, times: int, is_new: bool, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
     ) -> Any:
-        """The call a second time: by the newest plan, or the whole way."""
-        newest = self.memory.newest
-        planned = None if newest is None else newest(key, pointers, arrays)
-        if planned is None:
-            return self.learn(key, arrays, pointers, call)
-        self.memory.keep(key, planned[0].more)
-        return planned[1]
-
-    def learn(
-        self, key: tuple[Any, ...], arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
-    ) -> Any:
-        """A call that the newest plan does not know."""
-        self.memory.kept.pop(key, None)
-        kinds = [None if each is None else (each[0], len(each[1]), each[4]) for each in key[ARRAYS_AT:]]
-        return _learn(self.memory, (key[:ARRAYS_AT], *kinds), key, arrays, pointers, call)
-
-
-def _learn(
-    memory: Memory, kind: Any, key: Any, arrays: tuple[Any, ...], pointers: tuple[int, ...], call: WholeWay
-) -> Any:
-    """Runs a call of a new geometry, by a plan of its kind if there is one, and remembers it, or that it can't be."""
-    plan = memory.plans.get(kind)
-    if plan is not None:
-        planned = plan.call(key, pointers, arrays)
-        if planned is not None:
-            memory.keep(key, planned[0])
-            memory.newest = plan.function
-            return planned[1]
-    if any([x is not None and not x.data_ptr() for x in arrays]):
-        return call(key, arrays)  # an empty array lies nowhere: this time, not the next
-    record = Recording()
-    with describing_once():  # once for the call and for what is kept of it
-        RECORDINGS.append(record)
-        try:
+        """A call that is no replay yet: by a plan of its kind, or the whole way, which is remembered."""
+        kept = self.kept
+        if len(kept) > self.limit:
+            kept.clear()
+            kept[key] = times
+        kind = (key[0], *[None if each is None else (each[0], len(each[1]), each[4]) for each in key[ARRAYS_AT:]])
+        former, plan = self.newest
+        if kind != former:
+            plan = self.plans.get(kind)
+            self.newest = kind, plan
+        if plan is not None and times < PLANNED_TIMES:
+            planned = plan.call(key, pointers, arrays)
+            if planned is not None:
+                if not is_new:
+                    kept[key] = times + 1
+                return planned[0]
+        kept.pop(key, None)
+        if any([x is not None and not pointer for x, pointer in zip(arrays, pointers, strict=True)]):
+            return call(key, arrays)  # an empty array lies nowhere: this time, not the next
+        with describing_once(), recording() as record:  # once for the call and for what is kept of it
             result = call(key, arrays)
-        finally:
-            RECORDINGS.remove(record)
-        if not (record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)):
-            memory.keep(key, False)
-            return result
-        sketch = Sketch(memory, key, record, arrays, result)
-        memory.keep(key, CallReplay(sketch))
-    if plan is None and _PLANNERS:
-        if len(memory.plans) >= PLANS:
-            memory.plans.clear()
-        plan = memory.plans.setdefault(kind, _PLANNERS[-1](ARRAYS_AT))
-    if plan is not None:
-        plan.learn(sketch, lambda *given: call(key, given), pointers)
-    return result
+            if not (record.launches and not record.refused and _is_exact(key) and _are_tensors(record.made, result)):
+                self.keep(key, False)
+                return result
+            sketch = Sketch(key, record, arrays, result)
+        self.keep(key, CallReplay(sketch))
+        if plan is None and _PLANNERS:
+            if len(self.plans) >= PLANS:
+                self.plans.clear()
+            plan = self.plans.setdefault(kind, _PLANNERS[-1](ARRAYS_AT))
+            self.newest = kind, plan
+        if plan is not None:
+            plan.learn(sketch, lambda *given: call(key, given))
+        return result
 
 
 _PLANNERS: list[Callable[[int], Any]] = []
@@ -687,26 +454,11 @@ def _made(x: Any) -> Made:
 
 
 def _place(x: Any, arrays: tuple[Any, ...]) -> int | None:
-    """Which of the arguments something is, the last one of several: results come last. None where it is none of them."""
+    """The number of the argument that something is, the last one of several: results come last. None: it is none."""
     for number in range(len(arrays) - 1, -1, -1):
         if arrays[number] is x:
             return None if x is None else number
     return None
-
-
-def _maker(made: Made) -> Callable[[], Any]:
-    """What makes a tensor like one whose elements fill its memory; strides that are given are what torch takes quickest."""
-    torch, info = sys.modules["torch"], made.info.in_bytes  # torch counts bytes where elements share them
-    make = functools.partial(torch.empty_strided, info.shape, info.strides, dtype=made.dtype, device=made.device)
-    memory, shape, strides, dtype, device = torch_memory(info.device), info.shape, info.strides, made.dtype, info.device
-    empty, current = memory.empty, memory.current
-    if empty is None:
-        return make
-
-    def quick() -> Any:
-        return empty(shape, strides, dtype) if current() == device else make()
-
-    return functools.partial(empty, shape, strides, dtype) if memory.alone else quick
 
 
 def is_whole(info: ArrayInfo) -> bool:

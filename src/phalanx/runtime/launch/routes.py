@@ -1,4 +1,4 @@
-"""Which loaded kernel a launch takes, by the types of its arguments: found again without a look at anything but the types.
+"""Finds the loaded kernel that a launch takes, by the types of its arguments alone.
 
 A kernel is read, compiled and loaded for types and constants, never for sizes. So a launch with other sizes than any before
 it needs its grid, its parameters and the descriptors that changed, and all else is where the last launch of these types
@@ -17,8 +17,8 @@ from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kin
 from phalanx.runtime.launch.specialise import MAX_AXIS, Specialisation, constants_key
 
 if TYPE_CHECKING:
+    from phalanx.runtime.launch.launch_list import Captured
     from phalanx.runtime.launch.launcher import Launcher
-    from phalanx.runtime.launch.replay import Captured
 
 _INTEGER, _FLOAT, _BOOL = ArgumentKind.INTEGER, ArgumentKind.FLOAT, ArgumentKind.BOOL
 _PLAIN = frozenset((int, bool, str, type(None), DType, float))
@@ -36,7 +36,7 @@ class Route:
         self.captured: Captured = specialisation.captured
 
     def present(self, items: Sequence[Any]) -> list[Any]:
-        """Those of a call's arguments, or of what goes with them, that the kernel takes."""
+        """The items of a call's arguments, or of what goes with them, that the kernel takes."""
         if not self.none_at:
             return list(items)
         return [item for n, item in enumerate(items) if n not in self.none_at]

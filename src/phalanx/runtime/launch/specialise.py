@@ -25,7 +25,7 @@ from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, 
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
 from phalanx.runtime.launch.auto_grid import FittingGrid, fitting_grid
-from phalanx.runtime.launch.replay import memory_of
+from phalanx.runtime.launch.memory import memory_of
 from phalanx.runtime.launch.strictness import require_fast
 
 MAX_AXIS = 2**31 - 1
@@ -189,7 +189,7 @@ class Specialisation:
 
     @functools.cached_property
     def plain(self) -> Specialisation:
-        """The same with its loops as they are written, what `px.pipelined` says of them left out; itself without any."""
+        """The kernel with its loops as they are written, without what `px.pipelined` says of them; itself without any."""
         function = without_pipelining(self.reading.function)
         if function is self.reading.function:
             return self
@@ -197,7 +197,7 @@ class Specialisation:
 
     @functools.cached_property
     def watched(self) -> Pairs:
-        """Which arguments must not share memory, if loops are to run ahead."""
+        """Pairs of arguments that must not share memory, if loops are to run ahead."""
         return watched_pairs(self.reading.function)
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
 from phalanx.runtime.device.driver import DriverError, HostBuffer
-from phalanx.runtime.launch.replay import recording
+from phalanx.runtime.launch.launch_list import recording
 
 if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled

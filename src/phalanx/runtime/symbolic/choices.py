@@ -79,7 +79,7 @@ def plain(value: Any) -> Any:
 
 
 def _counted(trace: Trace, choose: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """The same, with the integers of the answer as numbers of the trace."""
+    """What a function answers, with its integers as numbers of the trace."""
     with unguarded():
         found = choose(*map(plain, args), **{name: plain(value) for name, value in options.items()})
     if not any(map(is_sized, (*args, *options.values()))):

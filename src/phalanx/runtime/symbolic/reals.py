@@ -18,6 +18,11 @@ class RealExpression:
         self.text, self.in_c, self.symbols = text, in_c, symbols
         self.low, self.high = bounds
 
+    @staticmethod
+    def named(name: str) -> RealExpression:
+        """What the caller passes under this name."""
+        return RealExpression(name, f"g->{name}", frozenset([name]), (-float("inf"), float("inf")))
+
     def c(self) -> str:
         """The expression in C; symbols are fields of `g`."""
         return self.in_c
@@ -38,8 +43,7 @@ class Real(Combined):
     @staticmethod
     def named(trace: Trace, name: str) -> Real:
         """What the caller passes under this name."""
-        found = RealExpression(name, f"g->{name}", frozenset([name]), (-float("inf"), float("inf")))
-        return Real(trace, found, trace.values[name])
+        return Real(trace, RealExpression.named(name), trace.values[name])
 
     def _with(self, sign: str, left: Any, right: Any) -> Any:
         sides = [_side(side) for side in (left, right)]

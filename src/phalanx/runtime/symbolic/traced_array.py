@@ -20,7 +20,7 @@ class NotExported(Error):
     """What a traced function does can't be written as launches."""
 
 
-class Memory:
+class TracedMemory:
     """Where traced arrays lie: an argument, or memory that the function asked for while it ran."""
 
     def __init__(self, name: str, pointer: Any, dtype: str, sizes: tuple[Any, ...], *, new: bool) -> None:
@@ -31,7 +31,7 @@ class TracedArray:
     """A view of some memory. It has what the library asks of arrays: shapes, views, and new arrays like it."""
 
     def __init__(
-        self, trace: Trace, memory: Memory, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
+        self, trace: Trace, memory: TracedMemory, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
     ) -> None:
         self.trace, self.memory, self.offset, self.shape, self.strides = trace, memory, offset, shape, strides
         self.device = trace.device
@@ -66,7 +66,7 @@ class TracedArray:
         name = f"new_{len(made)}"
         value = NEW_POINTER + len(made) * (1 << 40)
         pointer = Number(self.trace, symbol(name, 0, 2**64, NEW_ALIGNMENT), value)
-        memory = Memory(name, pointer, dtype, shape, new=True)
+        memory = TracedMemory(name, pointer, dtype, shape, new=True)
         made.append(memory)
         return TracedArray(self.trace, memory, 0, shape, contiguous(shape))
 
@@ -127,7 +127,7 @@ class TracedArray:
         return self._view(offset, tuple(shape), tuple(strides))
 
     def reshape(self, *shape: Any) -> TracedArray:
-        """The same elements under another shape, where that is a view."""
+        """Its elements under another shape, where that is a view."""
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         old, steps, new = list(self.shape), list(self.strides), list(wanted)
         tail_shape: list[Any] = []

@@ -1,64 +1,78 @@
-"""One run of a function for given sizes: which kernels it launches with what, and on which conditions it would again."""
+"""One run of a function on arrays without elements: which kernels it launches with what, and on which conditions again.
+
+The function's array arguments are `TracedArray`s, whose sizes, strides and addresses are numbers of a trace. What it
+compares is among the trace's guards; a launch is written down instead of made, with expressions of those numbers. Exports of
+functions and plans of library calls are both made of such runs.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DTYPES, ArrayType, ScalarType
-from phalanx.language.kernel import call_with_constants
+from phalanx.language.kernel import Kernel, call_with_constants
 from phalanx.runtime.device.arrays import PER_BYTE, describe
-from phalanx.runtime.device.devices import described
 from phalanx.runtime.device.outlines import taking_launches
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging
+from phalanx.runtime.launch.launch_list import recording
 from phalanx.runtime.launch.options import split_target
-from phalanx.runtime.launch.replay import recording
 from phalanx.runtime.launch.specialise import (
+    MAX_AXIS,
     Argument,
-    Spec,
     Specialisation,
+    _array_type,
     read_argument,
     resolved_constants,
     specialise,
 )
-from phalanx.runtime.symbolic.expressions import ANYTHING, Expression, symbol
-from phalanx.runtime.symbolic.numbers import Guard, Number, Trace, expression_of, tracing
+from phalanx.runtime.symbolic.expressions import Expression, symbol
+from phalanx.runtime.symbolic.numbers import Number, Trace, expression_of, tracing
 from phalanx.runtime.symbolic.reals import Real
-from phalanx.runtime.symbolic.traced_array import Memory, NotExported, TracedArray, contiguous
+from phalanx.runtime.symbolic.traced_array import NotExported, TracedArray, TracedMemory
 
-FIRST_POINTER = 1 << 56
-"""Where arguments lie while a function is traced: far from each other and from new arrays."""
-POINTER_STEP = 1 << 44
-_I32 = -(1 << 31), (1 << 31) - 1
+LEAST_I32 = -(1 << 31)
+MOST_I32 = (1 << 31) - 1
+Grid = tuple[Expression, Expression, Expression]
 
 
 @frozen
 class ArrayGiven:
-    """An array argument of an exported function."""
+    """An array argument of a traced function; a size is a number, or the name of a symbol.
+
+    `like` names an argument whose strides it has.
+    """
 
     name: str
-    spec: Spec
+    dtype: str
+    sizes: tuple[int | str, ...]
+    like: str = ""
 
     def stride(self, axis: int) -> str:
         """The name of the stride of an axis."""
-        return f"{self.name}_{axis}"
+        return f"{self.like or self.name}_{axis}"
 
 
 @frozen
 class ScalarGiven:
-    """A number with a fraction among the arguments, and the example's value."""
+    """A number among the arguments, with the value that it has in the example."""
 
     name: str
-    value: float
+    value: Any
+    dtype: str = "f64"
+
+
+Given = ArrayGiven | ScalarGiven
 
 
 @frozen
-class Viewed:
-    """An array that a launch gets: some memory by name, and expressions for the rest."""
+class ArrayView:
+    """An array in expressions: the name of the memory that it is in, its address, sizes and strides."""
 
     memory: str
     dtype: str
@@ -68,155 +82,157 @@ class Viewed:
 
 
 @frozen
-class Taken:
-    """A launch: the kernel for its types and constants, its grid (None: as many clusters as fit), and its arguments.
+class NewArray:
+    """An array that a function makes while it runs."""
 
-    Arguments are arrays, expressions of integers, and numbers; those that are None have no place.
-    """
-
-    specialisation: Specialisation
-    grid: tuple[Expression, Expression, Expression] | None
-    arguments: tuple[Any, ...]
-    types: tuple[Any, ...]
+    name: str
+    dtype: str
+    sizes: tuple[Expression, ...]
 
 
 @frozen
-class Path:
-    """What a run did: its guards in their order, its launches, its new memory, and its results; or why it can't be.
+class TracedLaunch:
+    """A launch: the kernel for its types and constants, its grid in numbers of the trace, and its arguments.
 
-    Results are views.
+    `counts` is None where the grid is as many clusters as fit. `values` are the arguments that are not None: array views,
+    expressions, and values that are the same for all sizes. `arguments` has all of them, as they were read.
     """
 
-    values: dict[str, Any]
-    guards: tuple[Guard, ...]
-    launches: tuple[Taken, ...] = ()
-    memories: tuple[Memory, ...] = ()
-    results: tuple[Viewed, ...] = ()
+    specialisation: Specialisation
+    counts: tuple[Any, Any, Any] | None
+    values: tuple[Any, ...]
+    arguments: list[Argument]
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid in expressions."""
+        if self.counts is None:
+            return None
+        x, y, z = map(expression_of, self.counts)
+        return x, y, z
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """The types of the arguments that are not None."""
+        return tuple(argument.type for argument in self.arguments if argument.type is not None)
+
+
+@frozen
+class Way:
+    """What a run did: its guards and choices in their order, its launches, what it made, and what it gives back.
+
+    An export's launches are `TracedLaunch`es, its results views, and `values` are those of all symbols; where the function
+    could not be run so, `refusal` says why, and `error` is what it raised. A plan's launches are `LaunchTerms` of loaded
+    kernels; each of its results is the number of an argument, a view of something new, or None, and `several` says that
+    they are a tuple.
+    """
+
+    guards: tuple[Any, ...]
+    launches: tuple[Any, ...] = ()
+    memories: tuple[NewArray, ...] = ()
+    results: tuple[Any, ...] = ()
+    several: bool = False
+    values: dict[str, Any] = field(default_factory=dict)
     refusal: str | None = None
     error: Exception | None = None
 
 
-Given = ArrayGiven | ScalarGiven
-
-
-def values_for(arguments: Sequence[Given], sizes: dict[str, int]) -> dict[str, Any]:
-    """The values of all symbols for given sizes: arrays are contiguous, and begin at multiples of 256 bytes."""
-    values: dict[str, Any] = dict(sizes)
-    for number, given in enumerate(arguments):
-        if isinstance(given, ScalarGiven):
-            values[given.name] = given.value
-            continue
-        shape = [sizes[size] if isinstance(size, str) else size for size in given.spec.sizes]
-        values[given.name] = FIRST_POINTER + number * POINTER_STEP
-        for axis, step in enumerate(contiguous(tuple(max(size, 1) for size in shape))):
-            values[given.stride(axis)] = step
-    return values
-
-
 def run_traced(
-    call: Callable[[list[Any]], Any], arguments: Sequence[Given], values: dict[str, Any], example: dict[str, Any], arch: str
-) -> Path:
-    """Runs a function for some sizes; `call` calls it with traced arrays and numbers in the place of its arguments.
+    trace: Trace, call: Callable[[list[Any]], Any], given: Sequence[Given | None],
+    take: Callable[[TracedLaunch], None], *, fixed: frozenset[str] = frozenset(), device: Any = None,
+) -> tuple[list[Any], Any]:
+    """Runs a function; `call` calls it with a list of traced arguments. Gives these, and what the function returned.
 
-    `example` are the values for which the library's choices are made, on a GPU of the target `arch`.
+    `take` gets each launch. Symbols in `fixed` are plain integers to the function. The library chooses as for `device`, or
+    for the real one.
     """
-    trace = Trace(values, example)
-    launches: list[Taken] = []
-    with tracing(trace), recording(), taking_launches(lambda *launch: launches.append(_taken(*launch)), described(arch)):
-        try:
-            with warnings.catch_warnings():
-                # The library says so before it copies an operand.
-                warnings.filterwarnings("ignore", r"\w+ copies \w+, of shape", UserWarning)
-                given = [
-                    _traced(trace, each) if isinstance(each, ArrayGiven) else Real.named(trace, each.name)
-                    for each in arguments
-                ]
-                results = _views(call(given))
-        except Exception as error:  # whatever a user's function does to arrays that have no elements
-            text = error.message if isinstance(error, Error) else str(error)
-            return Path(values, tuple(trace.guards), refusal=text, error=error)
-    return Path(values, tuple(trace.guards), tuple(launches), tuple(trace.memories), tuple(map(viewed, results)))
+
+    def taken(bound: BoundLaunch, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        with debugging(bound.kernel):
+            launch = _launch(trace, bound, args, options)
+        take(launch)
+
+    with tracing(trace), recording(), taking_launches(taken, device), warnings.catch_warnings():
+        # The library warns before it copies an operand, which no traced function does.
+        warnings.filterwarnings("ignore", r"\w+ copies \w+, of shape", UserWarning)
+        arguments = [None if each is None else _traced(trace, each, fixed) for each in given]
+        return arguments, call(arguments)
 
 
-def _traced(trace: Trace, given: ArrayGiven) -> TracedArray:
-    values = trace.values
-    shape = tuple(
-        Number(trace, symbol(size), values[size]) if isinstance(size, str) else size for size in given.spec.sizes
-    )
-    strides = tuple(
-        Number(trace, symbol(given.stride(axis), -(2**62), 2**62), values[given.stride(axis)]) for axis in range(len(shape))
-    )
-    pointer = Number(trace, symbol(given.name, 0, 2**64), values[given.name])
-    return TracedArray(trace, Memory(given.name, pointer, given.spec.dtype.name, shape, new=False), 0, shape, strides)
+def _traced(trace: Trace, given: Given, fixed: frozenset[str]) -> TracedArray | Real:
+    if isinstance(given, ScalarGiven):
+        return Real.named(trace, given.name)
+
+    def number(name: str, low: int, high: int) -> Number | int:
+        value = trace.values[name]
+        return value if name in fixed else Number(trace, symbol(name, low, high), value)
+
+    shape = tuple(number(size, 0, MAX_AXIS) if isinstance(size, str) else size for size in given.sizes)
+    strides = tuple(number(given.stride(axis), -(2**62), 2**62) for axis in range(len(shape)))
+    memory = TracedMemory(given.name, number(given.name, 0, 2**64), given.dtype, shape, new=False)
+    return TracedArray(trace, memory, 0, shape, strides)
 
 
-def viewed(array: TracedArray) -> Viewed:
+def viewed(array: TracedArray) -> ArrayView:
     """A traced array in expressions."""
-    return Viewed(
-        array.memory.name, array.dtype_name, expression_of(array.pointer), tuple(map(expression_of, array.shape)),
-        tuple(map(expression_of, array.strides)),
-    )
+    shape = tuple(map(expression_of, array.shape))
+    strides = tuple(map(expression_of, array.strides))
+    return ArrayView(array.memory.name, array.dtype_name, expression_of(array.pointer), shape, strides)
 
 
-def _views(result: Any) -> list[TracedArray]:
-    """The arrays of a result: one, several, or none."""
-    if result is None:
-        return []
-    if isinstance(result, tuple | list):
-        return [array for part in result for array in _views(part)]
-    if isinstance(result, TracedArray):
-        return [result]
-    raise NotExported(
-        f"the function returns a {type(result).__name__}", remedy="return arrays, or None where it writes to its arguments"
-    )
+def new_arrays(trace: Trace) -> tuple[NewArray, ...]:
+    """What the function made, in expressions."""
+    return tuple(NewArray(each.name, each.dtype, tuple(map(expression_of, each.sizes))) for each in trace.memories)
 
 
-def _taken(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any]) -> Taken:
-    """A launch in the place of which something is written down. A size that is a constant of the kernel is settled by it."""
+def _launch(trace: Trace, bound: BoundLaunch, args: tuple[Any, ...], options: dict[str, Any]) -> TracedLaunch:
+    """A launch in expressions. A size that is a constant of the kernel is settled by it."""
     kernel = bound.kernel
-    given = {name: int(value) if isinstance(value, Number) else value for name, value in given.items()}
-    with debugging(kernel):
-        named, _, pipelined = split_target(kernel, given)
-        constants = kernel.bind_constants(named)
-        if len(args) != len(kernel.parameters):
-            raise Error(
-                f"kernel '{kernel.name}' takes {len(kernel.parameters)} run-time arguments, not {len(args)}",
-                location=kernel.location,
-                remedy=f"its positional parameters are {', '.join(kernel.parameters)}",
-            )
-        arguments = [_argument(kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
-        specialisation = specialise(kernel, arguments, constants)
-        grid: tuple[Expression, Expression, Expression] | None = None
-        if leaves_grid(bound.grid):
-            if specialisation.fitting(bound.grid, arguments, numbers=False).one_each:
-                raise NotExported(
-                    f"kernel '{kernel.name}' has a cluster for every tile, whose number px.auto leaves open",
-                    remedy=f"give the grid as a function of the sizes: {kernel.name}[lambda m: ...]",
-                )
-        else:
-            chosen = bound.grid
-            if callable(chosen):
-                chosen = call_with_constants(kernel, "the grid", chosen, resolved_constants(kernel, arguments, constants))
-            axes = chosen if isinstance(chosen, tuple) else (chosen,)
-            x, y, z = (*map(expression_of, axes), expression_of(1), expression_of(1))[:3]
-            grid = x, y, z
-        chosen_one = specialisation if pipelined else specialisation.plain
-        present = [argument for argument in arguments if argument.type is not None]
-        values = tuple(_kept(argument.value) for argument in present)
-        return Taken(chosen_one, grid, values, tuple(argument.type for argument in present))
+    plain = {name: int(value) if isinstance(value, Number) else value for name, value in options.items()}
+    named, arch, pipelined = split_target(kernel, plain)
+    if arch is not None and trace.asks_again:
+        raise NotExported(f"the launch of '{kernel.name}' names a target", remedy="leave arch= out")
+    constants = kernel.bind_constants(named)
+    if len(args) != len(kernel.parameters):
+        raise Error(
+            f"kernel '{kernel.name}' takes {len(kernel.parameters)} run-time arguments, not {len(args)}",
+            location=kernel.location,
+            remedy=f"its positional parameters are {', '.join(kernel.parameters)}",
+        )
+    arguments = [_argument(trace, kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
+    specialisation = specialise(kernel, arguments, constants)
+    counts = None if leaves_grid(bound.grid) else _counts(bound, resolved_constants(kernel, arguments, constants))
+    if counts is None and specialisation.fitting(bound.grid, arguments, numbers=False).one_each:
+        raise open_number_of_tiles(kernel)
+    values = tuple(_value(argument.value) for argument in arguments if argument.type is not None)
+    return TracedLaunch(specialisation if pipelined else specialisation.plain, counts, values, arguments)
 
 
-def _kept(value: Any) -> Any:
-    if isinstance(value, TracedArray):
-        return viewed(value)
-    return value.expression if isinstance(value, Number | Real) else value
+def open_number_of_tiles(kernel: Kernel) -> Error:
+    """The error for px.auto as the grid of a kernel that needs a cluster for every tile."""
+    return NotExported(
+        f"kernel '{kernel.name}' has a cluster for every tile, whose number px.auto leaves open",
+        remedy=f"give the grid as a function of the sizes: {kernel.name}[lambda m: ...]",
+        location=kernel.location,
+    )
 
 
-def _argument(kernel: Any, name: str, value: Any) -> Argument:
+def _counts(bound: BoundLaunch, constants: dict[str, Any]) -> tuple[Any, Any, Any]:
+    chosen = bound.grid
+    if callable(chosen):
+        chosen = call_with_constants(bound.kernel, "the grid", chosen, constants)
+    x, y, z = (*(chosen if isinstance(chosen, tuple) else (chosen,)), 1, 1)[:3]
+    return x, y, z
+
+
+def _argument(trace: Trace, kernel: Kernel, name: str, value: Any) -> Argument:
     """What a value is to the kernel: `read_argument`, for traced arrays and numbers as well."""
     if isinstance(value, Number):
-        fits = value >= _I32[0] and value <= _I32[1]
-        return Argument(value, ScalarType(DTYPES["i32" if fits else "i64"]))
+        if value >= LEAST_I32 and value <= MOST_I32:
+            return Argument(value, ScalarType(DTYPES["i32"]))
+        if value >= -(1 << 63) and value < 1 << 63:
+            return Argument(value, ScalarType(DTYPES["i64"]))
+        raise NotExported(f"argument '{name}' does not fit 64 bits", remedy="pass a smaller number")
     if isinstance(value, Real):
         return Argument(value, ScalarType(DTYPES["f32"]))
     if not isinstance(value, TracedArray):
@@ -228,8 +244,11 @@ def _argument(kernel: Any, name: str, value: Any) -> Argument:
         return read_argument(kernel, name, value)
     info = describe(value)
     assert info is not None
-    if any(isinstance(size, Number) and size > _I32[1] for size in info.shape):
+    if any(size > MAX_AXIS for size in info.shape):
         raise NotExported(f"argument '{name}' has an axis that is too long", remedy="an axis has at most 2^31 - 1 elements")
+    if trace.asks_again:
+        rank, dtype, inner, aligned, whole, chunk, dense = info.facts
+        return Argument(value, _array_type(rank, dtype, inner, aligned, whole, tuple(map(int, chunk)), dense), info)
     fixed = not info.shape or not isinstance(info.shape[-1], Number)
     inner, aligned = bool(info.contiguous_inner), bool(info.aligned16)
     # Whether rows end at multiples of 16 bytes is asked of fixed lengths alone: else there would be a kernel for each.
@@ -239,4 +258,13 @@ def _argument(kernel: Any, name: str, value: Any) -> Argument:
     return Argument(value, ArrayType(len(info.shape), DTYPES[info.dtype_name], inner, aligned, whole, ()), info)
 
 
-__all__ = ["ANYTHING", "ArrayGiven", "Path", "Taken", "Viewed", "run_traced", "values_for", "viewed"]
+def _value(value: Any) -> Any:
+    if isinstance(value, TracedArray):
+        return viewed(value)
+    return value.expression if isinstance(value, Number | Real) else value
+
+
+__all__ = [
+    "ArrayGiven", "ArrayView", "Given", "Grid", "NewArray", "ScalarGiven", "TracedLaunch", "Way",
+    "new_arrays", "open_number_of_tiles", "run_traced", "viewed",
+]

@@ -100,7 +100,7 @@ class Worker:
 
 
 class Here:
-    """The same in this process, for functions that can't travel; nothing ends one that hangs."""
+    """A worker in this process, for functions that can't travel; nothing ends one that hangs."""
 
     is_running = False
 

@@ -232,7 +232,7 @@ class _Writer:
         return f"{type(value).__qualname__} {getattr(value, '__module__', '')} {getattr(value, '__qualname__', '')}"
 
     def module(self, module: ModuleType, attributes: frozenset[str]) -> str:
-        """Those of a module's names that the code names as attributes of anything."""
+        """The names of a module that the code names as attributes of anything."""
         version = version_of(_top(module.__name__))
         if version is not None:
             return f"module {module.__name__} {version}"

@@ -27,7 +27,7 @@ from phalanx.runtime.tuning.shipping import Parcel
 
 TOLERANCES = {"f64": 1e-9, "f32": 2**-10, "f16": 2**-8, "bf16": 2**-6, "f8e4m3": 2**-2, "f8e5m2": 2**-1, "f8e8m0": 1.0,
               "f6e2m3": 2**-2, "f6e3m2": 2**-1, "f4e2m1": 1.0}
-"""Of the largest expected element: a rounding of the output's type, and sums in another order."""
+"""A result may differ by this share of the largest expected element: roundings, and sums in another order."""
 KNOWN_RESULTS = 4
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.runtime.recording import Lane, Recording, Span, Use
+from phalanx.runtime.recording import Lane, SimRecording, Span, Use
 from phalanx.tools.draw.svg import Canvas, shade
 
 UNIT, ROW, THIN, TOP = 9.0, 24, 10, 44
@@ -15,7 +15,7 @@ MEANINGS = {
 WRITES, READS = shade(5, 8), shade(3, 8)
 
 
-def timeline_picture(recording: Recording, title: str = "", most: float = 90.0) -> str:
+def timeline_picture(recording: SimRecording, title: str = "", most: float = 90.0) -> str:
     """Who worked and who waited, in the first `most` units: agents and the engines that work for them, CTA by CTA.
 
     Anyone may call it. Lengths are units of the recording, not times: what is shown is what overlaps. Example:
@@ -55,7 +55,7 @@ def stacked(spans: list[Span]) -> list[list[Span]]:
     return rows
 
 
-def kinds(recording: Recording) -> set[str]:
+def kinds(recording: SimRecording) -> set[str]:
     """Which kinds of spans there are."""
     return {span.kind for spans in recording.spans.values() for span in spans}
 
@@ -81,7 +81,7 @@ def legend(canvas: Canvas, meanings: dict[str, str]) -> None:
         x += 34 + 5.6 * len(text)
 
 
-def ring_picture(recording: Recording, buffer: str, title: str = "", cta: int = 0, most: float = 90.0) -> str:
+def ring_picture(recording: SimRecording, buffer: str, title: str = "", cta: int = 0, most: float = 90.0) -> str:
     """When each stage of a buffer is filled and when it is read; between a fill and its last read it is full.
 
     Anyone may call it. `buffer` is a shared buffer whose first axis counts stages. Example:

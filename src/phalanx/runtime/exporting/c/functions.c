@@ -1,94 +1,75 @@
-"""C that every exported launcher contains: strides, checks, descriptors, loading. It knows the driver API alone."""
+/* Functions that exported functions call. A line of dashes ends a part; what is written has the parts that it needs.
+   They know the driver API alone. */
 
-from __future__ import annotations
+/* ---------------------------------------------------------------------------------------------------- */
 
-STATUSES = {
-    "NULL_POINTER": (-1, "an array is NULL"),
-    "BAD_SIZE": (-2, "a size is negative, above 2^31 - 1, or not what was exported"),
-    "BAD_STRIDE": (-3, "the strides of an array are not as exported: contiguous, or rows at multiples of 16 bytes"),
-    "BAD_ALIGNMENT": (-4, "an array does not begin at a multiple of 16 bytes (32 for padded operands)"),
-    "NO_CODE": (-5, "there is no machine code for this device among what was exported"),
-    "SHARES_MEMORY": (-7, "two arrays share memory that one of them is written to and the other is read from ahead of time"),
-    "BAD_GRID": (-6, "the grid is no whole number of clusters, or larger than the hardware takes"),
-    "BAD_NUMBER": (-9, "a number is not among those that were exported"),
-    "BAD_WORKSPACE": (-8, "the workspace is too small, or does not begin at a multiple of 256 bytes"),
-}
-"""What a call returns besides a CUresult, which is 0 or positive."""
+/* Rounds down as Python does, where C rounds towards zero. */
+static px_int px_floor_div(px_int a, px_int b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-TYPES = r"""#define PX_RANK 8
-#define PX_DEVICES 64
+/* ---------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-  CUdeviceptr data;
-  int rank;
-  int64_t shape[PX_RANK], stride[PX_RANK]; /* outermost axis first, in elements */
-} px_view;
+/* The remainder that goes with it. */
+static px_int px_floor_mod(px_int a, px_int b) { return (a % b + b) % b; }
 
-/* What the kernel was compiled for: `share` elements lie in `nbytes` bytes. */
-typedef struct {
-  int rank, share, nbytes, unit_inner, aligned, whole, contiguous;
-} px_kind;
+/* ---------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-  int rank, merged, data_type, share, nbytes, swizzle, l2_promotion, fill_nan, expands;
-  uint32_t box[5];
-  int axes[5];
-} px_map_kind;
+/* Rounds up. */
+static px_int px_ceil_div(px_int a, px_int b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }
 
-/* A kernel: what its launches have in common on all devices. */
-typedef struct {
-  const char *entry;
-  int shared_bytes, threads, cluster_x, cluster_y, cluster_z, as_cluster, overlap, cooperative;
-} px_program;
+/* ---------------------------------------------------------------------------------------------------- */
 
-/* A target: its compute capability, and the machine code of every kernel. */
-typedef struct {
-  const char *arch;
-  int major, minor, family;
-  const unsigned char *code[PX_PROGRAMS];
-} px_image;
-"""
-
-FLOOR_DIV = r"""static int64_t px_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-"""
-
-FLOOR_MOD = r"""static int64_t px_floor_mod(int64_t a, int64_t b) { return a - px_floor_div(a, b) * b; }
-"""
-
-DESCRIBE = r"""/* An array as the caller gives it; without strides it is contiguous. */
-static int px_describe(px_view *view, const px_kind *kind, CUdeviceptr data, const int64_t *shape, const int64_t *stride) {
-  int64_t step = 1, others = 0;
+/* An argument's strides: as they are given, or those of a contiguous array; or why it can't be one. */
+static int px_argument(
+    const px_kind *kind, CUdeviceptr data, const int64_t *shape, const int64_t *given, px_int *strides) {
+  const int last = kind->rank - 1;
+  px_int step = 1, count = 1;
   int axis;
-  view->data = data;
-  view->rank = kind->rank;
-  for (axis = kind->rank - 1; axis >= 0; --axis) {
+  for (axis = last; axis >= 0; --axis) {
     if (shape[axis] < 0 || shape[axis] > INT32_MAX) return PX_BAD_SIZE;
-    view->shape[axis] = shape[axis];
-    view->stride[axis] = stride ? stride[axis] : step;
-    if (kind->contiguous && shape[axis] > 1 && view->stride[axis] != step) return PX_BAD_STRIDE;
-    step *= shape[axis];
+    strides[axis] = given ? given[axis] : step;
+    if (strides[axis] > INT64_MAX / 64 || strides[axis] < INT64_MIN / 64) return PX_BAD_STRIDE;
+    if (kind->contiguous && shape[axis] > 1 && strides[axis] != step) return PX_BAD_STRIDE;
+    step *= shape[axis] > 1 ? shape[axis] : 1;
+    count *= shape[axis];
+    if (step > PX_MOST_ELEMENTS) return PX_BAD_SIZE;
   }
-  for (axis = 0; axis < kind->rank; ++axis)
-    if (shape[axis] == 0) return 0;
+  if (count == 0) return 0;
   if (!data) return PX_NULL_POINTER;
-  if (kind->rank && (kind->unit_inner || kind->share > 1)) {
-    const int last = kind->rank - 1;
-    if (shape[last] > 1 && view->stride[last] != 1) return PX_BAD_STRIDE;
+  if (last >= 0 && (kind->unit_inner || kind->share > 1)) {
+    if (shape[last] > 1 && strides[last] != 1) return PX_BAD_STRIDE;
     if (shape[last] % kind->share) return PX_BAD_SIZE;
   }
-  for (axis = 0; axis + 1 < kind->rank; ++axis) {
+  for (axis = 0; axis < last; ++axis) {
+    const px_int bytes = strides[axis] / kind->share * kind->nbytes;
     if (shape[axis] <= 1) continue;
-    if (view->stride[axis] % kind->share) return PX_BAD_STRIDE;
-    others = view->stride[axis] / kind->share * kind->nbytes;
-    if (kind->aligned && (others % 16 || others < 0 || others >= (int64_t)1 << 40)) return PX_BAD_STRIDE;
+    if (strides[axis] % kind->share) return PX_BAD_STRIDE;
+    if (kind->aligned && (bytes % 16 || bytes < 0 || bytes >= (px_int)1 << 40)) return PX_BAD_STRIDE;
   }
   if (kind->aligned && data % 16) return PX_BAD_ALIGNMENT;
-  if (kind->whole && shape[kind->rank - 1] / kind->share * kind->nbytes % 16) return PX_BAD_SIZE;
+  if (kind->whole && shape[last] / kind->share * kind->nbytes % 16) return PX_BAD_SIZE;
   return 0;
 }
-"""
 
-APART = r"""/* Whether two arrays, before elements that share bytes become bytes, have no byte in common. */
+/* ---------------------------------------------------------------------------------------------------- */
+
+/* An array as a launch gets it. */
+static int px_set(px_view *view, int rank, px_int data, const px_int *shape, const px_int *strides) {
+  int axis;
+  if (data < 0 || data > (px_int)UINT64_MAX) return PX_BAD_STRIDE;
+  view->data = (CUdeviceptr)data;
+  view->rank = rank;
+  for (axis = 0; axis < rank; ++axis) {
+    if (shape[axis] < 0 || shape[axis] > INT32_MAX) return PX_BAD_SIZE;
+    if (strides[axis] < INT64_MIN || strides[axis] > INT64_MAX) return PX_BAD_STRIDE;
+    view->shape[axis] = (int64_t)shape[axis];
+    view->stride[axis] = (int64_t)strides[axis];
+  }
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- */
+
+/* Whether two arrays, before elements that share bytes become bytes, have no byte in common. */
 static int px_apart(const px_view *a, const px_kind *a_kind, const px_view *b, const px_kind *b_kind) {
   const px_view *views[2] = {a, b};
   const px_kind *kinds[2] = {a_kind, b_kind};
@@ -102,23 +83,25 @@ static int px_apart(const px_view *a, const px_kind *a_kind, const px_view *b, c
       if (reach < 0) low += reach;
       else high += reach;
     }
-    first[n] = (int64_t)views[n]->data + px_floor_div(low, kinds[n]->share) * kinds[n]->nbytes;
-    last[n] = (int64_t)views[n]->data + (px_floor_div(high, kinds[n]->share) + 1) * kinds[n]->nbytes;
+    first[n] = (int64_t)views[n]->data + (int64_t)px_floor_div(low, kinds[n]->share) * kinds[n]->nbytes;
+    last[n] = (int64_t)views[n]->data + ((int64_t)px_floor_div(high, kinds[n]->share) + 1) * kinds[n]->nbytes;
   }
   return last[0] <= first[1] || last[1] <= first[0];
 }
-"""
 
-IN_BYTES = r"""/* Elements that share a byte as bytes, which is what the kernel sees. */
+/* ---------------------------------------------------------------------------------------------------- */
+
+/* Elements that share a byte as bytes, which is what the kernel sees. */
 static void px_in_bytes(px_view *view, int share) {
   int axis;
   view->shape[view->rank - 1] /= share;
   view->stride[view->rank - 1] = 1;
   for (axis = 0; axis + 1 < view->rank; ++axis) view->stride[axis] /= share;
 }
-"""
 
-ENCODE = r"""/* A TMA descriptor; the hardware counts axes from the innermost. */
+/* ---------------------------------------------------------------------------------------------------- */
+
+/* A TMA descriptor; the hardware counts axes from the innermost. */
 static int px_encode(CUtensorMap *map, const px_map_kind *kind, const px_view *view) {
   int64_t shape[PX_RANK], stride[PX_RANK], run = 1;
   cuuint64_t dims[5], bytes[5];
@@ -158,9 +141,10 @@ static int px_encode(CUtensorMap *map, const px_map_kind *kind, const px_view *v
       steps, CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)kind->swizzle, (CUtensorMapL2promotion)kind->l2_promotion,
       kind->fill_nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
-"""
 
-LOAD_AND_LAUNCH = r"""static pthread_mutex_t px_lock = PTHREAD_MUTEX_INITIALIZER;
+/* ---------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t px_lock = PTHREAD_MUTEX_INITIALIZER;
 static CUlibrary px_libraries[PX_IMAGES][PX_PROGRAMS];
 static CUkernel px_kernels[PX_IMAGES][PX_PROGRAMS];
 static unsigned char px_prepared[PX_IMAGES][PX_PROGRAMS][PX_DEVICES];
@@ -251,9 +235,10 @@ static int px_launch(int program, CUkernel kernel, CUstream stream, int64_t x, i
   }
   return (int)cuLaunchKernelEx(&config, (CUfunction)kernel, parameters, NULL);
 }
-"""
 
-FITTING = r"""/* As many clusters as fit on the device at once: the kernel deals its tiles to any number of them. */
+/* ---------------------------------------------------------------------------------------------------- */
+
+/* As many clusters as fit on the device at once: the kernel deals its tiles to any number of them. */
 static int px_fitting(int program, CUkernel kernel, CUdevice device, int64_t *clusters) {
   static int known[PX_PROGRAMS][PX_DEVICES];
   const px_program *made = &px_programs[program];
@@ -287,11 +272,3 @@ static int px_fitting(int program, CUkernel kernel, CUdevice device, int64_t *cl
   *clusters = count > 0 ? count : 1;
   return status;
 }
-"""
-
-
-def packed_array(rank: int) -> str:
-    """The C type of an array parameter, as `ArraySlot.format` lays it out: padding is an element of the shape, so that a
-    variable that begins as ``{0}`` has no byte that nobody wrote."""
-    strides = f" int64_t stride[{rank}]; int32_t shape[{rank + rank % 2}];" if rank else ""
-    return f"struct {{ CUdeviceptr data;{strides} }}"

@@ -16,43 +16,43 @@ from phalanx.ir.types import ArrayType
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE
-from phalanx.runtime.exporting.parameters import ArrayParameter, MapParameter, array_parameter, map_parameter
-from phalanx.runtime.exporting.paths import Tree, ends
+from phalanx.runtime.exporting.exported_ways import Tree, ends
+from phalanx.runtime.exporting.parameters import ArrayKind, MapParameter, kind_of_type, map_parameter
 from phalanx.runtime.launch.dispatch import compiled_for
 from phalanx.runtime.launch.specialise import Specialisation
 from phalanx.runtime.symbolic.expressions import Expression, combined, constant
-from phalanx.runtime.symbolic.numbers import expression_of
-from phalanx.runtime.symbolic.tracing import Path, Taken, Viewed
+from phalanx.runtime.symbolic.tracing import ArrayView, TracedLaunch, Way
 
 PART = 256
 """Parts of the workspace begin at multiples of so many bytes."""
 
 
 @frozen
-class Scalar:
-    """A number that a launch gets: an expression of an integer, or a value."""
+class CScalar:
+    """A number that a launch gets: an expression, or a value."""
 
     dtype: str
     value: Any
 
 
 @frozen
-class PlannedArray:
+class CArray:
     """An array that a launch gets, and what its kernel was compiled for."""
 
-    kind: ArrayParameter
-    view: Viewed
+    kind: ArrayKind
+    view: ArrayView
 
 
 @frozen
-class PlannedLaunch:
+class CLaunch:
     """A launch: the number of its kernel, its arguments, its descriptors, its grid (None: as many clusters as fit).
 
-    `counters` are so many int32 from byte `counters_at` of the workspace on; `apart` are arguments that share no memory.
+    `counters` is the number of int32 that it counts with, which begin at byte `counters_at` of the workspace; `apart` are
+    pairs of arguments that may share no memory.
     """
 
     program: int
-    arguments: tuple[PlannedArray | Scalar, ...]
+    arguments: tuple[CArray | CScalar, ...]
     maps: tuple[MapParameter, ...]
     grid: tuple[Expression, Expression, Expression] | None
     cluster: tuple[int, int, int]
@@ -62,107 +62,124 @@ class PlannedLaunch:
 
 
 @frozen
-class Plan:
+class Ending:
     """What is done at one end: launches in their order; scratch memory by name with its place in the workspace."""
 
-    launches: tuple[PlannedLaunch, ...]
+    launches: tuple[CLaunch, ...]
     scratch: tuple[tuple[str, Expression], ...]
     workspace: Expression
 
 
 @frozen
-class Plans:
-    """All of them, by the path's identity; the kernels, each for every target; results by name with their outlines.
+class Result:
+    """An array that the function writes, and for which its caller gives the memory."""
 
-    `specialisations` are the kernels before they were compiled. `counters` are the bytes of the workspace that have to be 0
+    name: str
+    memory: str
+    dtype: str
+    shape: tuple[Expression, ...]
+    strides: tuple[Expression, ...]
+
+
+@frozen
+class Endings:
+    """What a function does at the end of each way, by the way's identity; its kernels, each for every target; its results.
+
+    `specialisations` are the kernels before they were compiled. `counters` is how many bytes of the workspace have to be 0
     before the first call.
     """
 
-    of: dict[int, Plan]
+    of: dict[int, Ending]
     specialisations: tuple[Specialisation, ...]
     programs: tuple[tuple[Compiled, ...], ...]
-    results: tuple[Viewed, ...]
-    result_names: dict[str, str]
+    results: tuple[Result, ...]
     counters: int
 
     @property
     def has_workspace(self) -> bool:
         """Whether some call needs one."""
-        return any(plan.workspace.constant != 0 for plan in self.of.values())
+        return any(ending.workspace.constant != 0 for ending in self.of.values())
+
+    @property
+    def launches(self) -> list[CLaunch]:
+        """All launches."""
+        return [launch for ending in self.of.values() for launch in ending.launches]
 
 
-def plans_of(tree: Tree, archs: Sequence[str], example: Path, result: str = "out") -> Plans:
-    """Compiles the kernels at all ends of a tree, and plans their launches. Results are called `result`, with a number."""
-    paths = list(ends(tree))
+def endings_of(tree: Tree, archs: Sequence[str], example: Way, result: str = "out") -> Endings:
+    """Compiles the kernels at all ends of a tree, and arranges their launches. Results are called `result`, and numbered."""
+    ways = list(ends(tree))
     order: dict[int, int] = {}
     programs: list[tuple[Compiled, ...]] = []
     specialisations: list[Specialisation] = []
-    for path in [example, *paths]:
-        for launch in path.launches:
+    for way in [example, *ways]:
+        for launch in way.launches:
             key = id(launch.specialisation)
             if key not in order:
                 order[key] = len(programs)
                 specialisations.append(launch.specialisation)
                 programs.append(_compiled(launch, archs))
-    counters = max((_counted(path, order, programs) for path in paths), default=0)
+    counters = max((_counted(way, order, programs) for way in ways), default=0)
     new = [result.memory for result in example.results if result.memory.startswith("new_")]
-    names = {name: result if len(set(new)) == 1 else f"{result}_{number}" for number, name in enumerate(dict.fromkeys(new))}
-    made = {id(path): _plan(path, order, programs, set(names), counters) for path in paths}
-    results = tuple(result for result in example.results if result.memory in names)
-    return Plans(made, tuple(specialisations), tuple(programs), results, names, counters)
+    alone = len(set(new)) == 1
+    names = {name: result if alone else f"{result}_{number}" for number, name in enumerate(dict.fromkeys(new))}
+    made = {id(way): _ending(way, order, programs, set(names), counters) for way in ways}
+    results = [view for view in example.results if view.memory in names]
+    given = tuple(Result(names[view.memory], view.memory, view.dtype, view.shape, view.strides) for view in results)
+    return Endings(made, tuple(specialisations), tuple(programs), given, counters)
 
 
-def _compiled(launch: Taken, archs: Sequence[str]) -> tuple[Compiled, ...]:
+def _compiled(launch: TracedLaunch, archs: Sequence[str]) -> tuple[Compiled, ...]:
     made = tuple(compiled_for(launch.specialisation, arch, watchdog=False) for arch in archs)
     for each in made:
         require_plain(launch.specialisation.kernel, each, made[0])
     return made
 
 
-def _counted(path: Path, order: dict[int, int], programs: list[tuple[Compiled, ...]]) -> int:
-    """The bytes of the counters of a path's launches, each in a part of its own."""
-    counts = [programs[order[id(launch.specialisation)]][0].signature.counters for launch in path.launches]
+def _counted(way: Way, order: dict[int, int], programs: list[tuple[Compiled, ...]]) -> int:
+    """The bytes of the counters of a way's launches, each in a part of its own."""
+    counts = [programs[order[id(launch.specialisation)]][0].signature.counters for launch in way.launches]
     return sum(-(-4 * count // PART) * PART for count in counts)
 
 
-def _plan(
-    path: Path, order: dict[int, int], programs: list[tuple[Compiled, ...]], results: set[str], counters: int
-) -> Plan:
+def _ending(
+    way: Way, order: dict[int, int], programs: list[tuple[Compiled, ...]], results: set[str], counters: int
+) -> Ending:
     at, launches = 0, []
-    for launch in path.launches:
+    for launch in way.launches:
         number = order[id(launch.specialisation)]
         made = programs[number][0]
         launches.append(_launch(launch, number, made, at))
         at += -(-4 * made.signature.counters // PART) * PART
     place: Expression = constant(counters)
     scratch = []
-    for memory in path.memories:
+    for memory in way.memories:
         if memory.name in results:
             continue
         scratch.append((memory.name, place))
         nbytes: Expression = constant(ITEM_BYTES[memory.dtype])
         for size in memory.sizes:
-            nbytes = combined("*", expression_of(size), nbytes)
+            nbytes = combined("*", size, nbytes)
         nbytes = combined("ceil", nbytes, constant(PER_BYTE.get(memory.dtype, 1) * PART))
         place = combined("+", place, combined("*", nbytes, constant(PART)))
-    return Plan(tuple(launches), tuple(scratch), place)
+    return Ending(tuple(launches), tuple(scratch), place)
 
 
-def _launch(launch: Taken, number: int, made: Compiled, counters_at: int) -> PlannedLaunch:
-    signature = made.signature
-    arguments: list[PlannedArray | Scalar] = []
-    items: list[Any] = []
-    for n, (value, kind, slot) in enumerate(zip(launch.arguments, launch.types, signature.given, strict=True)):
+def _launch(launch: TracedLaunch, number: int, made: Compiled, counters_at: int) -> CLaunch:
+    signature, kernel = made.signature, launch.specialisation.kernel
+    names = [name for name, each in zip(kernel.parameters, launch.arguments, strict=True) if each.type is not None]
+    arguments: list[CArray | CScalar] = []
+    kinds: list[Any] = []
+    for value, kind, slot in zip(launch.values, launch.types, signature.given, strict=True):
         if isinstance(slot, ScalarSlot):
-            arguments.append(Scalar(slot.dtype, value))
-            items.append(arguments[-1])
+            arguments.append(CScalar(slot.dtype, value))
+            kinds.append(None)
             continue
-        assert isinstance(kind, ArrayType) and isinstance(value, Viewed)
-        parameter = array_parameter(f"view_{n}", kind, slot, (1,) * kind.rank)
-        arguments.append(PlannedArray(parameter, value))
-        items.append(parameter)
-    maps = tuple(map_parameter(item, items) for item in signature.tensor_maps)
-    return PlannedLaunch(
+        assert isinstance(kind, ArrayType) and isinstance(value, ArrayView)
+        kinds.append(kind_of_type(kind, slot))
+        arguments.append(CArray(kinds[-1], value))
+    maps = tuple(map_parameter(item, kinds[item.array], names[item.array]) for item in signature.tensor_maps)
+    return CLaunch(
         number, tuple(arguments), maps, launch.grid, made.cluster, signature.counters, counters_at,
         launch.specialisation.watched,
     )

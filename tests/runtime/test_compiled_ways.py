@@ -1,8 +1,9 @@
-"""Launches of plans as one piece of memory: what is packed once, what is bytes of the text, and what comes of it."""
+"""Ways that are compiled: for arrays that are alike or not, with counters, on any stream, device and thread."""
 
 from __future__ import annotations
 
 import ctypes
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -15,14 +16,17 @@ from fake_driver import plain_argument
 from phalanx.kernels.matrices import empty
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.device.counters import RING, SLOT_BYTES
-from phalanx.runtime.launch.replay import recording, remembered
-from phalanx.runtime.planning import plan_text
-from phalanx.runtime.planning.launch_text import Field, _format, joined
+from phalanx.runtime.launch import replay
+from phalanx.runtime.launch.launch_list import recording
+from phalanx.runtime.launch.replay import remembered
+from phalanx.runtime.planning import plans
+from phalanx.runtime.planning.compiled_ways import Kind
 from planned_calls import Watched, watched_gpu
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[Watched]:
+    monkeypatch.setattr(replay, "PLANNED_TIMES", 4)
     with watched_gpu(monkeypatch, tmp_path) as found:
         yield found
 
@@ -59,42 +63,7 @@ def whole(gpu: Watched, call: Any) -> Any:
         return gpu.run(call)
 
 
-@pytest.fixture
-def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts of plans that are made meanwhile."""
-    found: list[str] = []
-    plain = plan_text._compiled
-
-    def compiled(lines: list[str], scope: Any, name: str) -> Any:
-        found.extend(["\n".join(lines)] if name == "plan" else [])
-        return plain(lines, scope, name)
-
-    monkeypatch.setattr(plan_text, "_compiled", compiled)
-    return found
-
-
-def test_what_is_always_the_same_becomes_one_piece() -> None:
-    two, three, size = Field("2s", "", b"ab"), Field("3s", "", b"cde"), Field("q", "s0_0")
-    nothing = Field("0s", "", b"")
-    assert joined([two, nothing, three, size, nothing, two]) == (
-        Field("5s", "b'abcde'", b"abcde"), size, Field("2s", "", b"ab"),
-    )  # fmt: skip
-
-
-def test_arrays_of_the_same_sizes_are_packed_once(gpu: Watched, texts: list[str]) -> None:
-    for size in (64, 80, 96, 112):
-        x, y = vector(gpu, size), vector(gpu, size)
-        quick = gpu.run(lambda x=x, y=y: summed(x, y))  # type: ignore[misc]
-        assert whole(gpu, lambda x=x, y=y: summed(x, y)) == quick  # type: ignore[misc]
-    text = texts[-1]
-    assert text.count("g0 = ") == 1 and "g1 = " not in text
-    [line] = [line for line in text.splitlines() if "stream," in line]
-    assert line.count("g0") == 6, "each array of both launches, which are written at once"
-    assert line.count("stream") == text.count("status = ") == 2
-    assert text.count("stream_of(") == 1 and "2.0" not in text
-
-
-def test_other_strides_are_packed_for_themselves(gpu: Watched) -> None:
+def test_arrays_alike_and_not(gpu: Watched) -> None:
     """Arrays that differ from each other, after some that were alike, and the other way round."""
     for number, (a, b) in enumerate(((1, 1), (1, 1), (2, 1), (1, 3), (2, 2), (1, 1), (3, 2), (2, 1))):
         x, y = vector(gpu, 64 + 16 * number, a), vector(gpu, 64 + 16 * number, b)
@@ -183,13 +152,6 @@ def test_each_launch_gets_counters_of_its_own(gpu: Watched, monkeypatch: pytest.
         start = places[-1]
 
 
-def test_formats_are_the_machines_own_where_there_are_no_gaps() -> None:
-    pointer, size, two = Field("Q", "p0"), Field("i", "s0_0"), Field("2s", "", b"ab")
-    assert _format([pointer, Field("q", "t0_0"), size, size]) == "@Nnii"
-    assert _format([size, size, pointer, two]) == "@iiN2s"
-    assert _format([size, pointer]) == "<iQ" and _format([two, size]) == "<2si"
-
-
 def test_a_short_way_to_tensors_that_makes_others_is_not_taken(gpu: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     guards = gpu.torch._C._dynamo.guards
     plain = guards._empty_strided_cuda
@@ -234,3 +196,64 @@ def test_one_device_is_always_the_current_one(gpu: Watched, monkeypatch: pytest.
         quick = gpu.run(lambda x=x, y=y: summed(x, y))  # type: ignore[misc]
         assert whole(gpu, lambda x=x, y=y: summed(x, y)) == quick  # type: ignore[misc]
     torch_memory._memory.cache_clear()
+
+
+@px.kernel(warps=1)
+def add_blocks(X, Y, Z, rows):
+    ring, full = px.shared((2, 16, 32), X.dtype), px.barrier()
+    i, j = px.block_id(0) * 16, px.block_id(1) * 32
+    with full.transaction():
+        px.tma.load(X[i : i + 16, j : j + 32], ring[0], full)
+        px.tma.load(Y[i : i + 16, j : j + 32], ring[1], full)
+    full.wait(0)
+    if rows > 0:
+        px.store(Z[i : i + 16, j : j + 32], px.load(ring[0]) + px.load(ring[1]))
+
+
+@remembered("x", "y")
+def added(x: Any, y: Any, *, turned: bool = False) -> Any:
+    """The rows of both that there are; wide ones by another way."""
+    result = empty(x, (min(x.shape[0], y.shape[0]), min(x.shape[1], y.shape[1])), "f32")
+    rows = result.shape[0] if x.shape[1] < 256 else result.shape[0] + 1
+    add_blocks[px.cdiv(result.shape[0], 16), px.cdiv(result.shape[1], 32)](x, y, result, rows)
+    return result
+
+
+def pair(gpu: Watched, rng: random.Random) -> tuple[Any, Any]:
+    """Two matrices: alike, or of another height, or with gaps between the rows of the second."""
+    rows, columns = rng.randint(1, 9) * 16 + rng.randint(0, 7), rng.choice((64, 96, 512))
+    how = rng.choice(("alike", "alike", "alike", "higher", "apart"))
+    x = gpu.torch.distinct((rows, columns), gpu.torch.float32)
+    size = rows + 5 * (how == "higher"), columns + 32 * (how == "apart")
+    y = gpu.torch.distinct(size, gpu.torch.float32)
+    return x, y[:, :columns] if how == "apart" else y
+
+
+@pytest.mark.parametrize("most", [0, 1, 8])
+def test_arrays_alike_and_unlike_get_the_descriptors_of_the_whole_way(
+    gpu: Watched, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """In any order, and where there are more manners of likeness than trees for them."""
+    monkeypatch.setattr(plans, "MOST_ALIKE", most)
+    rng = random.Random(811)
+    for number in range(60):
+        x, y = pair(gpu, rng)
+        quick = gpu.run(lambda x=x, y=y: added(x, y))  # type: ignore[misc]
+        with recording():
+            wanted = gpu.run(lambda x=x, y=y: added(x, y))  # type: ignore[misc]
+        assert quick == wanted, f"call {number}"
+    (plan,) = added.memory.plans.values()
+    assert set(plan.trees) == ({(0, 1)} if most == 0 else {(0, 0), (0, 1)}) and not plan.why
+    assert sum(len(tree.ways) for tree in plan.trees.values()) >= 2
+
+
+def test_which_arrays_are_alike() -> None:
+    one, other = ("bf16", (4, 8), (8, 1), 0, 0), ("bf16", (4, 8), (16, 1), 0, 0)
+    rest = (None, ("f32", (4, 8), (8, 1), 0, 0), ("bf16", (4,), (1,), 0, 0))
+    kind = Kind([2, 2, None, 2, 1], ["bf16", "bf16", None, "f32", "bf16"], 1)
+    same, apart = (None, one, one, *rest), (None, one, other, *rest)
+    assert (kind.alike(same), kind.alike(apart)) == ((0, 0, 2, 3, 4), (0, 1, 2, 3, 4))
+    holds = kind.holds((0, 0, 2, 3, 4))
+    assert holds(same) and not holds(apart) and kind.holds((0, 1, 2, 3, 4))(same)
+    assert kind.names((0, 0, 2, 3, 4))[5:9] == ("s0_0", "s0_1", "p0_0", "p0_1")
+    assert kind.values((0, 0, 2, 3, 4))(same, (1, 2, 0, 3, 4))[:9] == (1, 2, 0, 3, 4, 4, 8, 8, 1)

@@ -14,12 +14,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from phalanx.errors import Error
 from phalanx.frozen import frozen
-from phalanx.runtime.symbolic.numbers import Guard
-from phalanx.runtime.symbolic.tracing import Given, Path, run_traced, values_for
+from phalanx.runtime.device.devices import described
+from phalanx.runtime.symbolic.numbers import Guard, Trace
+from phalanx.runtime.symbolic.traced_array import NotExported, TracedArray, contiguous
+from phalanx.runtime.symbolic.tracing import (
+    Given,
+    ScalarGiven,
+    TracedLaunch,
+    Way,
+    new_arrays,
+    run_traced,
+    viewed,
+)
 
-MOST_PATHS = 96
-"""So many ways are run at most; what is left ends in an error code."""
+MOST_WAYS = 96
+"""Ways that are run at most; what is left ends in an error code."""
 SIZES = (
     0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 192, 255,
     256, 257, 320, 384, 511, 512, 513, 640, 768, 1000, 1023, 1024, 1025, 1536, 2047, 2048, 2049, 3072, 4095, 4096,
@@ -27,6 +38,9 @@ SIZES = (
 )
 """Sizes that are tried where a guard is to be turned around."""
 TRIES = 1000
+FIRST_POINTER = 1 << 56
+"""Where arguments lie while a function is traced: far from each other and from new arrays."""
+POINTER_STEP = 1 << 44
 
 
 @frozen
@@ -42,7 +56,7 @@ class Fork:
 class End:
     """Where launches follow: the way that was run."""
 
-    path: Path
+    way: Way
 
 
 @frozen
@@ -55,62 +69,107 @@ class Refused:
 Tree = Fork | End | Refused
 
 
+def values_for(arguments: Sequence[Given], sizes: dict[str, int]) -> dict[str, Any]:
+    """The values of all symbols for given sizes: arrays are contiguous, and begin at multiples of 256 bytes."""
+    values: dict[str, Any] = dict(sizes)
+    for number, given in enumerate(arguments):
+        if isinstance(given, ScalarGiven):
+            values[given.name] = given.value
+            continue
+        shape = [sizes[size] if isinstance(size, str) else size for size in given.sizes]
+        values[given.name] = FIRST_POINTER + number * POINTER_STEP
+        for axis, step in enumerate(contiguous(tuple(max(size, 1) for size in shape))):
+            values[given.stride(axis)] = step
+    return values
+
+
+def run_way(
+    call: Callable[[list[Any]], Any], arguments: Sequence[Given], values: dict[str, Any], example: dict[str, Any], arch: str
+) -> Way:
+    """Runs a function for some sizes; `call` calls it with traced arrays and numbers in the place of its arguments.
+
+    `example` are the values for which the library's choices are made, on a GPU of the target `arch`.
+    """
+    trace = Trace(values, example)
+    launches: list[TracedLaunch] = []
+    try:
+        _, result = run_traced(trace, call, arguments, launches.append, device=described(arch))
+        results = tuple(map(viewed, _arrays_of(result)))
+    except Exception as error:  # whatever a user's function does to arrays that have no elements
+        text = error.message if isinstance(error, Error) else str(error)
+        return Way(tuple(trace.guards), values=values, refusal=text, error=error)
+    return Way(tuple(trace.guards), tuple(launches), new_arrays(trace), results, values=values)
+
+
+def _arrays_of(result: Any) -> list[TracedArray]:
+    """The arrays of a result: one, several, or none."""
+    if result is None:
+        return []
+    if isinstance(result, tuple | list):
+        return [array for part in result for array in _arrays_of(part)]
+    if isinstance(result, TracedArray):
+        return [result]
+    raise NotExported(
+        f"the function returns a {type(result).__name__}", remedy="return arrays, or None where it writes to its arguments"
+    )
+
+
 def explore(
     call: Callable[[list[Any]], Any], arguments: Sequence[Given], example: dict[str, int], arch: str, kernels: int
-) -> tuple[Path, Tree]:
+) -> tuple[Way, Tree]:
     """The example's way and the tree of a function, which `call` calls with traced arguments.
 
     `kernels` is how many kernels the export has room for; the example's are always among them.
     """
     usual = values_for(arguments, example)
-    first = run_traced(call, arguments, usual, usual, arch)
+    first = run_way(call, arguments, usual, usual, arch)
     if first.refusal is not None:
         assert first.error is not None
         raise first.error
     search = _Search(arguments, example)
-    paths = [first]
+    ways = [first]
     known = {id(launch.specialisation) for launch in first.launches}
     results = _outline(first)
     asked: set[tuple[str, ...]] = {_key(first.guards)}
     sizes = set(example)
     waiting = list(_turned(first, sizes))
-    while waiting and len(paths) < MOST_PATHS:
+    while waiting and len(ways) < MOST_WAYS:
         prefix = waiting.pop(0)
         key = _key(prefix)
-        if key in asked or any(_key(path.guards)[: len(key)] == key for path in paths):
+        if key in asked or any(_key(way.guards)[: len(key)] == key for way in ways):
             continue
         asked.add(key)
         values = search.satisfying(prefix)
         if values is None:
             continue
-        found = run_traced(call, arguments, values, usual, arch)
+        found = run_way(call, arguments, values, usual, arch)
         if _key(found.guards)[: len(key)] != key:
             continue  # the function does not repeat itself: its way stays unknown
         needed = {id(launch.specialisation) for launch in found.launches}
         if found.refusal is None and (len(known | needed) > kernels or _outline(found) != results):
-            found = Path(found.values, found.guards, refusal="outside of the exported specialisations")
+            found = Way(found.guards, values=found.values, refusal="outside of the exported specialisations")
         elif found.refusal is None:
             known |= needed
-        paths.append(found)
+        ways.append(found)
         waiting += _turned(found, sizes)
-    return first, _tree(paths, 0)
+    return first, tree_of(ways)
 
 
 def _key(guards: Iterable[Guard]) -> tuple[str, ...]:
     return tuple(f"{guard.text}={guard.outcome}" for guard in guards)
 
 
-def _outline(path: Path) -> Any:
+def _outline(way: Way) -> Any:
     """What the results are, which is the same on all ways."""
-    return [(result.memory, result.dtype, len(result.shape)) for result in path.results]
+    return [(result.memory, result.dtype, len(result.shape)) for result in way.results]
 
 
-def _turned(path: Path, sizes: set[str]) -> Iterator[tuple[Guard, ...]]:
+def _turned(way: Way, sizes: set[str]) -> Iterator[tuple[Guard, ...]]:
     """The beginnings of other ways: each guard that depends on sizes alone turned around, behind all before it."""
-    for number, guard in enumerate(path.guards):
+    for number, guard in enumerate(way.guards):
         if not guard.settled and guard.symbols <= sizes:  # of strides and addresses the example's way is exported
             turned = Guard(guard.left, guard.sign, guard.right, not guard.outcome)
-            yield (*path.guards[:number], turned)
+            yield (*way.guards[:number], turned)
 
 
 class _Search:
@@ -160,21 +219,21 @@ def _holding(guards: list[Guard]) -> Callable[[dict[str, Any]], bool]:
     return made
 
 
-def _tree(paths: list[Path], depth: int) -> Tree:
+def tree_of(ways: list[Way], depth: int = 0) -> Tree:
     """The tree of ways that are the same up to `depth` guards."""
-    over = [path for path in paths if len(path.guards) == depth]
+    over = [way for way in ways if len(way.guards) == depth]
     if over:
         return Refused(over[0].refusal) if over[0].refusal is not None else End(over[0])
-    guard = paths[0].guards[depth]
-    sides = [[path for path in paths if path.guards[depth].outcome is outcome] for outcome in (True, False)]
-    holds, fails = (_tree(side, depth + 1) if side else Refused() for side in sides)
+    guard = ways[0].guards[depth]
+    sides = [[way for way in ways if way.guards[depth].outcome is outcome] for outcome in (True, False)]
+    holds, fails = (tree_of(side, depth + 1) if side else Refused() for side in sides)
     return Fork(guard, holds, fails)
 
 
-def ends(tree: Tree) -> Iterator[Path]:
+def ends(tree: Tree) -> Iterator[Way]:
     """The ways of a tree that have launches, or nothing to launch, the example's first where it comes first."""
     if isinstance(tree, End):
-        yield tree.path
+        yield tree.way
     elif isinstance(tree, Fork):
         yield from ends(tree.holds)
         yield from ends(tree.fails)

@@ -1,11 +1,4 @@
-"""The driver API as far as exported functions use it: for shared libraries that are built where no CUDA toolkit is.
-
-Written from the API's documentation. Where there is a toolkit, its own cuda.h does as well.
-"""
-
-from __future__ import annotations
-
-DECLARATIONS = r"""/* What exported functions use of the driver API, with the numbers and symbols of NVIDIA's header. */
+/* What exported functions use of the driver API, with the numbers and symbols of NVIDIA's header. */
 #ifndef PX_CUDA_H
 #define PX_CUDA_H
 #include <stddef.h>
@@ -97,11 +90,3 @@ CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t count, CU
 }
 #endif
 #endif
-"""
-"""The text of a cuda.h."""
-FUNCTIONS = tuple(
-    line.split()[1].partition("(")[0] for line in DECLARATIONS.splitlines() if line.startswith("CUresult ")
-)
-"""The functions that it declares."""
-SYMBOLS = {"cuCtxPushCurrent": "cuCtxPushCurrent_v2", "cuCtxPopCurrent": "cuCtxPopCurrent_v2"}
-"""What the library calls some of them."""
