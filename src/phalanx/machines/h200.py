@@ -1,9 +1,10 @@
 """The H200: what was measured on it, and what the models of the library were fitted to.
 
 A comment beside a number says where it comes from, and which file under `benchmarks/results` still shows it; where nothing
-was kept, it says that. `benchmarks/sweep_products.py`, `small_m.py --sweep`, `grouped.py --sweep` and `rowwise_sweep.py`
-measure configurations on a card; `benchmarks/fit_h200.py` fits the constants of tiles and of split K to what such runs
-recorded, and shows how near these numbers and fitted ones come.
+was kept, it says that; what is not there is in git, as its README says. In `benchmarks/products`, `sweep_products.py`,
+`small_m.py --sweep` and `grouped.py --sweep` measure configurations on a card, as `rows/rowwise_sweep.py` does;
+`fit_h200.py` fits the constants of tiles and of split K to what such runs recorded, and shows how near these numbers and
+fitted ones come.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from phalanx.machines.model import (
     TurnRule,
 )
 
-# Of products with more than `few_results`: fitted by `benchmarks/fit_h200.py` to `sweep_products.json`, most of whose
+# Of products with more than `few_results`: fitted by `fit_h200.py` to `sweep_products.json`, most of whose
 # products are drawn (seed 101); their tiles are so large that latency hardly shows.
 TILES = TileCosts(
     # Of the hardware: an instruction of N columns takes N / 2 cycles.
@@ -214,7 +215,7 @@ SHORT_TILES = replace(
     spilled_steps=2,
 )
 
-# Of products with at most `few_results`: fitted as `benchmarks/fit_h200.py` fits to `sweep_drawn.json` and, twice, to later
+# Of products with at most `few_results`: fitted as `fit_h200.py` fits to `sweep_drawn.json` and, twice, to later
 # sweeps, the first 40 products of `sweep_behind.json` among them: kernels have had longer rings since, and small tiles take
 # some 5% less time beside large ones. The error is 4.2% where it was 5.2, choices among the times of 853 products take 1.1%
 # longer than the best where it was 1.4. 96 products of other seeds of `sweep_behind.json` that these constants cut anew
@@ -490,7 +491,7 @@ ROWS = RowLimits(
     share_registers=((64, 48), (56, 48)),
 )
 
-# Chosen by `benchmarks/gather.py`, whose sweep was not kept. `moved_*`: `rows_by_index.txt`.
+# Chosen by `benchmarks/rows/gather.py`, whose sweep was not kept. `moved_*`: `rows_by_index.txt`.
 MOVES = MoveLimits(
     ring_bytes=192 * 1024,
     stage_bytes=32 * 1024,
@@ -506,7 +507,7 @@ MOVES = MoveLimits(
     moved_bytes=4096,
 )
 
-# `benchmarks/grouped.py --sweep`; section 10 of `h200_tuning.txt`: pairs along N are the faster ones for weights of
+# `benchmarks/products/grouped.py --sweep`; section 10 of `h200_tuning.txt`: pairs along N are the faster ones for weights of
 # 4,096 x 4,096, pairs along M for 14,336 x 4,096.
 GROUPS = GroupLimits(
     kept_bytes=48 << 20,
