@@ -4,9 +4,9 @@
 
 On a GPU, beside torch's way to the same result, in turns, medians over rounds: a repeated call is to take no longer than
 torch's in geometric mean and 1.4 of it at most, one with a new shape 60 us once its kernel is compiled. Elsewhere torch and
-the driver are stand-ins, and the times are Python's alone (`tests/fake_torch.py`). Calls that read a new kernel are left out
-of the new shapes: that is compiling. What is shown of them: the median, and in brackets the least, what one in ten exceeds,
-and the most.
+the driver are stand-ins, and the times are Python's alone (`tests/support/fake_torch.py`). Calls that read a new kernel are
+left out of the new shapes: that is compiling. What is shown of them: the median, and in brackets the least, what one in ten
+exceeds, and the most.
 """
 
 from __future__ import annotations
@@ -423,7 +423,7 @@ def cheap_allocations(torch: Any) -> None:
     """Results of the stand-in for torch share some memory: what an allocator costs is not the question."""
     import numpy as np
 
-    from fake_torch import MEMORY, Tensor, aligned
+    from support.fake_torch import MEMORY, Tensor, aligned
 
     # Nobody writes there, so that most of it is never more than addresses.
     pool, places = aligned((2 << 30,), np.uint8), itertools.cycle(range(0, 64 << 10, 1024))
@@ -465,8 +465,8 @@ def main() -> None:
         with torch.no_grad():
             run_all(torch, "cuda", options, torch.cuda.synchronize, True)
         return
-    from fake_driver import encode_described
-    from fake_torch import fake_torch_gpu
+    from support.fake_driver import encode_described
+    from support.fake_torch import fake_torch_gpu
 
     CLOCKS.append(time.thread_time)
     with fake_torch_gpu() as fake:

@@ -206,8 +206,8 @@ def kind_of(x: Any) -> str:
 
 def allocate_nothing(torch: Any) -> None:
     """Tensors of the stand-in for torch get addresses of their own and no memory: nobody reads or writes them."""
-    from fake_torch import MEMORY, Tensor, aligned
     from phalanx.runtime.device.arrays import dense_strides
+    from support.fake_torch import MEMORY, Tensor, aligned
 
     room, places = aligned((1 << 20,), np.uint8), itertools.cycle(range(0, 1 << 19, 4096))
 
@@ -226,7 +226,7 @@ def allocate_nothing(torch: Any) -> None:
 def collect(cases: dict[str, Any], called: Callable[[Any, Any, Any], None] | None = None) -> dict[str, Any]:
     """The launches of all cases, or what error a call is. `called` takes a case, the library and torch; else `call` does."""
     import phalanx as px
-    from fake_torch import fake_torch_gpu
+    from support.fake_torch import fake_torch_gpu
 
     launches, found, called = Launches(), dict[str, Any](), called or call
     with fake_torch_gpu() as torch:

@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from host_build import NoCompiler
+from support.host_build import NoCompiler
 
 settings.register_profile("no times", deadline=None)  # machines are shared: a slow case is no wrong one
 settings.load_profile("no times")
@@ -86,7 +86,7 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
 @pytest.fixture
 def sanitizers() -> None:
     """Skips a test where programs can't run under the C++ compiler's sanitizers."""
-    from host_build import why_not_sanitized
+    from support.host_build import why_not_sanitized
 
     if reason := why_not_sanitized():
         pytest.skip(reason)

@@ -11,7 +11,6 @@ import pytest
 
 import phalanx as px
 from errors.casebook import normalised
-from front import array, prepared
 from phalanx.cuda.lower.copies import plan_copies
 from phalanx.cuda.lower.lower import arrange, lower
 from phalanx.errors import Error
@@ -25,6 +24,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import View
 from phalanx.markers import operand
 from phalanx.sim.run import simulate
+from support.front import array, prepared
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,6 @@ import pytest
 
 import phalanx as px
 from errors.casebook import normalised
-from front import array, prepared
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import generate
 from phalanx.cuda.text.registry import emits
@@ -55,6 +54,7 @@ from phalanx.sim.ops.memory import noting
 from phalanx.sim.places import BufferPlace, ranks_of, tile_of
 from phalanx.sim.registry import meaning
 from sanitizer.planted import cases, line_of, planted
+from support.front import array, prepared
 
 VAULT = Space("vault", Span.CTA, addressable_from=Span.CLUSTER, capacity=1024, own_fence=FenceKind.PROXY_CTA)
 FETCHER = Engine(

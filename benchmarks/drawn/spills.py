@@ -32,7 +32,7 @@ class Spilling(Launches):
 
 def spilling(cases: dict[str, Case]) -> tuple[int, list[str]]:
     """How many kernels calls launch, and a line for each that spills, and for each call that fails."""
-    from fake_torch import fake_torch_gpu
+    from support.fake_torch import fake_torch_gpu
 
     launches, seen, lines = Spilling(), set[str](), []
     with fake_torch_gpu() as torch:

@@ -20,9 +20,9 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("src", "tests")]
 
 import phalanx as px
 from benchmarks.common import machine
-from fake_driver import FakeLibrary
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
+from support.fake_driver import FakeLibrary
 
 KINDS = {"float32": np.float32, "bfloat16": np.int16}
 

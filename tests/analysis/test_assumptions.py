@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
 from phalanx.ir.core import Function
 from phalanx.ir.ops.memory import Store
 from phalanx.ir.types import I32
 from phalanx.ir.values import Value
+from support.front import array, prepared
 
 TYPES = (array(1), I32)
 

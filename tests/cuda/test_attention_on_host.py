@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING
-from library_launches import launches
+from support.host_cuda import COMPILER, MISSING
+from support.library_launches import launches
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

@@ -12,12 +12,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_build
-from blackwell_texts import kernel_text, packed_scales, scaled
-from host_cuda import COMPILER, MISSING, HostFailure, launch
-from host_hand import HandWritten, TensorMap
-from host_program import run_program
 from phalanx.cuda.nvrtc import compile_cuda
+from support import host_build
+from support.blackwell_texts import kernel_text, packed_scales, scaled
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch
+from support.host_hand import HandWritten, TensorMap
+from support.host_program import run_program
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 PLAIN, PAIRS = kernel_text("blackwell_bf16.cu"), kernel_text("blackwell_mxf8.cu")

@@ -9,8 +9,8 @@ import pytest
 
 from examples.blackwell import RUNGS, case
 from fuzz.host import HostCase, run_batch
-from host_cuda import COMPILER, MISSING, module_for
 from phalanx.runtime.launch.specialise import normalise_grid
+from support.host_cuda import COMPILER, MISSING, module_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import phalanx as px
-from cuda_text import body, module_of
-from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.ops.clc import request
 from phalanx.cuda.text.helper import helper
 from phalanx.ir.types import i32
+from support.cuda_text import body, module_of
+from support.front import array
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "blackwell"))  # behind another ladder's v0 to v7
 from clc_scale import clc_scale

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import host_cuda
 from golden.blackwell import clc_scale
-from host_cuda import HostFailure, launch, module_for
 from sanitizer.test_clc import asks_after_a_refusal
 from sim.test_clc import counted, ring_of_results
+from support import host_cuda
+from support.host_cuda import HostFailure, launch, module_for
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 SEEDS = range(4)

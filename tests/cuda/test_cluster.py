@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import cluster_cases
-import collective_cases
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array
-from host_cuda import type_of
+import support.cluster_cases as cluster_cases
+import support.collective_cases as collective_cases
 from phalanx.ir.types import i32
+from support.cuda_text import body, compiles, module_of
+from support.front import array
+from support.host_cuda import type_of
 
 CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 

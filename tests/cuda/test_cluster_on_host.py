@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import collective_cases
-import host_cuda
-import host_tma  # noqa: F401  # host versions of copies by descriptor
-from cluster_cases import MAKERS, Shape, case, label
-from host_cluster import run_cluster
+import support.collective_cases as collective_cases
+import support.host_cuda as host_cuda
+import support.host_tma  # noqa: F401  # host versions of copies by descriptor
+from support.cluster_cases import MAKERS, Shape, case, label
+from support.host_cluster import run_cluster
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 NAMES = [name for name in MAKERS if name != "read_by_an_engine"]  # that one needs a TMA engine

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.writer import Writer
@@ -16,6 +14,8 @@ from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import I32, ScalarType, i64, u32
 from phalanx.ir.values import Const, Label, Param, Value
+from support.cuda_text import body, compiles, module_of
+from support.front import array
 
 
 def lines(text: str) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.cuda.abi import TensorMapSlot
 from phalanx.cuda.lower.copies import MISSED_BYTES, Copies, plan_copies
 from phalanx.cuda.plan import Box
@@ -15,6 +14,7 @@ from phalanx.errors import Error
 from phalanx.ir.ops.tma import TmaLoad, TmaPrefetch, TmaReduce, TmaStore
 from phalanx.ir.types import I32, ArrayType, bf16, i32
 from phalanx.layouts import SharedLayout
+from support.front import array, prepared
 
 
 def copies_of(

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import thread_copies as kernels
-from host_cuda import COMPILER, MISSING, run_on_host
+from support import thread_copies as kernels
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

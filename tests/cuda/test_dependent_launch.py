@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array, prepared
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.types import f32
+from support.cuda_text import body, compiles, module_of
+from support.front import array, prepared
 
 
 @px.kernel(warps=4, pdl=True)

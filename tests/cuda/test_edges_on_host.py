@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_build import RUNNER
-from host_cuda import COMPILER, module_for, run_on_host
+from support.host_build import RUNNER
+from support.host_cuda import COMPILER, module_for, run_on_host
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler on this machine")
 

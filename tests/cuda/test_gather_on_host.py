@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_cuda
-import host_tma
 import phalanx as px
+import support.host_cuda as host_cuda
+import support.host_tma as host_tma
 from phalanx.kernels import gather, kv_cache
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cuda_text import body, module_of
-from front import array
-from host_cuda import run_on_host
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.ir.types import I32
+from support.cuda_text import body, module_of
+from support.front import array
+from support.host_cuda import run_on_host
 
 TYPES = (array(3, px.bf16), array(3, px.bf16), array(2))
 

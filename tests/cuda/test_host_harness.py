@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_build
 import phalanx as px
-from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for, run_on_host
+from support import host_build
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch, module_for, run_on_host
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

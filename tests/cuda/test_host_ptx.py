@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from host_build import HostFailure
-from host_ptx import in_place
+from support.host_build import HostFailure
+from support.host_ptx import in_place
 
 
 def statement(ptx: str, operands: str = "") -> str:

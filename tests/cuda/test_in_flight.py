@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from front import prepared
 from phalanx.cuda.assembly.in_flight import violations
 from phalanx.cuda.assembly.reader import blocks, functions
 from phalanx.cuda.nvrtc import TouchedInFlight, compile_cuda
 from phalanx.ir.archs import arch_of
 from phalanx.ir.types import ArrayType, f32
 from phalanx.runtime.compiled import build
+from support.front import prepared
 
 SUM = "{%f1, %f2, %f3, %f4}"
 OTHER_SUM = "{%f5, %f6, %f7, %f8}"

@@ -16,12 +16,12 @@ import pytest
 
 from fuzz.host import HostCase, run_batch
 from golden.kernels import CASES as GOLDEN
-from host_cuda import COMPILER, MISSING
 from mutation.cases import CASES as LAUNCHES
 from mutation.launches import Case
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import USUAL
+from support.host_cuda import COMPILER, MISSING
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 needs_sanitizers = pytest.mark.usefixtures("sanitizers")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.cuda.lower.lower import check_target, lower
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -15,6 +14,7 @@ from phalanx.ir.effects import Effects, Target
 from phalanx.ir.ops.tma import TmaCommit
 from phalanx.location import Location
 from phalanx.markers import attribute
+from support.front import array, prepared
 
 HAVE_IT = "sm_100a, sm_100f, sm_103a, sm_103f, sm_107a, sm_107f"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array
 from phalanx.cuda.module import generate
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.ops.mbarrier import arrive, arrive_expect_tx, bounded_wait, poll, wait
@@ -15,6 +13,8 @@ from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.ir.types import I32
 from phalanx.ir.values import Const
 from phalanx.ir.views import BarrierArray
+from support.cuda_text import body, compiles, module_of
+from support.front import array
 
 
 def test_functions_are_built_from_modifiers() -> None:

@@ -8,13 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_tma
 import phalanx as px
 from phalanx.cuda.abi import TensorMapSlot
 from phalanx.ir.types import chunk_axes
 from phalanx.layouts import SharedLayout
 from phalanx.layouts.tma import merge_axes
 from phalanx.runtime.device.tensormap import geometry
+from support import host_tma
 
 E8M0 = ml_dtypes.float8_e8m0fnu
 

@@ -7,11 +7,11 @@ import re
 import pytest
 
 import phalanx as px
-from cuda_text import ARCHS, body, module_of
-from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.ir.types import I32, DType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
-from product_kernels import anywhere, by_rows, dots
+from support.cuda_text import ARCHS, body, module_of
+from support.front import array
+from support.product_kernels import anywhere, by_rows, dots
 
 
 @px.kernel(warps=lambda WARPS: WARPS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from cuda_text import plan_of
-from front import array, prepared
 from phalanx.cuda.lower.mma_fallback import split_products
 from phalanx.cuda.lower.ops.mma import depth_of_step
 from phalanx.cuda.module import generate
@@ -16,6 +14,8 @@ from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.types import I32, bf16, f32
 from phalanx.ir.views import SharedView
+from support.cuda_text import plan_of
+from support.front import array, prepared
 
 
 @pytest.mark.parametrize(

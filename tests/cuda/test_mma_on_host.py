@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import prepared
-from host_cuda import COMPILER, MISSING, launch, run_on_host, type_of
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import generate
 from phalanx.ir.archs import arch_of
-from product_kernels import anywhere, narrow_results
+from support.front import prepared
+from support.host_cuda import COMPILER, MISSING, launch, run_on_host, type_of
+from support.product_kernels import anywhere, narrow_results
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

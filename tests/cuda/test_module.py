@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, TensorMapSlot
 from phalanx.cuda.module import entry_name
 from phalanx.cuda.plan import Plan
@@ -20,6 +18,8 @@ from phalanx.ir.types import F32, I32, bf16, bool_, f32, i64
 from phalanx.ir.types import ScalarType as Scalar
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.location import Location
+from support.cuda_text import body, compiles, module_of
+from support.front import array
 
 
 @px.kernel(warps=2)

@@ -12,8 +12,17 @@ import pytest
 
 import phalanx as px
 from fuzz.host import HostCase, run_batch
-from host_cuda import COMPILER, MISSING, module_for
-from narrow_products import PAIRS_OF_TYPES, given, operands, pair_products, product_of, products, scaled_products, scales
+from support.host_cuda import COMPILER, MISSING, module_for
+from support.narrow_products import (
+    PAIRS_OF_TYPES,
+    given,
+    operands,
+    pair_products,
+    product_of,
+    products,
+    scaled_products,
+    scales,
+)
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 Numbers = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-import plain_products as kernels
+from support import plain_products as kernels
 
 INSTRUCTIONS = {
     "sm_90a": ("cp.async.cg.shared.global", "wgmma.mma_async"),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import plain_products as kernels
-from host_cuda import COMPILER, MISSING, launch, module_for
+from support import plain_products as kernels
+from support.host_cuda import COMPILER, MISSING, launch, module_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING, module_for, run_on_host
+from support.host_cuda import COMPILER, MISSING, module_for, run_on_host
 
 FP4 = ml_dtypes.float4_e2m1fn
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blackwell_texts import kernel_text
-from host_cuda import COMPILER, MISSING, HostFailure, launch
-from host_hand import HandWritten, TensorMap
 from phalanx.cuda.nvrtc import compile_cuda
+from support.blackwell_texts import kernel_text
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch
+from support.host_hand import HandWritten, TensorMap
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 HEAD = kernel_text("tensor_memory.cuh")

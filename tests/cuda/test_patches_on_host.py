@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_tma
 import phalanx as px
-from host_cuda import COMPILER, MISSING
-from patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
+from support import host_tma
+from support.host_cuda import COMPILER, MISSING
+from support.patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
 
 BF16 = ml_dtypes.bfloat16
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)

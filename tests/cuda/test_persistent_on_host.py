@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import host_cuda
-from host_cuda import HostFailure, launch, module_for
 from passes.test_tile_draws import product_like
 from phalanx.cuda.module import Module
 from sanitizer.test_handshakes import PARTS, TILES, add_up, arrays
 from sim.test_persistent import TAKEN, assert_taken, deal, taken, taken_case, told, twice
+from support import host_cuda
+from support.host_cuda import HostFailure, launch, module_for
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 SEEDS = range(1, 5)

@@ -15,7 +15,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.effects import Effects, Target
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.launch.specialise import Specialisation, read_arguments, specialise
-from product_kernels import by_rows
+from support.product_kernels import by_rows
 
 
 @px.kernel(warps=4)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from cuda_text import body, module_of, plan_of
-from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.text.cells import find_cells
 from phalanx.cuda.text.pressure import Pressure
 from phalanx.ir.ops.wgmma import Wgmma
 from phalanx.ir.types import I32, bf16, f32
+from support.cuda_text import body, module_of, plan_of
+from support.front import array
 
 
 @px.kernel(warps=8)

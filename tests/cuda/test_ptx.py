@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import host_cuda
 import phalanx as px
-from cuda_text import module_of
-from front import array
-from host_cuda import HostFailure, run_on_host
 from phalanx.ir.types import DType
 from sim.test_ptx import BF16, bytes_in_registers, exponentials, pairs, sums
+from support import host_cuda
+from support.cuda_text import module_of
+from support.front import array
+from support.host_cuda import HostFailure, run_on_host
 
 on_host = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 

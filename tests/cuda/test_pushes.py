@@ -8,10 +8,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cluster_cases import MAKERS, case
-from cuda_text import plan_of
-from front import array
-from host_cuda import type_of
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.cuda.exchanges.push import _places
 from phalanx.cuda.lower.pushes import Unfit, _bulk, _offsets, _stores, _vector
@@ -22,6 +18,10 @@ from phalanx.ir.types import bf16, f16, f32, u8
 from phalanx.ir.values import Const
 from phalanx.ir.views import SharedBuffer, SharedView
 from phalanx.layouts import SharedLayout
+from support.cluster_cases import MAKERS, case
+from support.cuda_text import plan_of
+from support.front import array
+from support.host_cuda import type_of
 
 FACTS = Divisibility({})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import phalanx as px
-from front import Types, array, prepared
 from phalanx.cuda.lower.layout_rules import wishes_of
 from phalanx.cuda.lower.register_layouts import infer_register_layouts
 from phalanx.ir.core import Function, Note, Op
@@ -14,6 +13,7 @@ from phalanx.ir.types import TileType, bf16, i32
 from phalanx.ir.values import Value
 from phalanx.language.kernel import Kernel
 from phalanx.layouts import RegisterLayout, blocked
+from support.front import Types, array, prepared
 
 
 class Inferred:

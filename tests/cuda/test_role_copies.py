@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cuda_text import body, module_of
-from front import array
-from host_cuda import run_on_host
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.text.sites import Site
 from phalanx.location import NOWHERE
-from role_copies import products, products_arguments, turns, turns_arguments
+from support.cuda_text import body, module_of
+from support.front import array
+from support.host_cuda import run_on_host
+from support.role_copies import products, products_arguments, turns, turns_arguments
 
 
 def test_one_body_with_the_number_of_the_copy():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING, run_on_host
 from phalanx.ir.types import DTYPES, as_elements
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 BITS, LEAST, LARGEST = {"bf16": 8, "f16": 11}, {"bf16": -126, "f16": -14}, {"bf16": 127, "f16": 15}
 

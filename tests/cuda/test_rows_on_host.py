@@ -8,8 +8,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_cuda
-from host_cluster import run_cluster
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, cross_entropy_rows, sum_losses
 from phalanx.kernels.rowwise.losses import LossConfig, join_pieces, loss_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
@@ -19,6 +17,8 @@ from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
 from phalanx.kernels.rowwise.stream import StreamConfig
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
+from support import host_cuda
+from support.host_cluster import run_cluster
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)
 

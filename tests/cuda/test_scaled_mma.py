@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_mma  # noqa: F401
 import phalanx as px
-from host_cuda import COMPILER, MISSING, run_on_host
+import support.host_mma  # noqa: F401
 from phalanx.layouts.fragments import mma_left_scales, mma_right_scales
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 E4M3, E5M2, E2M1 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn
 E8M0 = ml_dtypes.float8_e8m0fnu

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cluster_cases import case
-from collective_cases import case as collective
 from examples.cases import random_case
 from passes import test_scopes as kernels
+from support.cluster_cases import case
+from support.collective_cases import case as collective
 
 SIGNAL = re.compile(
     r"\b((?:mbarrier\.(?!init)|fence\.(?!mbarrier_init)|st\.async|st\.shared::cluster|ld\.shared::cluster)[\w.:]*)"

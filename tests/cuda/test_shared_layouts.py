@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import phalanx as px
-from front import Types, array, prepared
 from phalanx.cuda.lower.copies import plan_copies
 from phalanx.cuda.lower.register_layouts import infer_register_layouts
 from phalanx.cuda.lower.shared_layouts import choose_shared_layouts
 from phalanx.ir.types import bf16
 from phalanx.language.kernel import Kernel
 from phalanx.layouts import SharedLayout
+from support.front import Types, array, prepared
 
 
 def chosen(kernel: Kernel, types: Types, **constants: object) -> tuple[dict[str, SharedLayout], list[str]]:

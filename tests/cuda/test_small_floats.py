@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING, run_on_host
 from phalanx.ir.types import DTYPES, rounded
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 SMALL = ("f4e2m1", "f6e2m3", "f6e3m2", "f8e8m0")
 TARGETS = ("sm_90a", "sm_100a")

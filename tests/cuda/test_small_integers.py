@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING, run_on_host
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 BF16, I4, U4 = ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.uint4
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)

@@ -13,10 +13,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from blackwell_texts import FURTHER, KINDS, instruction_text
-from host_cuda import COMPILER, MISSING, HostFailure, launch
-from host_hand import HandWritten
 from phalanx.cuda.nvrtc import compile_cuda
+from support.blackwell_texts import FURTHER, KINDS, instruction_text
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch
+from support.host_hand import HandWritten
 
 F16, BF16, F32, I8, U8 = np.float16, ml_dtypes.bfloat16, np.float32, np.int8, np.uint8
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2

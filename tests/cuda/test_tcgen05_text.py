@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from host_cuda import module_for
+from support.host_cuda import module_for
 
 BF16, E4M3, E8M0 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
 

@@ -13,9 +13,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from blackwell_texts import kernel_text, one_instruction
-from host_cuda import COMPILER, MISSING, launch
-from host_hand import HandWritten
 from phalanx.ir.tensor_kinds import KINDS
 from phalanx.layouts.shared import SharedLayout
 from phalanx.layouts.tcgen05 import descriptor_of, split_product, tcgen05_operand
@@ -23,6 +20,9 @@ from phalanx.layouts.tcgen05_words import InstructionDescriptor
 from phalanx.layouts.tensor_access import TensorAccess, tensor_accesses
 from phalanx.layouts.tensor_copy import plan_copy
 from phalanx.layouts.tensor_memory import TensorLayout, accumulator, scales, tensor_operand
+from support.blackwell_texts import kernel_text, one_instruction
+from support.host_cuda import COMPILER, MISSING, launch
+from support.host_hand import HandWritten
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 NUMPY: dict[str, Any] = {

@@ -6,11 +6,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_build
-from blackwell_texts import kernel_text
-from host_cuda import COMPILER, MISSING, HostFailure, launch
-from host_hand import HandWritten
 from phalanx.cuda.nvrtc import CompileFailure, compile_cuda
+from support import host_build
+from support.blackwell_texts import kernel_text
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch
+from support.host_hand import HandWritten
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 HEAD = kernel_text("tensor_memory.cuh")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import tensor_product_kernels as kernels
 from examples.cases import random_case
 from fuzz.host import HostCase, run_batch
-from host_cuda import COMPILER, MISSING, module_for, run_on_host
-from product_kernels import anywhere, by_rows, dots, narrow_results
+from support import tensor_product_kernels as kernels
+from support.host_cuda import COMPILER, MISSING, module_for, run_on_host
+from support.product_kernels import anywhere, by_rows, dots, narrow_results
 
 BF16, F16, F32, E4M3, E5M2 = ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 I8, U8, I32 = np.int8, np.uint8, np.int32

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from case_table import CASES, family
 from phalanx.ir.types import FROM_NUMPY
-from tile_cases import aligned  # noqa: F401  fills the table
+from support.case_table import CASES, family
+from support.tile_cases import aligned  # noqa: F401  fills the table
 
 FAMILIES = ("argmin", "truth", "fma", "skipped", "round", "isnan", "bitcast", "axes", "affine", "fold", "scan", "topk")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from cuda_text import body, compiles, module_of
-from front import array
 from phalanx.ir.types import F32, I32, bf16, f8e4m3, f16, f64, i8, i32, i64
+from support.cuda_text import body, compiles, module_of
+from support.front import array
 
 
 @px.kernel(warps=4)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import memory_cases  # noqa: F401  more of CASES
 import phalanx as px
-import tile_edge_cases
+import support.memory_cases  # noqa: F401  more of CASES
+import support.tile_edge_cases as tile_edge_cases
 from fuzz.host import HostCase, run_batch
-from host_cuda import COMPILER, MISSING, HostFailure, launch, module_for
-from tile_cases import CASES, every_nth, mismatch, simulated
+from support.host_cuda import COMPILER, MISSING, HostFailure, launch, module_for
+from support.tile_cases import CASES, every_nth, mismatch, simulated
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

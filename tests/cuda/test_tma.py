@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import host_cuda
 import phalanx as px
-from copy_kernels import hinted
-from cuda_text import body, compiles, module_of, plan_of
-from front import array
-from host_cluster import run_cluster
 from phalanx.cuda.ops.tma import tensor_load, tensor_store
 from phalanx.ir.types import I32, I64, ArrayType, i32
 from phalanx.runtime.device.arrays import numpy_dtype
+from support import host_cuda
+from support.copy_kernels import hinted
+from support.cuda_text import body, compiles, module_of, plan_of
+from support.front import array
+from support.host_cluster import run_cluster
 
 
 def test_mnemonics_are_built_from_modifiers() -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from cuda_text import body, module_of
-from front import array
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.cuda.tiles.matrix_store import chunk_layout
 from phalanx.ir.types import DType, ScalarType, bf16, f8e4m3, f8e5m2, f16, f32, i8, i32, u8
 from phalanx.layouts.fragments import wgmma_accumulator
-from product_kernels import halves, slices
+from support.cuda_text import body, module_of
+from support.front import array
+from support.product_kernels import halves, slices
 
 
 @px.kernel(warps=4)

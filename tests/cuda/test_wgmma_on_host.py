@@ -14,7 +14,7 @@ import pytest
 
 import phalanx as px
 from fuzz.host import HostCase, run_batch
-from host_cuda import COMPILER, MISSING, module_for
+from support.host_cuda import COMPILER, MISSING, module_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 BF16, F16, F32, E4M3, E5M2 = ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2

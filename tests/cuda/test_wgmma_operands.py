@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from cuda_text import body, plan_of
-from front import array
 from phalanx.cuda.module import generate
 from phalanx.ir.types import I32, DType, bf16, f8e4m3, f32, i8, i32
+from support.cuda_text import body, plan_of
+from support.front import array
 
 SWIZZLES = {1: (128, 0x70), 2: (64, 0x30), 3: (32, 0x10)}
 

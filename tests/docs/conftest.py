@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from doc_pages import DOCS, Page
+from support.doc_pages import DOCS, Page
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import Page
+from support.doc_pages import Page
 
 
 @pytest.mark.long

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from doc_pages import Page
-from host_cuda import COMPILER, MISSING, run_on_host
+from support.doc_pages import Page
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 BF16, E4M3, E8M0, E2M1 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu, ml_dtypes.float4_e2m1fn
 
@@ -21,7 +21,7 @@ def kernels(page: Page, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 
 
 def test_attention(kernels: dict[str, Any]) -> None:
-    from attention_cases import assert_close, exact
+    from support.attention_cases import assert_close, exact
 
     q, k, v = (kernels[name] for name in "qkv")
     assert_close(kernels["y"], None, *exact(q, k, v, causal=True))

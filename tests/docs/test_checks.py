@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from doc_pages import DOCS, Page
 from phalanx.sanitizer.findings import KINDS as FINDINGS
+from support.doc_pages import DOCS, Page
 
 KINDS = [path.stem for path in sorted((DOCS / "checks").glob("*.md"))]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import DOCS, ROOT, Page
+from support.doc_pages import DOCS, ROOT, Page
 
 TESTS = Path(__file__).resolve().parents[1]
 KINDS = {"python", "text", "py", "c", "cuda", "sh", ""}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import Page
 from phalanx.cuda.nvrtc import compile_cuda
+from support.doc_pages import Page
 
 KERNELS = ("A scaled copy", "A softmax of rows", "A product", "A tile by the copy engine")
 PEERS = {

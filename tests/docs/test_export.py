@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from doc_pages import Page
 from export.outside import parameter_bytes, ran_outside
 from export.replay import exported
 from export.stub import COMPILER, MISSING, stub_library
 from phalanx.runtime.exporting.interfaces import write_interfaces
+from support.doc_pages import Page
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import BLOCK, DOCS, ROOT
+from support.doc_pages import BLOCK, DOCS, ROOT
 
 LISTS = [DOCS / name for name in ("index.md", "tutorials/index.md", "checks.md", "reference.md")]
 CHILD = re.compile(r"^(?:- |\| )\[[^\]]*\]\(([^)#]+\.md)\)", re.MULTILINE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from doc_pages import Page
+from support.doc_pages import Page
 
 
 def test_the_page_runs_and_prints_what_it_says(page: Page, tmp_path: Path, regenerate: bool) -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from doc_pages import DOCS, PICTURES, Page
+from support.doc_pages import DOCS, PICTURES, Page
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from doc_pages import Page
+from support.doc_pages import Page
 
 COMMAND = "phalanx explain product.py"
 

@@ -12,7 +12,7 @@ import pytest
 
 import phalanx as px
 from phalanx.language.reader.reading import read_kernel
-from reference_examples import BEFORE, Example, examples, kernel_of, types_of
+from support.reference_examples import BEFORE, Example, examples, kernel_of, types_of
 
 EXAMPLES = list(examples())
 BF16 = ml_dtypes.bfloat16

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from doc_pages import Page
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.launch.dispatch import BoundLaunch
+from support.doc_pages import Page
 
 
 @pytest.fixture(scope="module")

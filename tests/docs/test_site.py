@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from doc_pages import DOCS, ROOT
+from support.doc_pages import DOCS, ROOT
 
 SITE = DOCS / "site"
 NEEDED = ("sphinx", "myst_parser", "furo")

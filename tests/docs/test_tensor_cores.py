@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from doc_pages import Page
+from support.doc_pages import Page
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from benchmarks import ROOT
-from doc_pages import Page
 from phalanx.tools.bench import module_of, scripts
+from support.doc_pages import Page
 
 
 def test_the_page_runs_and_prints_what_it_says(page: Page, tmp_path: Path, regenerate: bool) -> None:

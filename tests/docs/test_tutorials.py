@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from doc_pages import DOCS, Page
+from support.doc_pages import DOCS, Page
 
 FOLDER = DOCS / "tutorials"
 ELSEWHERE = {"index", "torch"}

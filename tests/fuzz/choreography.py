@@ -106,8 +106,8 @@ def compiles(case: Case, folder: Path) -> Problem:
 def on_host(found: list[Outcome], folder: Path, *, sanitize: bool) -> list[Outcome]:
     """The text of the cases that were right so far, as the CPU runs it, against NumPy."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
-    from host_build import COMPILER
-    from host_cuda import module_for
+    from support.host_build import COMPILER
+    from support.host_cuda import module_for
 
     chosen = [outcome.seed for outcome in found if outcome.problem is None and outcome.seed % COMPILED == COMPILED // 2]
     cases = [draw(seed) for seed in chosen]

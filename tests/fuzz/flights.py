@@ -119,8 +119,8 @@ def on_host(
 ) -> list[Outcome]:
     """The text of all cases that get as far, as the CPU runs it, against NumPy; also of those that NVRTC refuses."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
-    from host_build import COMPILER
-    from host_cuda import module_for
+    from support.host_build import COMPILER
+    from support.host_cuda import module_for
 
     chosen = [
         case for case, outcome in zip(cases, found, strict=True)

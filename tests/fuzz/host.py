@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-import host_build
-from host_build import RUNNER, HostFailure
-from host_cuda import called, host_source, in_bytes
-from host_program import run_program
 from phalanx.cuda.module import Module
+from support import host_build
+from support.host_build import RUNNER, HostFailure
+from support.host_cuda import called, host_source, in_bytes
+from support.host_program import run_program
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def story_of(case: Case, verdict: str, story: str) -> str:
 def on_host(found: list[Outcome], plain: dict[int, tuple[Any, list[Any]]], *, sanitize: bool) -> list[Outcome]:
     """The text of some cases that were right so far, as the CPU runs it, against the plain loop in the simulator."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
-    from host_build import COMPILER
+    from support.host_build import COMPILER
 
     cases = [draw(outcome.seed) for outcome in found if outcome.verdict == "right" and outcome.seed in plain]
     if COMPILER is None or not cases:

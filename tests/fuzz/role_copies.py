@@ -24,9 +24,9 @@ from fuzz.choreo_mutants import changed
 from fuzz.choreo_parts import indented
 from fuzz.choreography import Problem, differences, outputs
 from fuzz.outcomes import Options, Outcome
-from host_cuda import type_of
 from phalanx.ir.core import Function
-from role_copies import counts, traffic
+from support.host_cuda import type_of
+from support.role_copies import counts, traffic
 
 COPY = "copy_"
 HEADER = re.compile(r"    with px\.warps\((\d+), (\d+)(.*)\):")
@@ -221,7 +221,7 @@ def judged(seed: int, folder: Path, *, host: bool = False) -> Outcome:
 
 
 def _prepared(kernel: Any, case: Case) -> Function:
-    from front import prepared
+    from support.front import prepared
 
     return prepared(kernel, tuple(type_of(value) for value in case.arguments))
 
@@ -303,7 +303,7 @@ def found_in(case: Case, folder: Path, text: str, name: str) -> set[str]:
 def on_host(pair: Twins, folder: Path) -> Problem:
     """The CUDA text of the copies, as the CPU runs it."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
-    from host_cuda import module_for
+    from support.host_cuda import module_for
 
     case, arguments = pair.case, pair.case.copies()
     module = module_for(load(pair.copied.text, folder, f"text_{case.seed}"), tuple(arguments))

@@ -93,7 +93,7 @@ def checked(case: Case) -> Problem:
 def on_host(cases: list[Case], *, sanitize: bool) -> Iterator[Outcome]:
     """The text of cases as the CPU runs it, against NumPy; of those that went wrong."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler
-    from host_build import COMPILER
+    from support.host_build import COMPILER
 
     if COMPILER is None or not cases:
         return

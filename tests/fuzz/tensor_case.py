@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from front import prepared
 from fuzz.choreo_kernel import load
-from host_cuda import type_of
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.types import FROM_NUMPY
 from phalanx.runtime.device.packed import Packed
+from support.front import prepared
+from support.host_cuda import type_of
 
 ARCH = "sm_100a"
 

@@ -18,7 +18,7 @@ from fuzz.flight_operands import ALWAYS, BEYOND_8_BITS, FLOATS
 from fuzz.flight_programs import Case, draw
 from fuzz.flights import judge, judged
 from fuzz.outcomes import Options
-from host_build import COMPILER, MISSING
+from support.host_build import COMPILER, MISSING
 
 EVERY = (
     *FORMS, "loaded", "cast", "arithmetic", "arithmetic in its type", "exponential", "nibbles", "bits", "interleaved",
@@ -103,7 +103,7 @@ def test_a_finding_and_a_refusal_are_told(monkeypatch: pytest.MonkeyPatch, tmp_p
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
 def test_a_wrong_text_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Of a text that multiplies a step too few, the host says so."""
-    import host_cuda
+    from support import host_cuda
 
     real = host_cuda.module_for
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import host_build
 import phalanx as px
 from fuzz.host import HostCase, HostResult, run_batch
-from host_cuda import COMPILER, MISSING, module_for
 from phalanx.cuda.module import Module
+from support import host_build
+from support.host_cuda import COMPILER, MISSING, module_for
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 needs_sanitizers = pytest.mark.usefixtures("sanitizers")

@@ -17,9 +17,9 @@ from fuzz import pipeline_numpy, pipelines
 from fuzz.outcomes import Options
 from fuzz.pipeline_programs import LAUNCHES, Case, draw, program
 from fuzz.pipelines import ON_HOST, differences, judge, judged, kernel_of
-from host_build import COMPILER, MISSING
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.launch.specialise import read_arguments, specialise
+from support.host_build import COMPILER, MISSING
 
 EVERY = (
     "product", "attention", "softmax", "mask", "reduction", "a loaded tile is carried", "carried scalar",

@@ -20,8 +20,8 @@ from fuzz.tensor_case import ARCH, Case
 from fuzz.tensor_kernel import draw, sketch
 from fuzz.tensor_mutants import missed, survived
 from fuzz.tensor_values import PLAIN, SCALED, blocked
-from host_build import COMPILER, MISSING
 from mutation.mutation import mutants
+from support.host_build import COMPILER, MISSING
 
 EVERY = (
     *(types.text for types in (*PLAIN, SCALED[0], *SCALED[4:])), "64 rows", "128 rows", "256 rows", "out store", "out tma",

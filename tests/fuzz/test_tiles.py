@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_driver import FakeLibrary, fake_gpu
 from fuzz import tile_gpu, tiles
 from fuzz.agreement import disagreement
 from fuzz.gpu_process import GpuFailure, GpuHang, GpuProcess, SlowCompilation
@@ -25,10 +24,11 @@ from fuzz.tile_arrays import ArrayPlan
 from fuzz.tile_programs import Case, draw
 from fuzz.tile_runs import load_kernel, simulated
 from fuzz.tile_values import NUMPY, Facts, bytes_of
-from host_build import COMPILER, MISSING
 from phalanx.language.builtin import Builtin
 from phalanx.runtime import compiled
 from phalanx.runtime.device import device_array, driver
+from support.fake_driver import FakeLibrary, fake_gpu
+from support.host_build import COMPILER, MISSING
 
 on_host = pytest.mark.skipif(COMPILER is None, reason=MISSING)
 SHARE = range(2)

@@ -53,7 +53,7 @@ def module_of(case: Case, kernel: Any) -> Module:
 def on_host(cases: Sequence[Case], modules: Sequence[Module], sanitize: bool) -> list[list[np.ndarray] | str]:
     """For each case the memories after its text ran on the host, or why it did not run to its end."""
     from fuzz.host import HostCase, run_batch  # needs a C++ compiler, which a GPU's machine may not have
-    from host_build import COMPILER
+    from support.host_build import COMPILER
 
     memories = [case.memories() for case in cases]
     launches = []

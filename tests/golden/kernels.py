@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import cluster_cases
-import collective_cases
 import phalanx as px
+import support.cluster_cases as cluster_cases
+import support.collective_cases as collective_cases
 from examples.simple import module
 from phalanx.kernels.attention.forward_tiles import attention_tiles
-from plain_products import plain_matmul
+from support.plain_products import plain_matmul
 
 
 @px.struct

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 from rich.progress import track
 
-import tile_cases  # noqa: F401  fills the table
-from case_table import CASES as TILES
+import support.tile_cases  # noqa: F401  fills the table
 from cuda.test_kernels_on_host import ALL, text_of
-from host_cuda import module_for
+from support.case_table import CASES as TILES
+from support.host_cuda import module_for
 
 
 def main(folder: Path) -> None:

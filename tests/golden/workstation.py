@@ -6,8 +6,8 @@ from typing import Any
 
 import phalanx as px
 from golden.dots import scaled_dot
-from plain_products import plain_matmul
-from thread_copies import ring_product
+from support.plain_products import plain_matmul
+from support.thread_copies import ring_product
 
 A, B, C = px.spec((500, 512), px.bf16), px.spec((512, 304), px.bf16), px.spec((500, 304), px.f32)
 NARROW, OTHER = px.spec((500, 250), px.bf16), px.spec((32, 256), px.bf16)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_cases import exact, exact_packed
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.forward import attention
+from support.attention_cases import exact, exact_packed
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_cases import BF16, heads
-from backward_cases import assert_gradients, gradients, packed_gradients
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.backward_config import BackwardConfig
 from phalanx.kernels.attention.forward import attention
+from support.attention_cases import BF16, heads
+from support.backward_cases import assert_gradients, gradients, packed_gradients
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

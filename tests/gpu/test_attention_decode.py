@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from decode_cases import BF16, F8, caches, decoded, error, listed, paged
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.sparse import sparse_attention
+from support.decode_cases import BF16, F8, caches, decoded, error, listed, paged
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

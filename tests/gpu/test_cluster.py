@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import collective_cases
 import phalanx as px
-from cluster_cases import MAKERS, Shape, case, label
+from support import collective_cases
+from support.cluster_cases import MAKERS, Shape, case, label
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("torch")

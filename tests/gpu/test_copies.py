@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from copy_kernels import hinted
+from support.copy_kernels import hinted
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

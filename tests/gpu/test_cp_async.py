@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import thread_copies as kernels
+from support import thread_copies as kernels
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
+from support.patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

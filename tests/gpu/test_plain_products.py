@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-import plain_products as kernels
+from support import plain_products as kernels
 
 pytestmark = pytest.mark.gpu
 torch = pytest.importorskip("torch")

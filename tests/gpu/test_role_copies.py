@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from role_copies import products, products_arguments, turns, turns_arguments
+from support.role_copies import products, products_arguments, turns, turns_arguments
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("torch")

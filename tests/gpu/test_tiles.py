@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import memory_cases  # noqa: F401  more of CASES
-from tile_cases import CASES, Case, family, mismatch, simulated
+import support.memory_cases  # noqa: F401  more of CASES
+from support.tile_cases import CASES, Case, family, mismatch, simulated
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

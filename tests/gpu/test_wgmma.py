@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from product_kernels import by_rows, dots, halves, narrow_results, slices
+from support.product_kernels import by_rows, dots, halves, narrow_results, slices
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

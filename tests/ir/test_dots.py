@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from hand_ir import at
 from phalanx.ir.core import Faster, Note
 from phalanx.ir.dots import DotDecision, Unit, decided, decisions_of
+from support.hand_ir import at
 
 CASES = [
     (DotDecision(at(3), Unit.WARPS, "b is a register tile"), "px.dot runs as mma.sync: b is a register tile"),

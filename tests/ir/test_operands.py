@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from hand_ir import array, bar, box, kernel, part, tile, whole
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import INSTRUCTIONS, Block, Op, block_fields, content_fields, storage_of, substitute, values_in
@@ -31,6 +30,7 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.operands import CallOperands
 from phalanx.sim.registry import MEANINGS, Meaning
 from phalanx.sim.run import simulate
+from support.hand_ir import array, bar, box, kernel, part, tile, whole
 
 
 def toy(cls: type[Op]) -> type[Op]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import ClassVar
 
-from hand_ir import array, at, bar, block, box, const, expect, fetch, kernel, load, part, role, store, tile, wait, whole
 from phalanx.frozen import frozen
 from phalanx.ir import core
 from phalanx.ir.core import Note, Op
@@ -33,6 +32,24 @@ from phalanx.ir.types import BOOL, I32, I64, f32
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
 from phalanx.markers import attribute, defined, operand
+from support.hand_ir import (
+    array,
+    at,
+    bar,
+    block,
+    box,
+    const,
+    expect,
+    fetch,
+    kernel,
+    load,
+    part,
+    role,
+    store,
+    tile,
+    wait,
+    whole,
+)
 
 
 def body(function: core.Function) -> list[str]:

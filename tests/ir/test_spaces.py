@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import front
 import phalanx as px
-from hand_ir import arrive, at, const, kernel, store, wait, whole
 from phalanx.analysis.offsets import Offsets
 from phalanx.analysis.peers import accesses_peer
 from phalanx.analysis.regions import may_overlap, region_name
@@ -35,6 +33,8 @@ from phalanx.language.builtin import BUILTINS, builtin
 from phalanx.language.values import ViewValue
 from phalanx.passes.scopes import choose_scopes
 from phalanx.sim.run import simulate
+from support import front
+from support.hand_ir import arrive, at, const, kernel, store, wait, whole
 
 SOURCES = Path(px.__file__).resolve().parent
 TOY = Space("toy", Span.CTA, addressable_from=Span.CLUSTER, capacity=4096)

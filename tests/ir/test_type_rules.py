@@ -7,7 +7,6 @@ from typing import ClassVar
 import pytest
 
 import phalanx.ir.ops  # noqa: F401
-from hand_ir import kernel, whole
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.core import INSTRUCTIONS, Op
@@ -22,6 +21,7 @@ from phalanx.ir.values import Const, Value
 from phalanx.ir.verifier import verify
 from phalanx.ir.views import SharedBuffer
 from phalanx.markers import Kind, defined, fields_of, operand
+from support.hand_ir import kernel, whole
 
 
 def lacks_a_rule(cls: type[Op]) -> bool:

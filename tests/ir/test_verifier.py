@@ -6,24 +6,6 @@ import dataclasses
 
 import pytest
 
-from hand_ir import (
-    array,
-    arrive,
-    bar,
-    block,
-    box,
-    const,
-    expect,
-    fetch,
-    kernel,
-    load,
-    part,
-    role,
-    store,
-    tile,
-    wait,
-    whole,
-)
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Function, Op
 from phalanx.ir.ops import mbarrier
@@ -70,6 +52,24 @@ from phalanx.ir.types import BOOL, F32, I32, I64, bf16, bool_, f4e2m1, f32, i32,
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.verifier import verify
 from phalanx.ir.views import BarrierArray, SharedBuffer, SharedView
+from support.hand_ir import (
+    array,
+    arrive,
+    bar,
+    block,
+    box,
+    const,
+    expect,
+    fetch,
+    kernel,
+    load,
+    part,
+    role,
+    store,
+    tile,
+    wait,
+    whole,
+)
 
 SMEM = SharedBuffer("smem", (2, 96), f32)
 FULL = BarrierArray("full", 2)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from attention_cases import BF16, F8, allowed, assert_close, exact, exact_packed, heads
-from library_launches import launches
 from phalanx.kernels.attention import forward
 from phalanx.kernels.attention.config import NARROW, AttentionConfig
 from phalanx.kernels.attention.forward import attention
+from support.attention_cases import BF16, F8, allowed, assert_close, exact, exact_packed, heads
+from support.library_launches import launches
 
 SMALL = AttentionConfig(groups=2, keys=64)
 OWN = AttentionConfig(groups=1, keys=32, query_stages=1, slack=0.0)

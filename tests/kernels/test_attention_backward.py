@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from attention_cases import BF16, exact, heads
-from backward_cases import assert_gradients, forward, gradients, packed_gradients
-from library_launches import launches
 from phalanx.kernels.attention import backward
 from phalanx.kernels.attention.backward import attention_backward
 from phalanx.kernels.attention.backward_config import BackwardConfig, choose_backward
@@ -16,6 +13,9 @@ from phalanx.kernels.attention.backward_keys import is_crossed
 from phalanx.kernels.attention.backward_order import KeyOrder
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.attention_cases import BF16, exact, heads
+from support.backward_cases import assert_gradients, forward, gradients, packed_gradients
+from support.library_launches import launches
 
 ALL = tuple((backward, name) for name in ("prepare_rows", "backward_keys", "backward_queries", "finish_sums"))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import host_tma  # noqa: F401
 import phalanx as px
-from attention_cases import BF16, assert_close, exact, heads
-from host_cuda import COMPILER, MISSING, run_on_host
+import support.host_tma  # noqa: F401
 from phalanx.kernels.attention.forward import attention
 from phalanx.kernels.attention.forward_blackwell import FEWER_KEYS, KEYS, RING, attention_blackwell
+from support.attention_cases import BF16, assert_close, exact, heads
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 ARCH = "sm_100a"
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from decode_cases import BF16, F8, caches, decoded, error, paged
-from host_cuda import COMPILER, MISSING, run_on_host
 from phalanx.kernels.attention.arguments import columns_of
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent, lone_ring, ring_stages
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.latent_ring import latent_ring
+from support.decode_cases import BF16, F8, caches, decoded, error, paged
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 TOLERANCE = 0.012
 """A result of about 2, rounded to bf16, and weights rounded to bf16."""

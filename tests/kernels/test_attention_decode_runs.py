@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from decode_cases import BF16, attended, caches, decoded, error, paged
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_runs
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs, owner, share
+from support.decode_cases import BF16, attended, caches, decoded, error, paged
 
 TOLERANCE = 0.012
 

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from attention_cases import heads
-from host_cuda import COMPILER, MISSING
-from library_launches import launches
 from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.config import AttentionConfig
 from phalanx.kernels.attention.heights import (
@@ -27,6 +24,9 @@ from phalanx.kernels.attention.heights import (
 )
 from phalanx.kernels.attention.scores import Reach
 from phalanx.kernels.attention.tiles import Tiles
+from support.attention_cases import heads
+from support.host_cuda import COMPILER, MISSING
+from support.library_launches import launches
 
 forward = importlib.import_module("phalanx.kernels.attention.forward")
 THREE = AttentionConfig()

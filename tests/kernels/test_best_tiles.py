@@ -19,7 +19,7 @@ from phalanx.kernels.products.matmul_cuts import Problem
 from phalanx.kernels.products.quickest_tiles import promising
 from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, predicted_with_fitted, sizes_of_all
 from phalanx.runtime.device.devices import Device, device
-from product_draws import KINDS, drawn
+from support.product_draws import KINDS, drawn
 
 CARD = device()
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING
 from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sample
-from library_launches import launches
 from phalanx.kernels.rowwise.rows import RowConfig, choose
+from support.host_cuda import COMPILER, MISSING
+from support.library_launches import launches
 
 softmax, norms, cross_entropy = (
     importlib.import_module(f"phalanx.kernels.rowwise.{name}") for name in ("softmax", "norms", "cross_entropy")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER
-from library_launches import launches
 from phalanx.kernels import gather
 from phalanx.kernels.gather import MoveConfig, TileConfig, embedding, gather_rows, scatter_add_rows, scatter_rows
+from support.host_cuda import COMPILER
+from support.library_launches import launches
 
 DTYPES = [ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, np.int8]
 WIDTHS = [64, 4096, 100, 37, 30000]

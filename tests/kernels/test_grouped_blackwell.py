@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from kernels.test_moe import make, products
-from library_launches import LibraryLaunch, launches
 from phalanx.kernels.products import moe
 from phalanx.kernels.products.grouped import grouped_matmul
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.moe import moe_gather_matmul, moe_matmul, moe_matmul_scatter
+from support.library_launches import LibraryLaunch, launches
 
 module = sys.modules["phalanx.kernels.products.grouped_blackwell"]  # the name is the kernel's, too
 BF16 = ml_dtypes.bfloat16

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import module_for
 from kernels.test_matmul import ACTIVATIONS, BF16, E4M3, E5M2, SCALES, as_is, by_columns, close, numbers, product
-from library_launches import LibraryLaunch, launches
 from phalanx.kernels import pack_scales, quantize
 from phalanx.kernels.products.matmul import BlackwellConfig, CopyWarning, matmul
 from phalanx.kernels.products.matmul_blackwell_config import candidates, choose_blackwell
 from phalanx.kernels.products.matmul_config import Problem
+from support.host_cuda import module_for
+from support.library_launches import LibraryLaunch, launches
 
 matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
 KERNELS = ((matmul_module, "matmul_blackwell"),)

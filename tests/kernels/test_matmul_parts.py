@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.types import bf16
 from phalanx.kernels.products import matmul_config
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, complete
@@ -19,6 +18,7 @@ from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.front import array, prepared
 
 CARD = Device(H200.name, "sm_90a", H200.sms, H200.l2_bytes, H200.shared_bytes(), None)
 FORMS = ("a @ b.T", "a @ b", "a.T @ b", "a.T @ b.T")

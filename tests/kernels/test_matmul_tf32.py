@@ -11,8 +11,8 @@ import pytest
 
 import phalanx as px
 from kernels.test_matmul import by_columns, numbers
-from library_launches import launches
 from phalanx.kernels.products.matmul import CopyWarning, matmul
+from support.library_launches import launches
 
 matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
 KERNELS = {"sm_90a": (matmul_module, "matmul_tiles"), "sm_100a": (matmul_module, "matmul_blackwell")}

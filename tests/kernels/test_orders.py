@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import phalanx as px
-from cuda_text import compiles
-from front import array
 from phalanx.ir.types import I32, i32
 from phalanx.kernels.products.orders import by_rows, grouped, hilbert
+from support.cuda_text import compiles
+from support.front import array
 
 SIDES = st.integers(1, 48)
 

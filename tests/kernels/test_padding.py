@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_torch import fake_torch_gpu
-from host_cuda import COMPILER, MISSING
-from library_launches import launches
 from phalanx.kernels import padding
 from phalanx.kernels.padding import pad_rows, pad_tiles, padded_copies, padded_copy
+from support.fake_torch import fake_torch_gpu
+from support.host_cuda import COMPILER, MISSING
+from support.library_launches import launches
 
 DTYPES = (ml_dtypes.bfloat16, np.float16, np.float32, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 SHAPES = ((5, 17), (300, 33), (40, 1001), (3, 7, 1), (2, 9, 515), (1, 2000), (2, 3, 5, 37))

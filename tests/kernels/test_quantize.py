@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import COMPILER, MISSING, run_on_host
 from phalanx.ir.types import DTYPES, LARGEST, rounded
 from phalanx.kernels.quantize import FORMATS, blocked_shape, pack_scale_tiles, quantize_tiles
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 E8M0, E4M3 = ml_dtypes.float8_e8m0fnu, ml_dtypes.float8_e4m3fn
 

@@ -10,7 +10,7 @@ import pytest
 from phalanx.kernels.products import quickest_parts as quickest
 from phalanx.kernels.products.tile_model import config_at, costs_of, predicted_parted, predicted_with_fitted, sizes_of
 from phalanx.runtime.device.devices import device
-from product_draws import KINDS, drawn
+from support.product_draws import KINDS, drawn
 
 CARD = device()
 

@@ -11,8 +11,8 @@ import pytest
 
 import phalanx as px
 from golden.choices import KERNELS
-from host_cuda import COMPILER, MISSING
-from library_launches import launches
+from support.host_cuda import COMPILER, MISSING
+from support.library_launches import launches
 
 BF16 = ml_dtypes.bfloat16
 K = px.kernels

@@ -7,10 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import host_tma
 import phalanx as px
-from decode_cases import BF16, error, listed
-from host_cuda import COMPILER, MISSING
 from phalanx.ir.archs import arch_of
 from phalanx.kernels.attention.decode_config import lone_ring
 from phalanx.kernels.attention.sparse import ROWS, Call, _latent, loop_tiles, sparse_attention
@@ -18,6 +15,9 @@ from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
 from phalanx.kernels.matrices import HALVES, info_of
 from phalanx.runtime.device.arrays import ArrayInfo
+from support import host_tma
+from support.decode_cases import BF16, error, listed
+from support.host_cuda import COMPILER, MISSING
 
 TOLERANCE = 0.012
 

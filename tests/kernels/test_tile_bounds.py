@@ -12,7 +12,7 @@ from phalanx.kernels.products import tile_bounds
 from phalanx.kernels.products.tile_model import costs_of, parts_of, predicted_tiles, sizes_of, sizes_of_all, table_for
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import device
-from product_draws import KINDS, drawn
+from support.product_draws import KINDS, drawn
 
 CARD = device()
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.core import Function
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.ops.wgmma import Wgmma
 from phalanx.ir.types import DType, bf16, f8e4m3, f16, f32
+from support.front import array, prepared
 
 
 @px.kernel(warps=lambda WARPS: WARPS)

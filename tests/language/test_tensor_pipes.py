@@ -8,10 +8,10 @@ import pytest
 
 import phalanx as px
 from examples.blackwell import rung
-from front import array, prepared
 from phalanx.analysis.trace import steps, trace
 from phalanx.ir.core import Function
 from phalanx.ir.types import bf16, f32
+from support.front import array, prepared
 
 MATRICES = (array(2, bf16), array(2, bf16), array(2, bf16))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.types import bf16, f8e4m3, f16, f32
+from support.front import array, prepared
 
 
 @px.kernel(warps=lambda WARPS: WARPS)

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import host_cuda
 import phalanx as px
-from host_cluster import run_cluster
+from support import host_cuda
+from support.host_cluster import run_cluster
 
 
 @px.kernel(warps=2)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from attention_cases import BF16, heads
-from backward_cases import forward
 from mutation.launches import Case
 from phalanx.kernels.attention.backward_keys import backward_keys
 from phalanx.kernels.attention.backward_queries import backward_queries
 from phalanx.kernels.attention.backward_rows import prepare_rows
+from support.attention_cases import BF16, heads
+from support.backward_cases import forward
 
 
 def operands(keys: int) -> tuple[list[Any], np.ndarray]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from front import array, prepared
 from mutation.mutation import judge, mutants, outcome_of
 from passes.test_clc import asks
+from support.front import array, prepared
 
 
 @pytest.mark.share(2)

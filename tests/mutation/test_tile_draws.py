@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from mutation.mutation import judge, mutants, outcome_of
+from support.front import array, prepared
 
 
 @px.kernel(warps=2, cluster=lambda CTAS: CTAS)

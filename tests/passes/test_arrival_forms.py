@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Role, Roles, Sync
 from phalanx.ir.ops.mbarrier import Arrive, BarrierInit, Form
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaFence
 from phalanx.ir.types import bf16
+from support.front import array, prepared
 
 TYPES = (array(2, bf16), array(2, bf16), array(2, bf16))
 

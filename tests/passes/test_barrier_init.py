@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from hand_ir import array, arrive, bar, block, box, const, fetch, kernel, part, role, store, wait, whole
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterRank, ClusterSync, ClusterWait
 from phalanx.ir.ops.control import If, Leave, Role, Roles, Scope, Sync
@@ -16,6 +15,7 @@ from phalanx.ir.types import I32, f32
 from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.barrier_init import insert_barrier_init
+from support.hand_ir import array, arrive, bar, block, box, const, fetch, kernel, part, role, store, wait, whole
 
 SMEM = SharedBuffer("smem", (2, 64), f32)
 FULL = BarrierArray("full", 2)

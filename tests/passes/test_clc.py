@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.cuda.prepare import default_arch
 from phalanx.errors import Error
 from phalanx.ir.core import Function
@@ -14,6 +13,7 @@ from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit
 from phalanx.ir.printer import text
 from phalanx.ir.values import constant_of
 from phalanx.language.reader.reading import read_kernel
+from support.front import array, prepared
 
 
 @px.kernel(warps=2, cluster=lambda CLUSTER: CLUSTER)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.analysis.ranks import Evaluator, per_rank
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterAgree
@@ -15,6 +14,7 @@ from phalanx.ir.ops.control import If
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx, BarrierInit
 from phalanx.ir.ops.tma import TmaLoad
 from phalanx.ir.values import constant_of
+from support.front import array, prepared
 
 SHAPES = [(m, n) for m in range(1, 17) for n in range(1, 17) if m * n <= 16]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.analysis.ranks import per_rank
 from phalanx.errors import Error
 from phalanx.ir.ops.mbarrier import ArriveExpectTx, BarrierInit
 from phalanx.ir.types import I32
+from support.front import array, prepared
 
 
 def counts(function, name):

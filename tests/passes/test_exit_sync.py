@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hand_ir import arrive, block, kernel, load, role, whole
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync
 from phalanx.ir.ops.control import If, Leave, Scope, Sync
@@ -13,6 +12,7 @@ from phalanx.ir.values import Label, Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.exit_sync import insert_exit_sync
 from phalanx.passes.roles import merge_roles
+from support.hand_ir import arrive, block, kernel, load, role, whole
 
 FULL = BarrierArray("full", 1)
 SMEM = SharedBuffer("smem", (64,), f32)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import plain_products as kernels
-from front import Types, array, prepared
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import DType, bf16, f8e4m3, f32
+from support import plain_products as kernels
+from support.front import Types, array, prepared
 
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")
 PRODUCT = {"sm_90a": "wgmma", "sm_100a": "tcgen05.mma", "sm_120a": "mma"}

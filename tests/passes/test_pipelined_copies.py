@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function
 from phalanx.ir.types import bf16, f32, i32
-from thread_copies import chosen_rows, odd_rows
+from support.front import array, prepared
+from support.thread_copies import chosen_rows, odd_rows
 
 BF16 = ml_dtypes.bfloat16
 TARGETS = ("sm_90a", "sm_100a", "sm_120a")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_cuda import run_on_host
 from phalanx.runtime.launch.dispatch import function_for
 from phalanx.runtime.launch.specialise import read_arguments, specialise
+from support.host_cuda import run_on_host
 
 
 def numbers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from cuda_text import plan_of
-from front import array, prepared
 from phalanx.ir.core import Function
 from phalanx.ir.ops.cluster import ClusterReduce, ClusterSync, ClusterTurn, Exchange
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.ops.tile import Reduce
 from phalanx.ir.types import bf16, f32
+from support.cuda_text import plan_of
+from support.front import array, prepared
 
 
 def reductions(function: Function) -> list[ClusterReduce]:

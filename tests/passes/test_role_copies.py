@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.analysis.lifetimes import Lifetimes
 from phalanx.analysis.ranks import per_rank
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import If, Role, RoleCopy, Roles
 from phalanx.ir.ops.mbarrier import Arrive, ArriveExpectTx
-from role_copies import agents, counts, traffic, turns, turns_arguments
+from support.front import array, prepared
+from support.role_copies import agents, counts, traffic, turns, turns_arguments
 
 
 @pytest.mark.parametrize(("copies", "count"), [(2, 4), (3, 1), (4, 2)])

@@ -9,9 +9,21 @@ from collections.abc import Iterator
 import pytest
 
 import phalanx as px
-from front import array as array_type
-from front import prepared
-from hand_ir import (
+from phalanx.ir.core import Block, Function, Op
+from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
+from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Scope, Sync, While
+from phalanx.ir.ops.mbarrier import BarrierInvalidate, ExpectTx
+from phalanx.ir.ops.memory import AtomicAdd, AtomicExch, AtomicMax, FenceAsyncProxy, Store
+from phalanx.ir.ops.tile import Binary
+from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
+from phalanx.ir.types import BOOL, I32, bf16, f32
+from phalanx.ir.values import Label, Param, Value
+from phalanx.ir.views import BarrierArray, SharedBuffer
+from phalanx.passes.role_sync import insert_role_syncs
+from phalanx.passes.roles import merge_roles
+from support.front import array as array_type
+from support.front import prepared
+from support.hand_ir import (
     array,
     arrive,
     bar,
@@ -31,18 +43,6 @@ from hand_ir import (
     whole,
     write_back,
 )
-from phalanx.ir.core import Block, Function, Op
-from phalanx.ir.ops.cluster import ClusterArrive, ClusterSync, ClusterWait
-from phalanx.ir.ops.control import Break, Continue, For, If, Leave, Scope, Sync, While
-from phalanx.ir.ops.mbarrier import BarrierInvalidate, ExpectTx
-from phalanx.ir.ops.memory import AtomicAdd, AtomicExch, AtomicMax, FenceAsyncProxy, Store
-from phalanx.ir.ops.tile import Binary
-from phalanx.ir.ops.tma import TmaCommit, TmaLoad, TmaPrefetch, TmaReduce, TmaStore, TmaWait
-from phalanx.ir.types import BOOL, I32, bf16, f32
-from phalanx.ir.values import Label, Param, Value
-from phalanx.ir.views import BarrierArray, SharedBuffer
-from phalanx.passes.role_sync import insert_role_syncs
-from phalanx.passes.roles import merge_roles
 
 A = SharedBuffer("a", (2, 64), f32)
 B = SharedBuffer("b", (64,), f32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from hand_ir import block, const, kernel, role
 from phalanx.errors import Error
 from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block, Function
@@ -27,6 +26,7 @@ from phalanx.ir.ops.tile import Binary
 from phalanx.ir.types import BOOL, I32
 from phalanx.ir.values import Label, Param, Value, Var
 from phalanx.passes.roles import merge_roles
+from support.hand_ir import block, const, kernel, role
 
 
 def groups(function: Function) -> list[tuple[list[str], bool]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.effects import Span
 from phalanx.ir.types import I32
+from support.front import array, prepared
 
 
 def paying(kernel: Any, *types: Any) -> set[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import front
 import phalanx as px
 from passes.overlaps import clean, data, pair, shared
 from phalanx.ir.archs import SHARED_LIMIT, arch_of
@@ -17,6 +16,7 @@ from phalanx.ir.ops.memory import FenceAsyncProxy
 from phalanx.passes.sharing import budget, plan
 from phalanx.sanitizer.runs import run_checked, schedules_of
 from phalanx.sim.machine import layout
+from support import front
 
 X, Y = front.array(1), front.array(1)  # buffers of 1,024 are 4 KiB; 32 CTAs per SM leave 6 KiB for each
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-import front
 from passes.overlaps import clean, shared
 from phalanx.sim.run import simulate
+from support import front
 
 UNIT = 256  # elements of f32
 PIECES = 4  # a buffer is up to so many units long; 32 CTAs per SM leave 6 KiB, 6 units, for each

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from host_build import COMPILER, MISSING
-from host_cuda import run_on_host
 from mutation.launches import Case
+from support.host_build import COMPILER, MISSING
+from support.host_cuda import run_on_host
 
 MOVED = "px.dot runs as tcgen05: its accumulator goes to tensor memory and back; a goes there from registers"
 

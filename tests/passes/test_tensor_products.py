@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import phalanx as px
-import tensor_product_kernels as kernels
-from front import Types, array, prepared
 from phalanx.ir.archs import ARCHS, Feature, arch_of
 from phalanx.ir.core import Function, Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.types import ScalarType, i32
-from product_kernels import anywhere, by_rows, dots
+from support import tensor_product_kernels as kernels
+from support.front import Types, array, prepared
+from support.product_kernels import anywhere, by_rows, dots
 
 MATRICES: Types = (array(2, px.bf16), array(2, px.bf16), array(2, px.f32))
 

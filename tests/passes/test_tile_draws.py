@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.core import Function, Op
 from phalanx.ir.effects import Mode, Span
 from phalanx.ir.ops.control import Role, Roles
 from phalanx.ir.printer import text
 from phalanx.ir.types import ScalarType, i32
+from support.front import array, prepared
 
 
 @px.kernel(warps=12, cluster=lambda CTAS: CTAS)

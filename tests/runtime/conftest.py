@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fake_driver import FakeLibrary
-from fake_torch import DType
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
+from support.fake_driver import FakeLibrary
+from support.fake_torch import DType
 
 
 @pytest.fixture

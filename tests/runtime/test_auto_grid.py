@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_driver import OnGpu, fake_gpu
 from phalanx.runtime.launch import auto_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch
+from support.fake_driver import OnGpu, fake_gpu
 
 SMS, PER_SM, CLUSTERS = 132, 2, 66
 """What the fake driver says: SMs, CTAs of a kernel on each, clusters at once."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from fake_driver import plain_argument
 from phalanx.kernels.matrices import empty
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.device.counters import RING, SLOT_BYTES
@@ -21,7 +20,8 @@ from phalanx.runtime.launch.launch_list import recording
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.planning import plans
 from phalanx.runtime.planning.compiled_ways import Kind
-from planned_calls import Watched, watched_gpu
+from support.fake_driver import plain_argument
+from support.planned_calls import Watched, watched_gpu
 
 
 @pytest.fixture

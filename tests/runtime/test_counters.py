@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_driver import FakeLibrary, OnGpu, fake_gpu
 from phalanx.ir.core import MOST_COUNTERS, MOST_DRAWN
 from phalanx.kernels.products.matmul_cuts import MOST_COUNTED
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.counters import PAGE, PER_THREAD, RING, SLOT_BYTES, counters_of
 from phalanx.runtime.launch.specialise import read_arguments, specialise
+from support.fake_driver import FakeLibrary, OnGpu, fake_gpu
 
 
 def test_a_launch_has_room_for_all_counters_of_a_kernel() -> None:

@@ -16,7 +16,7 @@ from phalanx.runtime.device.map_layout import UNIT, WORD, map_layout
 from phalanx.runtime.device.tensormap import Geometry, encode
 from phalanx.runtime.launch.launch_list import recording
 from phalanx.runtime.launch.replay import remembered
-from planned_calls import Watched, described, plain_argument, watched_gpu
+from support.planned_calls import Watched, described, plain_argument, watched_gpu
 
 
 @pytest.fixture

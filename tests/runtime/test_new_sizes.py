@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_torch import Tensor, fake_torch_gpu
 from phalanx.errors import Error
 from phalanx.kernels.matrices import empty
 from phalanx.kernels.products import tile_model
@@ -18,6 +17,7 @@ from phalanx.runtime.device import tensormap
 from phalanx.runtime.launch import dispatch, specialise
 from phalanx.runtime.launch.launch_list import refuse_recording
 from phalanx.runtime.launch.replay import remembered
+from support.fake_torch import Tensor, fake_torch_gpu
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from phalanx.runtime.launch.launch_list import recording
 from phalanx.runtime.launch.memory import memories
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.planning.plans import Plan
-from planned_calls import NAMES, Call, Draws, Watched, watched_gpu
+from support.planned_calls import NAMES, Call, Draws, Watched, watched_gpu
 
 pytestmark = pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
 QUICK = ("softmax", "gather_rows", "pack_scales")

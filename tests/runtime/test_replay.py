@@ -365,7 +365,7 @@ def test_threads(gpu: Any, calls: list[Any]) -> None:
     lock = threading.Lock()
 
     def record(config: int, function: int, parameters: int, extra: Any) -> None:
-        from fake_driver import Launch
+        from support.fake_driver import Launch
 
         seen.append(tuple(pointers(Launch(config, function, parameters), 0, 1)))
 

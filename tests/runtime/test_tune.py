@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import tuning_fakes as fakes
 from phalanx.cuda import nvrtc
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
@@ -27,6 +26,7 @@ from phalanx.runtime.tuning import keys, process, search, worker
 from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
 from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
+from support import tuning_fakes as fakes
 
 X = np.zeros(256, np.float32)
 SQUARE = np.ones((4, 4), np.float32)

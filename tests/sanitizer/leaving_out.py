@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.core import Function, Op, rewrite, substitute
 from phalanx.sanitizer.findings import Finding
 from phalanx.sanitizer.runs import copies_of, run_checked, schedules_of
+from support.front import array, prepared
 
 
 def function_of(kernel: Any, args: tuple[np.ndarray, ...], **constants: Any) -> Function:

@@ -9,13 +9,13 @@ import pytest
 
 import phalanx as px
 from errors.casebook import normalised
-from front import array as array_type
-from front import prepared
 from phalanx.ir.core import Block, Function
 from phalanx.ir.effects import Span
 from phalanx.sanitizer.runs import run_checked
 from phalanx.sim.scheduler import Schedule
 from sanitizer.planted import array, cases, line_of, planted
+from support.front import array as array_type
+from support.front import prepared
 
 X = array(8)
 ALONE, PAIR = dict(grid=6, args=(X,)), dict(grid=8, args=(X,))

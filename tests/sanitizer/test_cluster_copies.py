@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import cluster_cases
-import collective_cases
 import phalanx as px
-from cluster_cases import SHAPES, Shape, label
+import support.cluster_cases as cluster_cases
+import support.collective_cases as collective_cases
+from support.cluster_cases import SHAPES, Shape, label
 
 CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import thread_copies as kernels
+from support import thread_copies as kernels
 
 
 @pytest.mark.parametrize(

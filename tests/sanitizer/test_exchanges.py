@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.core import Function, Op, rewrite
 from phalanx.ir.ops.cluster import ClusterTurn
 from phalanx.sanitizer.exploration import Search, Start
 from phalanx.sanitizer.runs import run_checked
 from phalanx.sim.scheduler import Schedule
 from phalanx.sim.steps import Steps
+from support.front import array, prepared
 
 
 @px.kernel(warps=2, cluster=2)

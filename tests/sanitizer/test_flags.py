@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array as of_rank
-from front import prepared
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.types import i32
+from support.front import array as of_rank
+from support.front import prepared
 
 I, O = np.arange(128, dtype=np.int32), np.zeros(128, np.int32)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Sync
 from phalanx.ir.types import bf16
+from support.front import array, prepared
 
 PARTS, TILES, N = 3, 2, 64
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.printer import text
+from support.front import array, prepared
 
 A = (np.arange(128 * 64) % 7 - 3).reshape(128, 64).astype(ml_dtypes.bfloat16)
 B = (np.arange(64 * 64) % 5 - 2).reshape(64, 64).astype(ml_dtypes.bfloat16)

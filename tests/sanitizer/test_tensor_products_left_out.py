@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import tensor_product_kernels as kernels
-from front import array, prepared
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Function, Op
 from sanitizer.leaving_out import findings_of, leave_out
+from support import tensor_product_kernels as kernels
+from support.front import array, prepared
 
 A = (np.arange(64 * 96) % 7 - 3).reshape(64, 96).astype(ml_dtypes.bfloat16)
 B = (np.arange(32 * 96) % 5 - 2).reshape(32, 96).astype(ml_dtypes.bfloat16)

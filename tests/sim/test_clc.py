@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir import types as ty
 from phalanx.ir.core import Function
 from phalanx.sim.machine import HELD
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.front import array, prepared
 
 SCHEDULES = (
     Schedule("late"), Schedule("early"), Schedule("starve"), *(Schedule("random", seed) for seed in range(12)),

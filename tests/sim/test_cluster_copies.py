@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import cluster_cases
-import collective_cases
-from cluster_cases import SHAPES, Shape, label
-from front import prepared
-from host_cuda import type_of
+import support.cluster_cases as cluster_cases
+import support.collective_cases as collective_cases
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.cluster_cases import SHAPES, Shape, label
+from support.front import prepared
+from support.host_cuda import type_of
 
 SCHEDULES = [Schedule("late"), Schedule("early"), Schedule("random", 1), Schedule("random", 2)]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-import thread_copies as kernels
-from front import array, prepared
 from phalanx.ir.printer import text
 from phalanx.ir.types import bf16, f32
+from support import thread_copies as kernels
+from support.front import array, prepared
 
 BF16 = ml_dtypes.bfloat16
 

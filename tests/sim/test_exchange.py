@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from mutation.mutation import mutants
 from phalanx.errors import Error
 from phalanx.ir import effects as fx
@@ -19,6 +18,7 @@ from phalanx.sim.engines import Copy
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Hold, Schedule
+from support.front import array, prepared
 
 SCHEDULES = [
     Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(6)),

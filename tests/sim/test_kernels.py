@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.errors import Error
 from phalanx.ir.types import I32
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.front import array, prepared
 
 SCHEDULES = [Schedule("late"), Schedule("early"), *(Schedule("random", seed) for seed in range(4))]
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.ops.mma import Mma
 from phalanx.ir.types import bf16, f32
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
-from product_kernels import dots
+from support.front import array, prepared
+from support.product_kernels import dots
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from narrow_products import (
+from support.narrow_products import (
     NARROW,
     PAIRS_OF_TYPES,
     given,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
+from support.patch_kernels import CASES, Convolution, convolved, sent_to_both, unfolded
 
 BF16 = ml_dtypes.bfloat16
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import prepared
-from host_cuda import type_of
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.front import prepared
+from support.host_cuda import type_of
 
 
 @px.kernel(warps=2, cluster=lambda CTAS: CTAS)

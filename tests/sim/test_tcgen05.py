@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from front import array, prepared
 from phalanx.ir.types import FROM_NUMPY
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
+from support.front import array, prepared
 
 BF16, F16, F32 = ml_dtypes.bfloat16, np.float16, np.float32
 E4M3, E5M2, E8M0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu

@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
-from fake_driver import FakeLibrary, fake_gpu
 from phalanx.cuda import nvrtc
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import driver as cuda
 from phalanx.tools import doctor, trial
 from phalanx.tools.cli import app
+from support.fake_driver import FakeLibrary, fake_gpu
 
 REQUIRES = [
     "numpy<3,>=2.0", "nvidia-cuda-nvrtc<14,>=13.0", 'torch<3,>=2.6; extra == "torch"', 'ruff<1,>=0.6; extra == "dev"',

@@ -12,7 +12,7 @@ from torch.nn import functional as F  # noqa: E402
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import ONCE, OPERATORS, REFUSING, ops  # noqa: E402
 from phalanx.torch.plain import is_plain  # noqa: E402
-from torch_operators import CALLS, heads, indices, numbers  # noqa: E402
+from support.torch_operators import CALLS, heads, indices, numbers  # noqa: E402
 
 
 class Seen(torch.utils._python_dispatch.TorchDispatchMode):

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs torch 2.6 or newer")
 
 import phalanx as px  # noqa: E402
-from torch_operators import experts, indices, numbers, order  # noqa: E402
+from support.torch_operators import experts, indices, numbers, order  # noqa: E402
 
 
 def block(x: Any, w1: Any, w2: Any, norm: Any) -> Any:

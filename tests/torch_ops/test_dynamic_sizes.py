@@ -14,7 +14,7 @@ from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import OPERATORS  # noqa: E402
-from torch_operators import HALF, experts, heads, indices, numbers  # noqa: E402
+from support.torch_operators import HALF, experts, heads, indices, numbers  # noqa: E402
 
 Call = tuple[Callable[..., Any], Callable[[int, int], tuple[Any, ...]], tuple[tuple[int, int], ...]]
 

@@ -11,8 +11,8 @@ from torch.nn import functional as F  # noqa: E402
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import OPERATORS  # noqa: E402
-from torch_gradients import CASES, verify  # noqa: E402
-from torch_operators import CALLS, HALF, numbers, on  # noqa: E402
+from support.torch_gradients import CASES, verify  # noqa: E402
+from support.torch_operators import CALLS, HALF, numbers, on  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import ONCE, REFUSING  # noqa: E402
-from torch_gradients import CASES, doubles, verify  # noqa: E402
+from support.torch_gradients import CASES, doubles, verify  # noqa: E402
 
 
 def test_every_function_with_a_gradient_is_here() -> None:

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 from torch.nn import functional as F  # noqa: E402
 
 import phalanx as px  # noqa: E402
-from torch_operators import HALF, numbers  # noqa: E402
+from support.torch_operators import HALF, numbers  # noqa: E402
 
 
 def trained(module: Any, *args: Any) -> list[Any]:

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs to
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import OPERATORS  # noqa: E402
-from torch_gradients import CASES  # noqa: E402
-from torch_operators import CALLS  # noqa: E402
+from support.torch_gradients import CASES  # noqa: E402
+from support.torch_operators import CALLS  # noqa: E402
 
 TOGETHER = 3
 

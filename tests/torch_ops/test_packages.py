@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs torch 2.6 or newer")
 
 import phalanx as px  # noqa: E402
-from torch_operators import heads, numbers  # noqa: E402
+from support.torch_operators import heads, numbers  # noqa: E402
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("g++") is None, reason="AOTInductor needs g++")]
 

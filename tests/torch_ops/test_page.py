@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from doc_pages import DOCS, Page
 from phalanx.tools.reference import signature
 from phalanx.tools.torch_reference import described
-from reference_examples import Example, examples
+from support.doc_pages import DOCS, Page
+from support.reference_examples import Example, examples
 
 torch = pytest.importorskip("torch", minversion="2.6", reason="px.torch needs torch 2.6 or newer")
 
 import phalanx as px  # noqa: E402
 from phalanx.torch.library import OPERATORS  # noqa: E402
-from torch_operators import CALLS, numbers  # noqa: E402
+from support.torch_operators import CALLS, numbers  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["torch", "tutorials/torch"])

@@ -7,8 +7,8 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
-from fake_driver import FakeLibrary, OnGpu, fake_gpu
 from phalanx.runtime.device import driver as cuda
+from support.fake_driver import FakeLibrary, OnGpu, fake_gpu
 
 X = OnGpu(64)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import phalanx as px
 from errors.casebook import case
-from fake_driver import OnGpu, fake_gpu
+from support.fake_driver import OnGpu, fake_gpu
 
 SQUARE = px.spec((256, 256), px.f32)
 

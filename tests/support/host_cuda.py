@@ -20,11 +20,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-import host_build
-from front import prepared
-from host_build import COMPILER, MISSING, RUNNER, HostFailure
-from host_hand import MASKS, HandWritten
-from host_text import translation_unit, with_line
+import support.host_build as host_build
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
@@ -33,6 +29,10 @@ from phalanx.ir.types import FROM_NUMPY, ArrayType, ScalarType, chunk_axes, f32,
 from phalanx.language.kernel import Kernel
 from phalanx.layouts.shared import SWIZZLE_MASKS
 from phalanx.runtime.device.packed import Packed
+from support.front import prepared
+from support.host_build import COMPILER, MISSING, RUNNER, HostFailure
+from support.host_hand import MASKS, HandWritten
+from support.host_text import translation_unit, with_line
 
 __all__ = ["COMPILER", "MISSING", "HostFailure", "launch", "module_for", "run_on_host", "type_of"]
 
@@ -166,10 +166,10 @@ FAMILIES: list[Callable[[str], str | None]] = [_atomic, _vector_addition]
 
 def host_function(name: str) -> str | None:
     """The host version of a device function."""
-    import host_cluster  # noqa: F401  they bring their own
-    import host_mma  # noqa: F401
-    import host_small_floats  # noqa: F401
-    import host_tma  # noqa: F401
+    import support.host_cluster
+    import support.host_mma
+    import support.host_small_floats
+    import support.host_tma  # noqa: F401
 
     return HOST_FUNCTIONS.get(name) or next(filter(None, (make(name) for make in FAMILIES)), None)
 
@@ -216,7 +216,7 @@ def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
     owned = [counters for counters in owned if counters.size]
     with in_bytes([*(value for value in args if value is not None), *owned]) as bare:
         if RUNNER:
-            from host_program import run_program
+            from support.host_program import run_program
 
             [story] = run_program([module], [(grid, bare, seed)])
         else:

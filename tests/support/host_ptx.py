@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from host_build import HostFailure
+from support.host_build import HostFailure
 
 _TYPES = {
     "pred": "bool", "b128": "px_b128", "f32": "float", "f64": "double",
@@ -215,9 +215,9 @@ def _declared(piece: str, registers: set[str]) -> str:
 
 
 def _instruction(piece: str, given: list[Operand], registers: set[str]) -> str:
-    import host_ptx_arithmetic  # noqa: F401  they bring the forms
-    import host_ptx_forms  # noqa: F401
-    import host_ptx_tcgen05  # noqa: F401
+    import support.host_ptx_arithmetic
+    import support.host_ptx_forms
+    import support.host_ptx_tcgen05  # noqa: F401
 
     guard, rest = "", piece
     if match := re.match(r"@(!?)(\w+) (.*)", piece):

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import phalanx as px
-from host_cuda import run_on_host
+from support.host_cuda import run_on_host
 
 
 @dataclass

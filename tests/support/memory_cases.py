@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from tile_cases import case, numbers, zeros
+from support.tile_cases import case, numbers, zeros
 
 KINDS = {
     "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,

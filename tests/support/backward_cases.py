@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attention_cases import allowed, exact, exact_packed
+from support.attention_cases import allowed, exact, exact_packed
 
 
 def gradients(do, q, k, v, causal=False, window=None, scale=None, softcap=None, bias=None):

@@ -11,10 +11,10 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from host_asm import translated
-from host_build import HostFailure
-from host_ptx import in_place
 from phalanx.cuda.module import Module
+from support.host_asm import translated
+from support.host_build import HostFailure
+from support.host_ptx import in_place
 
 Lookup = Callable[[str], str | None]
 """The host version of a device function, by its name; None if there is none."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from host_ptx import Instruction, form
+from support.host_ptx import Instruction, form
 
 _OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
 _TYPES = {"s32": "int", "u32": "unsigned", "b32": "unsigned", "f32": "float", "s16": "short", "b16": "unsigned short"}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-import tile_edge_cases  # noqa: F401  adds its cases to the table
-import tile_function_cases  # noqa: F401  adds its cases to the table
-from case_table import (  # noqa: F401  what tests of the cases use, too
+import support.tile_edge_cases
+import support.tile_function_cases  # noqa: F401  adds its cases to the table
+from support.case_table import (  # noqa: F401  what tests of the cases use, too
     BF16,
     CASES,
     E4M3,

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from fake_driver import described, plain_argument, told_of
-from fake_torch import MEMORY, Tensor, fake_torch_gpu
 from phalanx.cuda import nvrtc
 from phalanx.kernels.rowwise.norms_backward import layer_norm_backward, rms_norm_backward
 from phalanx.runtime import compiled
@@ -24,6 +22,8 @@ from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device import torch_memory
 from phalanx.runtime.launch.launcher import Launcher
+from support.fake_driver import described, plain_argument, told_of
+from support.fake_torch import MEMORY, Tensor, fake_torch_gpu
 
 Call = Callable[[], Any]
 ROOM = 1 << 28

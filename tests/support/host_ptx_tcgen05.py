@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from host_ptx import Instruction, form
+from support.host_ptx import Instruction, form
 
 _KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")
 _BLOCKS = {"block16": 16, "block32": 32}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from host_ptx import Instruction, form
+from support.host_ptx import Instruction, form
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _CTYPES = {

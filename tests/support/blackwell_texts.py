@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-HOST = Path(__file__).parent / "host"
+HOST = Path(__file__).parents[1] / "host"
 
 
 def kernel_text(name: str, head: bool = True) -> str:

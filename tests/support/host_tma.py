@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from host_cuda import FAMILIES, HOST_FUNCTIONS, run_on_host
+from support.host_cuda import FAMILIES, HOST_FUNCTIONS, run_on_host
 
 run = run_on_host
 """Runs a kernel in place on NumPy arrays, as its CUDA text for `arch` says."""

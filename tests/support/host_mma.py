@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from host_cuda import FAMILIES, HOST_FUNCTIONS
+from support.host_cuda import FAMILIES, HOST_FUNCTIONS
 
 COMMON = r"""
 template <class T> static inline T px_read(const void* p) { T x; memcpy(&x, p, sizeof x); return x; }

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import phalanx as px
-from torch_operators import HALF, SIZES, experts, heads, here, indices, numbers, order, sizes
+from support.torch_operators import HALF, SIZES, experts, heads, here, indices, numbers, order, sizes
 
 UNITS = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 2.0**-22}
 

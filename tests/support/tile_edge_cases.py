@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from case_table import BF16, E4M3, E5M2, aligned, case, numbers, zeros
+from support.case_table import BF16, E4M3, E5M2, aligned, case, numbers, zeros
 
 QUICK = (
     "turned-float32-64x128-w4", "turned-bfloat16-64x256-w4", "packed-bool-16x64", "packed-int8-3x48", "masks-16x64",

@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MACHINE = Path(__file__).parent / "host"
+MACHINE = Path(__file__).parents[1] / "host"
 OWN_PLACES = "-fstack-reuse=none"
 """Each variable of a text has a place in memory of its own, as it has registers of its own in PTX: a product in flight reads
 an operand when it is waited for, behind the block that declares it. clang knows no such flag, and does so at -O0."""

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fake_driver import FakeLibrary
 from phalanx.runtime.device import arrays
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.launch import memory
+from support.fake_driver import FakeLibrary
 
 MEMORY = {
     "float32": np.float32, "float16": np.float16, "bfloat16": np.int16, "int64": np.int64, "int32": np.int32,

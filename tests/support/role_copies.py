@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 
 import phalanx as px
-from front import array, prepared
 from phalanx.analysis.trace import Nodes, TracedAgent, steps, trace
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Roles
 from phalanx.ir.ops.mbarrier import BarrierInit
 from phalanx.language.kernel import Kernel
+from support.front import array, prepared
 
 
 def counts(function: Function) -> dict[str, Any]:

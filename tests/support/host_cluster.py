@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from host_cuda import FAMILIES, HOST_FUNCTIONS, run_on_host
+from support.host_cuda import FAMILIES, HOST_FUNCTIONS, run_on_host
 
 run_cluster = run_on_host
 """Runs a kernel in place on NumPy arrays, as its CUDA text says, cluster after cluster."""

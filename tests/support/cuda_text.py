@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from front import Types, prepared
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.cuda.nvrtc import Resources, compile_cuda
 from phalanx.cuda.plan import Plan
 from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
+from support.front import Types, prepared
 
 ARCHS = ("sm_90a", "sm_100a")
 

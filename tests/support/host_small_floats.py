@@ -9,7 +9,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from host_cuda import FAMILIES
+from support.host_cuda import FAMILIES
 
 CODES = {
     "f4e2m1": (ml_dtypes.float4_e2m1fn, 16), "f6e2m3": (ml_dtypes.float6_e2m3fn, 64),

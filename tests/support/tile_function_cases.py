@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from case_table import BF16, E4M3, E5M2, case, numbers, with_nans, zeros
 from phalanx.ir.types import DTYPES
+from support.case_table import BF16, E4M3, E5M2, case, numbers, with_nans, zeros
 
 # ---------------------------------------------------------------------- places and truth
 

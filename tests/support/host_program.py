@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-import host_build
-from host_build import RUNNER, HostFailure
-from host_cuda import extent, host_source, launch_of, packed_arguments
-from host_hand import arrays_of
-from host_text import with_line
 from phalanx.cuda.module import Module
+from support import host_build
+from support.host_build import RUNNER, HostFailure
+from support.host_cuda import extent, host_source, launch_of, packed_arguments
+from support.host_hand import arrays_of
+from support.host_text import with_line
 
 MOST_BYTES = 1 << 28
 """Of one buffer, which goes through a file."""
