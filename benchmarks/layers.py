@@ -2,8 +2,9 @@
 
     PYTHONPATH=src python benchmarks/layers.py --processes 15 --json layers.json
 
-`LAYERS` are (N, K) of published models that no configuration was fitted to: none is among `drawn.draws.MODELS` or in
-`benchmarks/shapes`. A product is ``x @ w.T``, bf16, as a linear layer has it. Weights are cold: each launch takes another
+`LAYERS` are (N, K) of published models that no configuration was fitted to: none is among `drawn.draws.MODELS`, in
+`benchmarks/shapes` or among `FITTED`, which `--fitted` takes in their place. A product is ``x @ w.T``, bf16, as a linear
+layer has it. Weights are cold: each launch takes another
 copy of them, so many that L2 holds none when its turn comes again. Launches are CUDA graphs, timed in blocks that alternate
 with torch's in another order each round; a ratio is the median over rounds of torch's time over ours, above 1 where ours is
 faster. A result that is off by more than `TOLERANCE` has no ratio.
@@ -43,6 +44,20 @@ from phalanx.kernels.products.split_ring import split_ring
 from phalanx.runtime.device.timing import geometric_mean
 
 LAYERS = {
+    "Qwen2.5-1.5B gate_up": (17920, 1536), "Qwen2.5-1.5B down": (1536, 8960), "Qwen2.5-3B gate_up": (22016, 2048),
+    "Qwen2.5-3B down": (2048, 11008), "Qwen2.5-14B qkv": (7168, 5120), "Qwen2.5-14B gate_up": (27648, 5120),
+    "Qwen2.5-32B down": (5120, 27648), "Qwen2.5-72B down": (8192, 29568), "Qwen3-4B gate_up": (19456, 2560),
+    "Qwen3-4B down": (2560, 9728), "Qwen3-32B qkv": (10240, 5120), "Llama-3.2-3B qkv": (5120, 3072),
+    "Llama-3.2-3B gate_up": (16384, 3072), "Gemma-2-9B qkv": (8192, 3584), "Gemma-2-27B o": (4608, 4096),
+    "Gemma-2-27B down": (4608, 36864), "Gemma-3-4B down": (2560, 10240), "Gemma-3-12B gate_up": (30720, 3840),
+    "Mistral-Small-24B o": (5120, 4096), "Mistral-Small-24B down": (5120, 32768), "Yi-34B qkv": (9216, 7168),
+    "Granite-3-8B down": (4096, 12800), "StarCoder2-15B down": (6144, 24576), "InternLM2-20B qkv": (8192, 6144),
+    "Kimi-K2 o": (7168, 8192), "FLUX.1 linear2": (3072, 15360), "ViT-bigG up": (8192, 1664),
+    "Whisper-large up": (5120, 1280), "BERT-large down": (1024, 4096), "StarCoder2-15B qkv": (7168, 6144),
+}  # fmt: skip
+"""(N, K) of weights by the model and the layer; gate and up, and queries, keys and values, are one matrix each. Nothing was
+fitted to these."""
+FITTED = {
     "Qwen2.5-7B qkv": (4608, 3584), "Qwen2.5-7B gate_up": (37888, 3584), "Qwen2.5-7B down": (3584, 18944),
     "Qwen3-8B gate_up": (24576, 4096), "Qwen3-8B down": (4096, 12288), "Qwen3-14B gate_up": (34816, 5120),
     "Qwen3-14B down": (5120, 17408), "Qwen3-32B o": (5120, 8192), "Qwen3-32B down": (5120, 25600),
@@ -54,13 +69,18 @@ LAYERS = {
     "DeepSeek-V3 kv_b": (32768, 512), "gpt-oss qkv": (5120, 2880), "Falcon-7B up": (18176, 4544),
     "SigLIP-so400m up": (4304, 1152), "Whisper-large down": (1280, 5120), "BERT-large up": (4096, 1024),
 }  # fmt: skip
-"""(N, K) of weights by the model and the layer; gate and up, and queries, keys and values, are one matrix each."""
+"""Layers whose times were looked at while choices were changed."""
 HEIGHTS = (1, 2, 4, 7, 16, 33, 48, 64, 100, 200, 333, 512, 1000, 2048, 4096, 8192)
 BATCHED = (
+    (640, 1024, 1024, 128), (64, 2048, 2048, 128), (320, 768, 768, 128), (192, 1536, 1536, 128), (1536, 384, 384, 128),
+    (128, 1100, 1100, 128), (40, 4096, 4096, 128), (256, 1024, 1024, 80), (96, 1280, 1280, 64), (192, 1024, 1024, 192),
+)  # fmt: skip
+"""(batch, M, N, K) of queries by keys; the operands lie along K. Nothing was fitted to these."""
+FITTED_BATCHED = (
     (1024, 1024, 1024, 128), (1024, 512, 512, 128), (512, 1024, 1024, 64), (256, 2048, 2048, 128), (128, 1000, 1000, 128),
     (768, 256, 256, 64), (96, 1024, 1024, 96), (256, 1024, 1024, 256), (512, 1024, 128, 1024), (320, 576, 576, 72),
 )  # fmt: skip
-"""(batch, M, N, K) of queries by keys, and one of scores by values; the operands lie along K."""
+"""Products of attention, one of scores by values among them, whose times were looked at while choices were changed."""
 ROTATED = 320 << 20
 """Bytes of weights that launches take in rotation, at least: several times what L2 holds."""
 MOST_COPIES = 256
@@ -302,11 +322,12 @@ def read_also(file: Path) -> list[Case]:
 def cases_of(given: argparse.Namespace) -> list[Case]:
     cases = read_also(given.also) if given.also else []
     known = {(case.m, case.n, case.k, case.batch) for case in cases}
+    layers, batched = (FITTED, FITTED_BATCHED) if given.fitted else (LAYERS, BATCHED)
     if given.batched:
-        cases += [Case("scores", m, n, k, batch) for batch, m, n, k in BATCHED if (m, n, k, batch) not in known]
+        cases += [Case("scores", m, n, k, batch) for batch, m, n, k in batched if (m, n, k, batch) not in known]
     if given.layers or not cases:
-        names = [name for name in LAYERS if not given.only or any(part.lower() in name.lower() for part in given.only)]
-        weights = [(name, *LAYERS[name]) for name in names]
+        names = [name for name in layers if not given.only or any(part.lower() in name.lower() for part in given.only)]
+        weights = [(name, *layers[name]) for name in names]
         cases += [Case(name, m, n, k) for name, n, k in weights for m in given.rows if (m, n, k, 1) not in known]
     return cases
 
@@ -325,6 +346,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="parts of the names of layers")
     parser.add_argument("--rows", type=int, nargs="*", default=HEIGHTS)
     parser.add_argument("--batched", action="store_true")
+    parser.add_argument("--fitted", action="store_true", help="the layers and batches that choices were fitted to")
     parser.add_argument("--layers", action="store_true", help="the layers as well, where others are asked for")
     parser.add_argument("--also", type=Path, help="a file of further configurations")
     parser.add_argument("--processes", type=int, default=0, help="how many compile beforehand")

@@ -13,7 +13,8 @@ from phalanx.kernels.products.split_config import SplitConfig
 
 def test_nothing_was_fitted_to_these_layers() -> None:
     weights = set(layers.LAYERS.values())
-    assert len(weights) >= 20 and not weights & set(draws.MODELS)
+    assert len(weights) >= 20 and not weights & (set(draws.MODELS) | set(layers.FITTED.values()))
+    assert not set(layers.BATCHED) & set(layers.FITTED_BATCHED)
     assert len(layers.HEIGHTS) == 16 and (min(layers.HEIGHTS), max(layers.HEIGHTS)) == (1, 8192)
     lines = [line for file in (ROOT / "benchmarks" / "shapes").glob("*.txt") for line in file.read_text().splitlines()]
     shapes = {tuple(map(int, line.split()[1:3])) for line in lines if line[:1].isdigit()}
