@@ -4,10 +4,10 @@
 
 `LAYERS` are (N, K) of published models that no configuration was fitted to: none is among `drawn.draws.MODELS`, in
 `benchmarks/shapes` or among `FITTED`, which `--fitted` takes in their place. A product is ``x @ w.T``, bf16, as a linear
-layer has it. Weights are cold: each launch takes another
-copy of them, so many that L2 holds none when its turn comes again. Launches are CUDA graphs, timed in blocks that alternate
-with torch's in another order each round; a ratio is the median over rounds of torch's time over ours, above 1 where ours is
-faster. A result that is off by more than `TOLERANCE` has no ratio.
+layer has it. Weights are cold: each launch takes another copy of them, so many that L2 holds none when its turn comes
+again. Launches are CUDA graphs, timed in blocks that alternate with torch's in another order each round; a ratio is the
+median over rounds of torch's time over ours, above 1 where ours is faster. A result that is off by more than `TOLERANCE`
+has no ratio.
 
 `--only` takes layers by a part of their names, `--rows` other heights. `--batched` times the products of attention, of
 which each matrix is small. `--also FILE` times further configurations beside the choice, one in a line of JSON:

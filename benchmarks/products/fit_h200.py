@@ -37,7 +37,7 @@ from phalanx.kernels.products.matmul_config import MatmulConfig, Problem
 from phalanx.kernels.products.matmul_cuts import PANEL
 from phalanx.kernels.products.split_config import SplitConfig, predicted_all
 from phalanx.kernels.products.split_config import tabled as split_table
-from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, tabled
+from phalanx.kernels.products.tile_model import costs_of, predicted_tiles, sizes_of, tabled
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -227,7 +227,7 @@ def tile_times(product: Measured, costs: Any) -> Any:
         costs = replace(costs, kept_bytes=1, launch=costs.launch + costs.cold)
     return predicted_tiles(
         tabled(product.configs, CARD, costs, product.problem.fused), product.problem, CARD, costs, suits=product.suited,
-        keeps=False,
+        keeps=False, sizes=sizes_of(product.problem, costs, found=1.0),
     )
 
 

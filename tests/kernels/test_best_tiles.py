@@ -160,5 +160,5 @@ def test_split_k_for_many_rows_is_that_of_each() -> None:
     chosen = [split_config.choose_split(m, 4096, 4096) for m in (8, 9, 16, 128, 500)]
     for m, found in zip((8, 16, 16, 128, 504), chosen):
         assert split_config.best_either_way(m, 4096, 4096, True, True, device())[0] == found
-    eight, rounded = (split_config.best_either_way(m, 1000, 2880, True, True, device())[0] for m in (171, 176))
-    assert split_config.choose_split(171, 1000, 2880) == rounded != eight, "rows in eights have one choice"
+    eight, rounded = (split_config.best_either_way(m, 1000, 1000, True, True, device())[0] for m in (341, 344))
+    assert split_config.choose_split(341, 1000, 1000) == rounded != eight, "rows in eights have one choice"

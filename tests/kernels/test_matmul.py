@@ -543,7 +543,7 @@ def test_the_largest_tiles_compile_without_spills(
 def test_few_rows_and_large_weights_split_k() -> None:
     for few, many, k in ((1, 4096, 4096), (48, 8192, 8192), (128, 2048, 7168), (208, 4336, 10720)):
         assert split_side(Problem(few, many, k)) == "rows"
-    for few, many, k in ((1, 4096, 4096), (96, 4096, 4096), (176, 1536, 7168)):
+    for few, many, k in ((1, 4096, 4096), (96, 4096, 4096), (128, 2048, 7168)):
         assert split_side(Problem(many, few, k)) == "columns"
     for by_k in ((True, False), (False, True), (False, False)):  # both operands lie either way
         assert split_side(Problem(48, 4096, 14336, by_k=by_k)) == "rows"

@@ -370,13 +370,21 @@ def test_the_choice_fits_the_memory_for_any_number_of_rows(flipped: bool, n: int
         assert plan.shared_bytes <= config.shared_bytes <= arch.shared_limit, config
 
 
-def test_the_choice_is_for_both_states_of_l2() -> None:
-    """That with the least product of the times with nothing there, and with what a launch like it has left."""
+def test_the_choice_is_for_launches_alone_behind_others_and_behind_one_like_it() -> None:
+    """That with the least product of these times, of which that behind others counts twice."""
     for m in (8, 16, 104, 136, 264, 504):
         table = split_config.table_for(m)
-        cold, warm = split_config.predicted_all(table, m, 5120, 13824, suits=True)
-        best = table.configs[int(np.argmin(cold * warm * split_config._allowed(table, m, 13824, True) ** 2))]
+        alone, others, alike = split_config.predicted_all(table, m, 5120, 13824, suits=True)
+        counted = alone * others**2 * alike * split_config._allowed(table, m, 13824, True) ** 4
+        best = table.configs[int(np.argmin(counted))]
         assert choose_split(m, 5120, 13824) == split_config.suited(best, m, 5120, 13824)
+
+
+def test_few_ctas_do_not_ask_for_all_that_memory_brings() -> None:
+    """Up to 48 rows are split if 107 SMs take part; with fewer the models decide, and tiles are quicker for 96."""
+    few, many = (SplitConfig(8, 64, split, 4, groups=1, pieces=1) for split in (1, 2))
+    assert not split_config.feeds_memory(few, 8, 6144) and split_config.feeds_memory(many, 8, 6144)
+    assert split_side(Problem(1, 6144, 16384)) is None and split_side(Problem(1, 7168, 16384)) == "rows"
 
 
 def test_few_rows_of_deep_weights_are_split() -> None:

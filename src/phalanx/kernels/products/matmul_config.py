@@ -8,6 +8,8 @@ from functools import lru_cache
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from phalanx.kernels.products.best_tiles import CHOSEN, best_of
 from phalanx.kernels.products.by_rows import ByRows
 from phalanx.kernels.products.keeping import kept_parts, may_stream, reads_mostly
@@ -20,19 +22,29 @@ from phalanx.kernels.products.matmul_cuts import (
     deepened,
     require_fits,
 )
-from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, best_either_way
+from phalanx.kernels.products.split_config import (
+    MOST_ROWS,
+    SHARES,
+    SplitConfig,
+    Times,
+    best_either_way,
+    counted,
+    feeds_memory,
+)
 from phalanx.kernels.products.tile_model import (
+    TileTable,
     cold_microseconds,
     costs_of,
     counting_outside,
     moved_bytes,
     predicted_tiles,
+    sizes_of,
     streaming_readers,
     tabled,
 )
 from phalanx.kernels.windows import CHOICES
 from phalanx.machines.h200 import H200
-from phalanx.machines.model import DeepRule, SplitMargin, SplitRule
+from phalanx.machines.model import DeepRule, SplitMargin, SplitRule, TileCosts
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.devices import device as default_device
 from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
@@ -49,10 +61,12 @@ SplitChoice = tuple[str, SplitConfig] | None
 """The side that is split, "rows" or "columns", and how; None: no side is."""
 
 
-def microseconds(problem: Problem, config: MatmulConfig, device: Device) -> float:
-    """What the model thinks the product takes with one configuration."""
+def microseconds(problem: Problem, config: MatmulConfig, device: Device, found: float = 1.0) -> float:
+    """What the model thinks the product takes with one configuration, behind another launch like it, which leaves in L2 what
+    fits; or, with `found` 0, behind launches over other operands."""
     costs = replace(costs_of(problem), wasted=0.0)
-    return float(predicted_tiles(tabled([config], device, costs, problem.fused), problem, device, costs)[0])
+    table, sizes = tabled([config], device, costs, problem.fused), sizes_of(problem, costs, found)
+    return float(predicted_tiles(table, problem, device, costs, sizes=sizes)[0])
 
 
 def choose(problem: Problem, device: Device | None = None) -> MatmulConfig:
@@ -123,11 +137,22 @@ def _chosen_tiles(problem: Problem, device: Device) -> MatmulConfig:
     return CHOSEN.of(problem, device)[0]
 
 
-def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, float]:
-    """The configuration, and the microseconds that the model gives it, for sizes in eights."""
+def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, Times]:
+    """The configuration for sizes in eights, and the microseconds that the model gives it in each of `split_config.STATES`:
+    alone, behind launches over other operands, and behind one like it."""
     problem = problem.in_eights()
-    config, counted = CHOSEN.of(problem, device)
-    return config, counted / counting_outside(config.covered(problem), costs_of(problem))
+    config, _ = CHOSEN.of(problem, device)
+    costs = costs_of(problem)
+    behind_others, behind_one_like_it = sizes_of(problem, costs, found=0.0), sizes_of(problem, costs, found=1.0)
+    either = replace(behind_others, missed=np.array([[behind_others.missed], [behind_one_like_it.missed]]))
+    took = predicted_tiles(_table_of(config, device, costs, problem.fused), problem, device, costs, sizes=either)
+    others, alike = map(float, took[:, 0] / counting_outside(config.covered(problem), costs))
+    return config, (cold_microseconds(problem, alike, suited(config, problem, device)), others, alike)
+
+
+@lru_cache(maxsize=CHOICES)
+def _table_of(config: MatmulConfig, device: Device, costs: TileCosts, fused: bool) -> TileTable:
+    return tabled([config], device, costs, fused)
 
 
 @chosen_at_example
@@ -139,9 +164,10 @@ def split_choice(problem: Problem, device: Device | None = None) -> SplitChoice:
     where they are not that short (`H200.long`, `H200.wide`) the models also decide whether. Else, and for these too,
     `H200.split_rows` and `H200.split_columns` are the rules of the two sides. A side qualifies if it has at most
     `most` rows or columns of 16 bits, and the other operand has at least `H200.streamed_bytes`. Up to `few` rows or columns
-    are split; else the models decide. Nobody knows what a launch finds in L2: what counts is the geometric mean of the time
-    with nothing there, and with what a launch like it has left. Split if that is at most `SplitMargin.allowed` times that of
-    the best tiles, and the latter at most `SplitMargin.longer` times theirs.
+    are split where that makes enough SMs ask for all that HBM brings; else the models decide. Nobody knows how a launch
+    begins: what counts is the geometric mean of its times alone, behind launches over other operands (twice), and behind
+    one like it. Split if that is at most `SplitMargin.allowed` times that of the best tiles, and the last of them at most
+    `SplitMargin.longer` times theirs.
     Anyone may call it; no hardware is involved. Example: ``split_choice(Problem(32, 8192, 8192))[0] == "rows"``.
     """
     if problem.batch != 1 or problem.itemsize != 2:
@@ -225,31 +251,32 @@ SPLITS: ByRows[SplitChoice] = ByRows(_split_choices, SPLITS_AT_ONCE)
 def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
     """What they decide of a product of which a side qualifies."""
     found, least, deep, long, wide = None, float("inf"), is_deep(problem), is_long(problem), is_wide(problem)
-    for side, rule, few, many, by_k in _sides(problem):
+    sides = [(*side, -(-side[2] // 8) * 8 if side[4][0] else side[2]) for side in _sides(problem)]
+    for side, rule, few, many, by_k, rows in sides:
+        if few <= rule.few and not deep and _may_split(problem, side, rule, few, many, by_k):
+            config, _ = _best_either_way(rows, many, problem.k, *by_k, on, False)
+            if feeds_memory(config, rows, many):
+                return side, config
+    tiles = None if deep else best_tiles(problem, on)[1]
+    for side, rule, few, many, by_k, rows in sides:
         usual = not deep and _may_split(problem, side, rule, few, many, by_k)
-        rows = -(-few // 8) * 8 if by_k[0] else few
-        if usual and few <= rule.few:
-            return side, _best_either_way(rows, many, problem.k, *by_k, on, False)[0]
         longer = long or (wide and few <= H200.wide_sides * many)
         for further in [further for further, compared in ((False, usual), (True, longer)) if compared]:
-            config, cold, warm = _best_either_way(rows, many, problem.k, *by_k, on, further)
+            config, times = _best_either_way(rows, many, problem.k, *by_k, on, further)
             margin = _margin(rule, problem)
-            if not deep and warm > margin.longer * best_tiles(problem, on)[1]:
+            if tiles is not None and times[-1] > margin.longer * tiles[-1]:
                 continue
-            counted = H200.long_columns if long and further and side == "columns" else 1.0
-            took = (cold + rule.stored * few * many) * warm * (counted / margin.allowed) ** 2
+            factor = (H200.long_columns if long and further and side == "columns" else 1.0) / margin.allowed
+            took = counted((times[0] + rule.stored * few * many, *times[1:])) * factor ** sum(SHARES)
             if took < least:
                 found, least = (side, config), took
-    if deep or found is None:
-        return found
-    tiles, warm = best_tiles(problem, on)
-    return found if least <= warm * cold_microseconds(problem, warm, suited(tiles, problem, on)) else None
+    return found if tiles is None or least <= counted(tiles) else None
 
 
 @lru_cache(maxsize=CHOICES)
 def _best_either_way(
     few: int, many: int, k: int, a_rows: bool, b_rows: bool, device: Device, deep: bool
-) -> tuple[SplitConfig, float, float]:
+) -> tuple[SplitConfig, Times]:
     return best_either_way(few, many, k, a_rows, b_rows, device, deep)
 
 

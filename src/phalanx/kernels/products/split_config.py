@@ -1,5 +1,5 @@
-"""How `split_k_matmul` spreads a product, and who decides: a model of a launch that finds nothing in L2, or what another one
-like it has left there."""
+"""How `split_k_matmul` spreads a product, and who decides: a model of a launch that comes alone, behind launches over other
+operands, or behind another one like it."""
 
 from __future__ import annotations
 
@@ -165,8 +165,14 @@ class SplitTable:
     kept: Any
 
 
-STATES = H200.split, H200.warm_split
-"""What L2 may hold when a launch begins: nothing of its operands, or what another launch like it has left there."""
+BEHIND_OTHERS = replace(H200.warm_split, kept_from=1, kept_bytes=2, finds_kept=0.0)
+"""The costs of a launch behind others: like those of one behind another like it, but L2 holds nothing of its operands."""
+STATES = H200.split, BEHIND_OTHERS, H200.warm_split
+"""How a launch may begin: alone, with nothing in L2; behind launches over other operands; or behind another one like it."""
+SHARES = 1, 2, 1
+"""How much each of these counts: of four launches so many."""
+Times = tuple[float, ...]
+"""Microseconds of a launch in each of these states."""
 
 
 def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = STATES) -> SplitTable:
@@ -194,7 +200,8 @@ def predicted_all(
     table: SplitTable, m: int, n: int, k: int, by_k: tuple[bool, bool] = (True, True),
     states: tuple[SplitCosts, ...] = STATES, device: Device | None = None, *, suits: bool = False,
 ) -> Any:
-    """Microseconds of a launch for each state of L2, and in each configuration of a table, on a card with these costs.
+    """Microseconds of a launch for each way in which it may begin, and in each configuration of a table, on a card with
+    these costs.
 
     The slowest of six streams (operands from HBM to all SMs, weights to one, as many as the rings can hold, operands from L2
     to all SMs and, with rows that are not there, to one, products), times the waves of clusters, each with its results; then
@@ -402,16 +409,28 @@ CHOSEN: ByRows[SplitConfig] = ByRows(_best_splits, MOST_ROWS // EIGHT)
 
 def best_either_way(
     m: int, n: int, k: int, a_rows: bool, b_rows: bool, device: Device, deep: bool = False
-) -> tuple[SplitConfig, float, float]:
-    """The configuration for a launch of which nobody knows what it finds in L2, and its times with nothing there, and with
-    what a launch like it has left: that with the least product of both. `deep`: of those for products along a long K."""
+) -> tuple[SplitConfig, Times]:
+    """The configuration for a launch of which nobody knows how it begins, and its times in each state: that with the least
+    product of them. `deep`: of those for products along a long K."""
     table = table_for(m, a_rows, deep)
-    cold, warm = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True)
+    times = predicted_all(table, m, n, k, (a_rows, b_rows), device=device, suits=True)
     if not deep:
-        allowed = _allowed(table, m, k, b_rows)
-        cold, warm = cold * allowed, warm * allowed
-    best = int(np.argmin(cold * warm))
-    return suited(table.configs[best], m, n, k), float(cold[best]), float(warm[best])
+        times *= _allowed(table, m, k, b_rows)
+    best = int(np.argmin(counted(times)))
+    return suited(table.configs[best], m, n, k), tuple(map(float, times[:, best]))
+
+
+def counted(times: Any) -> Any:
+    """What a choice makes least: the product of the times in all states, as often as each counts."""
+    alone, behind_others, behind_one_like_it = times
+    first, second, third = SHARES
+    return alone**first * behind_others**second * behind_one_like_it**third
+
+
+def feeds_memory(config: SplitConfig, m: int, n: int) -> bool:
+    """Whether the SMs that take part can ask for weights as fast as HBM brings them."""
+    costs, ctas = BEHIND_OTHERS, config.cluster * px.cdiv(m, config.bm * config.cm) * px.cdiv(n, config.bn * config.cn)
+    return min(ctas, H200.sms) * costs.hbm_sm >= costs.hbm
 
 
 def suited(config: SplitConfig, m: int, n: int, k: int) -> SplitConfig:

@@ -245,14 +245,14 @@ class Sizes:
         return self.at((slice(None), None))
 
 
-def sizes_of(problem: Problem, costs: TileCosts) -> Sizes:
-    """The sizes of one product."""
+def sizes_of(problem: Problem, costs: TileCosts, found: float = 0.5) -> Sizes:
+    """The sizes of one product; `found`: the part of its launches that find in L2 what another like it has left there."""
     m, n, k, itemsize = problem.m, problem.n, problem.k, problem.itemsize
     (read, written), larger = moved_bytes(problem), problem.batch * k * max(m, n) * itemsize
     a_row, b_row = (row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     return Sizes(
         float(m), float(n), m * n * problem.batch, n >= m, read, written, larger,
-        min(1.0, (read + written) / costs.kept_bytes), streaming_readers(problem, costs),
+        1 - found * (1 - min(1.0, (read + written) / costs.kept_bytes)), streaming_readers(problem, costs),
         kept_parts(larger, written) / HINTED_PARTS, a_row, b_row, _begins(m * itemsize), _begins(n * itemsize),
     )
 
@@ -267,7 +267,7 @@ def predicted_tiles(
     table: TileTable, problem: Problem, device: Device, costs: TileCosts, *, suits: bool = True, keeps: bool = True,
     sizes: Sizes | None = None,
 ) -> Any:
-    """Microseconds that the model thinks a product takes in each configuration of a table, behind another like it.
+    """Microseconds that the model thinks a product takes in each configuration of a table, behind another launch.
 
     `suits`: L2 is told what it need not keep, and what lies all outside an array is not asked for, as `matmul_config.suited`
     has it; else as the configurations themselves say, with zeros for all that is not there. `keeps`: so is what L2 keeps of

@@ -10,7 +10,7 @@ import numpy as np
 from phalanx.kernels.matrices import refused
 from phalanx.kernels.products.matmul_config import is_wide, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
-from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, predicted_all, table_for
+from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, counted, predicted_all, table_for
 from phalanx.kernels.products.split_config import suited as split_suited
 from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted, predicted_with_fitted
 from phalanx.runtime.device.devices import Device
@@ -47,8 +47,7 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
     deep = is_wide(problem)
     if splittable and problem.batch == 1 and problem.itemsize == 2 and (deep or few <= MOST_ROWS):
         splits = table_for(few, lies[0], deep)
-        cold, warm = predicted_all(splits, few, many, problem.k, lies)
-        order = np.argsort(cold * warm, kind="stable")
+        order = np.argsort(counted(predicted_all(splits, few, many, problem.k, lies)), kind="stable")
         allowed = (splits.configs[index] for index in order)
         possible = [c for c in allowed if c.split <= -(-problem.k // c.bk)][:SPLITS]
         configs += [split_suited(config, few, many, problem.k) for config in possible]
