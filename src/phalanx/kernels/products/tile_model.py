@@ -211,8 +211,7 @@ def streaming_readers(problem: Problem, costs: TileCosts) -> int:
 
 @frozen
 class Sizes:
-    """What the model asks of the sizes of a product, or, as arrays with an element for each, of products that differ in
-    their rows alone.
+    """What the model asks of the sizes of a product; arrays for several products that differ in their rows alone.
 
     `m` and `n` are rows and columns, `results` all of them; `wide`: there are no fewer columns than rows. `read` and
     `written` are its bytes, `larger` those of its larger operand, `missed` the part of them that L2 has not. `readers` is
@@ -241,7 +240,7 @@ class Sizes:
 
     @property
     def columns(self) -> Sizes:
-        """The same as columns: what is computed of them and a table's rows has a row for each product."""
+        """The sizes as column vectors: what is computed of them and a table's rows has a row for each product."""
         return self.at((slice(None), None))
 
 
@@ -443,8 +442,7 @@ def turns_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileT
 
 
 def may_take_turns(problem: Problem, device: Device) -> bool:
-    """Whether tiles that warpgroups take in turn are worth comparing, as `H200.turns` says: what they save is the time of
-    epilogues, and they ask more of L2 than larger tiles do."""
+    """Whether tiles that warpgroups take in turn are compared (`H200.turns`): they hide epilogues, and ask more of L2."""
     rule, costs = H200.turns, costs_of(problem)
     most = rule.fused_most_steps if problem.fused else rule.most_steps
     if not rule.least_steps <= steps_of(problem) <= most:
