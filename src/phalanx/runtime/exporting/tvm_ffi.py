@@ -113,10 +113,8 @@ def _function(made: CFunction, *, query: bool) -> str:
         "  px_leave();",
         f'  if (status != 0) return px_raise(status < 0 ? "ValueError" : "RuntimeError", {name}_message(status));',
     ]
-    if query:
-        lines += ["  result->type_index = kTVMFFIInt;", "  result->zero_padding = 0;", "  result->v_int64 = bytes;"]
-    else:
-        lines += ["  result->type_index = kTVMFFINone;", "  result->zero_padding = 0;", "  result->v_int64 = 0;"]
+    kind, value = ("Int", "bytes") if query else ("None", "0")
+    lines += [f"  result->type_index = kTVMFFI{kind};", "  result->zero_padding = 0;", f"  result->v_int64 = {value};"]
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
