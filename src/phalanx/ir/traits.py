@@ -107,11 +107,6 @@ class Traits:
         return None
 
     @property
-    def factors(self) -> tuple[Value, Value] | None:
-        """The two whose product, element by element, it defines, if it only multiplies."""
-        return None
-
-    @property
     def reshaped(self) -> Value | None:
         """The tile whose elements it defines under another shape, if that is all it does."""
         return None

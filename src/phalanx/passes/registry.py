@@ -32,6 +32,8 @@ with_operands: Table[Callable[[Any, Side, Side], Op]] = Table()
 """For `operand_staging`: a product of other operands, which have the same elements."""
 with_updates: Table[Callable[[Any, Pairs], Op]] = Table()
 """For `late_waits`: a wait that hands on these tiles, (old, new) each."""
+factors: Table[Callable[[Any], tuple[Value, Value] | None]] = Table()
+"""For `pipelining/rotated`: the two whose product, element by element, an instruction defines, if it only multiplies."""
 takes_every_warp = Marks()
 """For `active_warps`: instructions that all warps of their agent run, although nothing in their effects needs them."""
 needs_peers: Table[Callable[[Any], bool]] = Table()

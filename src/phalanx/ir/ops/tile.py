@@ -52,11 +52,6 @@ class Binary(Op):
             return False
         return not constant_of(self.b)
 
-    @property
-    def factors(self) -> tuple[Value, Value] | None:
-        """The two whose product it is."""
-        return (self.a, self.b) if self.fn == "mul" else None
-
 
 @frozen(eq=False, repr=False)
 class Fma(Op):

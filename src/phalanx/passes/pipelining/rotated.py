@@ -6,6 +6,7 @@ import dataclasses
 from math import prod
 from typing import TYPE_CHECKING
 
+import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.analysis.whole_blocks import chosen_in_whole_blocks
 from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op, substitute
@@ -19,6 +20,7 @@ from phalanx.passes.pipelining.products import StagedProduct, runs
 from phalanx.passes.pipelining.rings import Ring
 from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.rank_code import LoopCode
+from phalanx.passes.registry import factors
 
 if TYPE_CHECKING:
     from phalanx.passes.pipelining.consumer import Consumer
@@ -175,10 +177,11 @@ def skipping_ones(op: Op, total: Value) -> Op:
     These are most, where a factor follows from a maximum over the steps so far, and the question costs next to nothing.
     The product is the same.
     """
-    factors, result = op.factors, op.defines
-    if factors is None or total not in factors or result is None:
+    multiplies, result = factors.of(op), op.defines
+    pair = None if multiplies is None else multiplies(op)
+    if pair is None or total not in pair or result is None:
         return op
-    other = factors[1] if factors[0] is total else factors[0]
+    other = pair[1] if pair[0] is total else pair[0]
     kind, each = total.type, other.type
     if not isinstance(kind, TileType) or not isinstance(each, TileType) or kind.dtype != each.dtype:
         return op
