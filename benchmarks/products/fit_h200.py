@@ -123,8 +123,8 @@ def section(number: str) -> list[str]:
     return re.split(r"^== ", text.split(f"\n== {number}. ")[1], maxsplit=1, flags=re.MULTILINE)[0].splitlines()
 
 
-def split_config(text: str) -> SplitConfig:
-    """The inverse of `small_m.short`."""
+def split_config(text: str) -> SplitConfig | None:
+    """The inverse of `small_m.short`; see `recorded_split`."""
     tile, split, *words = text.split()
     bm, bn = map(int, tile.split("x"))
     settings: dict[str, Any] = {"pieces": int(split[1:])}
@@ -134,7 +134,19 @@ def split_config(text: str) -> SplitConfig:
             settings[WORDS.get(name, name)] = int(number)
         else:
             settings |= {"hints": False} if name == "nohint" else {name.lower(): True}
-    return SplitConfig(bm, bn, int(split[1:]), settings.pop("stages"), **settings)
+    return recorded_split({"bm": bm, "bn": bn, "split": int(split[1:]), **settings})
+
+
+def recorded_split(settings: dict[str, Any]) -> SplitConfig | None:
+    """A configuration as it was recorded, or None where the kernel has none such any more.
+
+    Older ones say how many products were in flight when a stage was released, where a cluster began along K, and whether L2
+    had hints: the model knows nothing of these. Partial sums in 16 bits, and parts of a stage, took other memory.
+    """
+    if settings.get("half") or settings.get("parts", 1) > 1:
+        return None
+    gone = "lag", "half", "parts", "stagger", "hints"
+    return SplitConfig(**{name: value for name, value in settings.items() if name not in gone})
 
 
 def split_samples() -> Iterator[Sample]:
@@ -143,11 +155,12 @@ def split_samples() -> Iterator[Sample]:
     for line in [*section("6"), *section("22"), *section("23")]:
         if found := re.match(r"\((\d+), (\d+), (\d+)\)", line):
             shape = tuple(map(int, found.groups()))
-        for config, us in re.findall(rf"({SPLIT}):? +(\d+\.\d+)", line):
-            yield Sample(shape, split_config(config), float(us))
+        for text, us in re.findall(rf"({SPLIT}):? +(\d+\.\d+)", line):
+            if (config := split_config(text)) is not None:
+                yield Sample(shape, config, float(us))
     for row in json.loads((RESULTS / "small_m.json").read_text())["rows"]:
-        if row["cold"]:
-            yield Sample(tuple(row["shape"]), SplitConfig(**row["config"]), row["us"])
+        if row["cold"] and (config := recorded_split(row["config"])) is not None:
+            yield Sample(tuple(row["shape"]), config, row["us"])
     yield from swept_splits(cold=True)
 
 
@@ -182,7 +195,8 @@ def swept_splits(*, cold: bool, sweeps: tuple[str, ...] = SWEEPS) -> Iterator[Sa
         name = "us" if product.get("cold", False) == cold else "cold_us" if cold else ""
         for row in (row for row in rows if row["kind"] != "tiles" and name in row):
             shape, lies = ((m, n, k), by_k) if row["kind"] == "rows" else ((n, m, k), by_k[::-1])
-            yield Sample(shape, SplitConfig(**row["config"]), row[name], lies)
+            if (config := recorded_split(row["config"])) is not None:
+                yield Sample(shape, config, row[name], lies)
 
 
 class Measured(NamedTuple):

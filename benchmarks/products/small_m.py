@@ -51,11 +51,10 @@ def short(config: SplitConfig) -> str:
     text = f"{config.bm}x{config.bn} s{config.split} st{config.stages}"
     marks = (
         (config.bk != 64, f"bk{config.bk}"), (config.cn > 1, f"cn{config.cn}"), (config.cm > 1, f"cm{config.cm}"),
-        (config.ahead, f"ahead{config.ahead}"), (config.parts > 1, f"parts{config.parts}"),
+        (config.ahead, f"ahead{config.ahead}"),
         (config.groups != 2, f"g{config.groups}"),
         (config.pieces != config.split, f"p{config.pieces}"),
-        (config.lag, f"lag{config.lag}"), (config.reuse, "reuse"), (config.half, "HALF"), (config.stagger, "stagger"),
-        (not config.hints, "nohint"),
+        (config.reuse, "reuse"),
     )
     return " ".join([text, *(word for here, word in marks if here)])
 
@@ -159,10 +158,7 @@ class Bench:
         """
         watched: dict[tuple[Any, ...], SplitConfig] = {}
         for config in configs:
-            kind = (
-                config.split, config.cn, config.cm, config.pieces, config.lag, config.reuse, config.stagger,
-                config.ahead > 0, config.parts,
-            )
+            kind = config.split, config.cn, config.cm, config.pieces, config.reuse, config.ahead > 0
             watched.setdefault(kind, config)
         bounded = set(watched.values())
         jobs = [(config, product.shape, False) for config in configs]
@@ -211,7 +207,7 @@ class Bench:
             print(f"  {short(config):42} {told}", flush=True)
         for config, us in best.items():
             self.swept.append({"shape": shape, "config": dataclasses.asdict(config), "us": us, "cublas_us": theirs})
-        return min((c for c in best if not c.half), key=lambda c: best[c])
+        return min(best, key=lambda c: best[c])
 
 
 def variants(config: SplitConfig) -> list[SplitConfig]:
@@ -219,28 +215,23 @@ def variants(config: SplitConfig) -> list[SplitConfig]:
     finer, coarser = replace(config, bk=64, stages=config.stages * 2), replace(config, bk=128, stages=config.stages // 2)
     other = finer if config.bk == 128 else coarser
     found = [
-        replace(config, stagger=not config.stagger), replace(config, lag=1 - config.lag),
-        replace(config, stages=config.stages - 1), replace(config, hints=not config.hints),
-        other, replace(other, lag=1 - config.lag), replace(other, lag=1 - config.lag, stages=other.stages + 1),
+        replace(config, stages=config.stages - 1), other, replace(other, stages=other.stages + 1),
     ]
     if config.bn >= 128:
         found.append(replace(config, groups=1 if config.bn == 128 and config.bm <= 64 else config.bn // 64))
     if config.split > 1 and not config.reuse:
         found.append(replace(config, reuse=True, stages=config.stages + 1))
-    if config.split > 1:
-        found.append(replace(config, half=True))
     return [c for c in found if c.shared_bytes <= SHARED_LIMIT and c.stages >= 2]
 
 
 def rings(config: SplitConfig) -> list[SplitConfig]:
     """Ways to share the memory between A, of which so many columns are in its ring, and the weights."""
     found = []
-    for bk, step, columns, lag in product((64, 128, 256), (64, 128), (256, 384, 512), (0, 1)):
-        depth, parts = columns // step, bk // step
-        if parts < 1 or depth < 2 + lag:
+    for bk, columns in product((64, 128), (256, 384, 512)):
+        depth = columns // bk
+        if depth < 3:
             continue
-        first = replace(config, bk=bk, parts=parts, lag=lag)
-        made = [replace(first, stages=stages, ahead=stages - depth) for stages in range(2 + lag, 25)]
+        made = [replace(config, bk=bk, stages=stages, ahead=stages - depth) for stages in range(3, 25)]
         found += [c for c in made if c.shared_bytes <= SHARED_LIMIT][-1:]
     return found
 

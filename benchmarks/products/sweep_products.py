@@ -123,7 +123,6 @@ def split_configs(problem: Problem) -> Iterator[tuple[str, SplitConfig]]:
             kinds.setdefault((config.split, config.bn), config)
         for config in list(kinds.values())[:2]:
             yield side, config
-        yield side, SplitConfig(**{**vars(order[0]), "hints": False})
 
 
 def jobs_of(products: list[Product], most: int) -> list[list[tuple[str, Config]]]:

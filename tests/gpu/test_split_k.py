@@ -20,18 +20,16 @@ CONFIGS = (
     replace(BASE, split=4, pieces=4, reuse=True),
     replace(BASE, split=8, pieces=8),
     replace(BASE, cn=2),
-    replace(BASE, cm=2, lag=1),
+    replace(BASE, cm=2),
     replace(BASE, split=3, pieces=8, cn=2, reuse=True),
-    replace(BASE, cn=2, cm=2, lag=1),
-    replace(BASE, stagger=True, hints=False),
-    replace(BASE, stages=7, ahead=4, lag=1),
-    replace(BASE, bk=256, stages=2, ahead=-2, parts=4, lag=1),
-    replace(BASE, bk=128, stages=3, ahead=-1, parts=2, cm=2),
+    replace(BASE, cn=2, cm=2),
+    replace(BASE, stages=7, ahead=4),
+    replace(BASE, bk=128, stages=3, ahead=-1, cm=2),
     replace(BASE, stages=6, ahead=2, cn=2, cm=2, reuse=True),
     replace(BASE, bk=128, stages=3),
     replace(BASE, bn=64, groups=1),
     replace(BASE, bn=256, groups=4),
-    SplitConfig(256, 128, 3, 4, cn=2, pieces=8, lag=1, reuse=True),
+    SplitConfig(256, 128, 3, 4, cn=2, pieces=8, reuse=True),
 )
 
 

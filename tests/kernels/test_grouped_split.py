@@ -17,11 +17,11 @@ from phalanx.kernels.products.moe import gathers_first, moe_gather_matmul, moe_m
 from phalanx.kernels.products.split_config import SplitConfig
 
 CONFIGS = {
-    "alone": SplitConfig(64, 64, 1, 3, groups=1, pieces=4, lag=1),
-    "split": SplitConfig(64, 128, 2, 3, pieces=4, lag=1),
-    "reused": SplitConfig(32, 64, 2, 4, groups=1, pieces=2, lag=1, reuse=True),
-    "in fours": SplitConfig(64, 64, 4, 3, groups=1, pieces=4, lag=1, ahead=1),
-    "shared rows": SplitConfig(64, 64, 2, 3, cn=2, groups=1, pieces=4, lag=1),
+    "alone": SplitConfig(64, 64, 1, 3, groups=1, pieces=4),
+    "split": SplitConfig(64, 128, 2, 3, pieces=4),
+    "reused": SplitConfig(32, 64, 2, 4, groups=1, pieces=2, reuse=True),
+    "in fours": SplitConfig(64, 64, 4, 3, groups=1, pieces=4, ahead=1),
+    "shared rows": SplitConfig(64, 64, 2, 3, cn=2, groups=1, pieces=4),
 }
 SIZES = [40, 0, 70, 3, 17, 64]
 """One, none, several tiles of a group, and every number of pieces."""

@@ -14,9 +14,10 @@ from phalanx.machines.h200 import H200
 
 
 def test_configurations_are_read_as_they_were_written() -> None:
-    want = SplitConfig(80, 64, 3, 3, bk=128, groups=1, pieces=5, lag=1, reuse=True)
+    want = SplitConfig(80, 64, 3, 3, bk=128, groups=1, pieces=5, reuse=True)
     assert fit.split_config("80x64 s3 st3 bk128 g1 p5 lag1 reuse") == want
-    assert fit.split_config("64x64 s1 st6 ahead-2 lag1 nohint") == SplitConfig(64, 64, 1, 6, ahead=-2, lag=1, hints=False)
+    assert fit.split_config("64x64 s1 st6 ahead-2 lag1 nohint") == SplitConfig(64, 64, 1, 6, ahead=-2)
+    assert fit.split_config("64x64 s2 st6 HALF") is None and fit.split_config("64x64 s1 st6 bk128 parts2") is None
 
 
 def test_recorded_times_are_found_and_predicted() -> None:

@@ -97,7 +97,7 @@ def experts_in_tensor_memory() -> Case:
 
 def splitting_across() -> Case:
     """Rows that lie across K: two CTAs fetch 32 of a step's 64 rows of K each, a panel and 16 columns of the next."""
-    config = split_k.SplitConfig(80, 64, 1, 2, cn=2, groups=1, lag=1, across=True)
+    config = split_k.SplitConfig(80, 64, 1, 2, cn=2, groups=1, across=True)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((192, 80), (128, 192)))
     c = np.zeros((80, 128), a.dtype)
@@ -147,7 +147,7 @@ def groups_of_few_rows() -> Case:
     """Three groups, one of them empty, of one and two pieces; two CTAs split K, two share the rows."""
     rng = np.random.default_rng(0)
     x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((50, 448), (3, 128, 448)))
-    config = split_k.SplitConfig(32, 64, 2, 2, cn=2, groups=1, pieces=2, lag=1)
+    config = split_k.SplitConfig(32, 64, 2, 2, cn=2, groups=1, pieces=2)
     table = planned(np.array([30, 0, 16], np.int32), x, 50, 3, config.bm)
     args = [x, w, np.zeros((50, 128), x.dtype), table[:, :4].copy(), table]
     return Case("grouped_split_ring", grouped_split_ring[2, 2, 3], args, config.constants())
@@ -185,8 +185,8 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
         by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"
     ),
     "split_ring": splitting(stages=3, ahead=1),
-    "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True, lag=1),
-    "split_ring, sharing": splitting(cn=2, lag=1),
+    "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True),
+    "split_ring, sharing": splitting(cn=2),
     "split_ring, across K": splitting_across,
     "matmul_tiles, across K": multiplying_across,
     "grouped_ring, columns": groups(1, 2),

@@ -56,7 +56,7 @@ def few_rows_microseconds(rows: int, groups: int, n: int, k: int, config: SplitC
 @cache
 def with_tiles(bm: int, split: int, ctas: int) -> SplitConfig:
     """The configuration with tiles of so many rows that fits `ctas` times on an SM."""
-    plain = SplitConfig(bm, COLUMNS, split, 2, groups=1, pieces=PIECES[bm], lag=1)
+    plain = SplitConfig(bm, COLUMNS, split, 2, groups=1, pieces=PIECES[bm])
     fitting = (with_rings(replace(plain, reuse=reuse), ctas) for reuse in (False, True))
     return next(config for config in fitting if config is not None)
 

@@ -26,8 +26,8 @@ def takes(rows, pieces, width, PIECES):
 
 @px.kernel(warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN: (SPLIT, CN, 1), exit_sync=False, pdl=True)
 def grouped_split_ring(
-    A, W, Y, TABLE, BIAS, *, BM=128, BN=128, BK=64, STAGES=4, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=4,
-    LAG=1, REUSE=False, HALF=False, STAGGER=False, HINTS=True, HINT="evict_first", BIASED=False, ACTIVATION=None
+    A, W, Y, TABLE, BIAS, *, BM=128, BN=128, BK=64, STAGES=4, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=4,
+    REUSE=False, HINT="evict_first", BIASED=False, ACTIVATION=None
 ):
     """Y[i] = A[i] @ W[g].T for the rows i of every group g: a tile of up to BM rows by BN columns per cluster of SPLIT CTAs.
 
@@ -37,18 +37,17 @@ def grouped_split_ring(
     """
     s, y = px.cluster.rank(0), px.cluster.rank(1)
     same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, CN, 1)
-    w, a = px.shared((STAGES, BN, BK), W.dtype), px.shared((STAGES - AHEAD, BM, BK // PARTS), A.dtype)
+    w, a = px.shared((STAGES, BN, BK), W.dtype), px.shared((STAGES - AHEAD, BM, BK), A.dtype)
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1], BK)
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
     out = px.shared((most, width, BN), Y.dtype, reuse=w)
-    wire = A.dtype if HALF else px.f32
-    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, wire, REUSE)
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, REUSE)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
-        first, end, 0, BM, BN, BK, STAGES, AHEAD, PARTS, CN, 1, LAG, STAGGER, HINTS, HINT, True, True,
+        first, end, BM, BN, BK, STAGES, AHEAD, CN, 1, HINT, True, True,
     )  # fmt: skip
     wait_for_prior_launch()
     t, n = px.block_id(2), px.block_id(1) * BN
@@ -60,7 +59,7 @@ def grouped_split_ring(
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
                     acc = rings.with_rows(pieces * width).multiply()
-                    tile = Sums(s, y, 0, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, pieces)
+                    tile = Sums(s, y, 0, same_tile, inbox, landed, drained, width, SPLIT, CN, pieces)
                     if SPLIT > 1:
                         tile.send(acc)
                     for q in px.static_range(px.cdiv(pieces, SPLIT)):

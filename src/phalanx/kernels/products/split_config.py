@@ -33,11 +33,9 @@ class SplitConfig:
 
     `split` CTAs of a cluster share K, `cn` column tiles share what they load of A, `cm` row tiles what they load of B.
     The tile's rows are summed up in `pieces`, in turn by the CTAs of the split. The ring of the weights has `stages`,
-    that of A `ahead` fewer (or more, below 0), each of a fraction 1 / `parts` of the columns. `lag`: products in flight
-    when a stage is released; `reuse`: partial sums land in the memory of A's ring, after a signal that it is free;
-    `half`: they travel in the operands' type, half the bytes, each rounded once (never chosen by itself). `across`: rows of
-    A lie across K, so that the ring of A holds whole panels of them, of which only `bm` are multiplied. `kept`: of so many
-    sixteenths of the weights `hints` do not tell L2 that they need not stay.
+    that of A `ahead` fewer (or more, below 0). `reuse`: partial sums land in the memory of A's ring, after a signal that it
+    is free. `across`: rows of A lie across K, so that the ring of A holds whole panels of them, of which only `bm` are
+    multiplied. `kept`: so many sixteenths of the weights L2 is not told to let go first.
     """
 
     bm: int
@@ -49,13 +47,8 @@ class SplitConfig:
     cm: int = 1
     groups: int = 2
     pieces: int = 1
-    lag: int = 0
     reuse: bool = False
-    half: bool = False
     ahead: int = 0
-    parts: int = 1
-    stagger: bool = False
-    hints: bool = True
     across: bool = False
     kept: int = 0
 
@@ -77,7 +70,7 @@ class SplitConfig:
     @property
     def row_bytes(self) -> int:
         """Shared memory of the ring of A."""
-        return 2 * self.bk // self.parts * self.held * (self.stages - self.ahead)
+        return 2 * self.bk * self.held * (self.stages - self.ahead)
 
     @property
     def summed_rows(self) -> int:
@@ -87,7 +80,7 @@ class SplitConfig:
     @property
     def inbox_bytes(self) -> int:
         """Shared memory for the partial sums that the other CTAs of the split send to one of them."""
-        return (2 if self.half else 4) * (self.split - 1) * self.bn * self.summed_rows
+        return 4 * (self.split - 1) * self.bn * self.summed_rows
 
     @property
     def shared_bytes(self) -> int:
@@ -313,7 +306,7 @@ def _table(heights: tuple[tuple[int, bool], ...], bk: int, a_rows: bool) -> Spli
         if (cm > 1 and not several) or (not a_rows and cn > 1 and bm <= PANEL):
             continue
         plain = SplitConfig(
-            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split), lag=1,
+            bm, bn, split, 2, bk=bk, cn=cn, cm=cm, groups=1 if bn == 64 else 2, pieces=_pieces(bm, split),
             across=not a_rows,
         )
         for ctas, reuse in product(SHARED_BY_CTAS, (False, True) if split > 1 else (False,)):
@@ -333,7 +326,7 @@ def _deep_table(a_rows: bool, bk: int) -> SplitTable:
         if a_rows and bm % (8 * cn):
             continue
         pieces = _pieces(bm, split, DEEP_PIECES)
-        plain = SplitConfig(bm, bn, split, 2, bk, cn, cm, groups, pieces, lag=1, across=not a_rows)
+        plain = SplitConfig(bm, bn, split, 2, bk, cn, cm, groups, pieces, across=not a_rows)
         kinds = (with_rings(replace(plain, reuse=reuse), 1) for reuse in (False, True))
         made += [found for found in kinds if found is not None]
     return tabled(tuple(made))
@@ -370,7 +363,7 @@ def with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
     its way out. A, which comes from L2, has what is left, up to 640 columns.
     """
     card = H200.split
-    shortest = max(2 + config.lag, (192 if ctas > 1 else 256) // config.bk)
+    shortest = max(3, (192 if ctas > 1 else 256) // config.bk)  # one is multiplied, one released, one on its way
     beside_rows = config.bm > 64 and config.bn == 64
     in_flight = (card.weights_in_flight_beside_rows if beside_rows else card.weights_in_flight) // ctas
     longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))

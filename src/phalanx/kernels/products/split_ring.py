@@ -54,8 +54,8 @@ def by_place(pieces, rows, columns):
 class Rings:
     """A CTA's part of K, and the two rings that its operands come through.
 
-    The CTA takes the steps `first` to `end` along K, with STAGGER beginning `turn` further. A role has its own places in
-    the rings, `w_ring` and `a_ring`. They are no `px.pipe`: a stage is released one product after it was taken, so that a
+    The CTA takes the steps `first` to `end` along K. A role has its own places in the rings, `w_ring` and `a_ring`. HINT is
+    what L2 is told of the weights. They are no `px.pipe`: a stage is released one product after it was taken, so that a
     pipe would count at run time how many stages it holds, and find its next stage from that count in each step; and its
     producers would wait for stages that nobody has used.
     """
@@ -72,18 +72,13 @@ class Rings:
     same_columns: Any
     first: Any
     end: Any
-    turn: Any
     BM: int
     BN: int
     BK: int
     STAGES: int
     AHEAD: int
-    PARTS: int
     CN: int
     CM: int
-    LAG: int
-    STAGGER: bool
-    HINTS: bool
     HINT: str
     ROWS: bool
     A_ROWS: bool
@@ -92,17 +87,9 @@ class Rings:
         """The same rings, from their first stages on, for a tile of so many rows of A."""
         return Rings(
             self.w, self.a, self.w_full, self.w_empty, self.a_full, self.a_empty, px.ring(self.STAGES),
-            px.ring(self.STAGES - self.AHEAD), self.same_rows, self.same_columns, self.first, self.end, self.turn, rows,
-            self.BN, self.BK, self.STAGES, self.AHEAD, self.PARTS, self.CN, self.CM, self.LAG, self.STAGGER, self.HINTS,
-            self.HINT, self.ROWS, self.A_ROWS,
+            px.ring(self.STAGES - self.AHEAD), self.same_rows, self.same_columns, self.first, self.end, rows, self.BN,
+            self.BK, self.STAGES, self.AHEAD, self.CN, self.CM, self.HINT, self.ROWS, self.A_ROWS,
         )  # fmt: skip
-
-    def column(self, step):
-        """Where a step along K begins; with STAGGER the steps from `first` to `end` begin with another, `turn` further."""
-        k = step + self.turn
-        if self.STAGGER:
-            k = k - (self.end - self.first if k >= self.end else 0)
-        return k * self.BK
 
     def release_rows(self, stage):
         """Gives a stage of A back, to all CTAs whose copies land in it."""
@@ -114,75 +101,60 @@ class Rings:
 
     def multiply(self):
         """The role that multiplies: partial sums of the tile over this CTA's part of K."""
-        AK = self.BK // self.PARTS
         acc = px.empty((self.BN, self.BM), px.f32)
         w_before, a_before = 0, 0
         for step in range(self.first, self.end):
             w_stage = self.w_ring.stage
             self.w_full[w_stage].wait(self.w_ring.parity)
-            for part in px.static_range(self.PARTS):
-                a_stage, k = self.a_ring.stage, part * AK
-                self.a_full[a_stage].wait(self.a_ring.parity)
-                weights = self.w[w_stage][:, k : k + AK] if self.ROWS else self.w[w_stage][k : k + AK].T
-                rows = self.a[a_stage][: self.BM].T if self.A_ROWS else self.a[a_stage][:, : self.BM]
-                px.wgmma(weights, rows, acc, accumulate=True if part > 0 else step > self.first)
-                px.wgmma_commit()
-                px.wgmma_wait(self.LAG)
-                if self.LAG == 0:
-                    self.release_rows(a_stage)
-                elif part > 0:
-                    self.release_rows(a_before)
-                elif step > self.first:
-                    self.release_rows(a_before)
-                    self.release_weights(w_before)
-                a_before = a_stage
-                self.a_ring.advance()
-            if self.LAG == 0:
-                self.release_weights(w_stage)
+            a_stage = self.a_ring.stage
+            self.a_full[a_stage].wait(self.a_ring.parity)
+            weights = self.w[w_stage] if self.ROWS else self.w[w_stage].T
+            rows = self.a[a_stage][: self.BM].T if self.A_ROWS else self.a[a_stage][:, : self.BM]
+            px.wgmma(weights, rows, acc, accumulate=step > self.first)
+            px.wgmma_commit()
+            px.wgmma_wait(1)
+            if step > self.first:
+                self.release_rows(a_before)
+                self.release_weights(w_before)
+            a_before = a_stage
+            self.a_ring.advance()
             w_before = w_stage
             self.w_ring.advance()
         px.wgmma_wait(0)
-        if self.LAG > 0:
-            self.release_weights(w_before)
-            self.release_rows(a_before)
+        self.release_weights(w_before)
+        self.release_rows(a_before)
         return acc
 
     def fetch_rows(self, A, m, y):
         """The role that fills the ring of A: this CTA's share of the tile's rows, for all CTAs of other columns."""
-        DEPTH, AK = self.STAGES - self.AHEAD, self.BK // self.PARTS
+        BK, DEPTH = self.BK, self.STAGES - self.AHEAD
         rows_of_k = not self.A_ROWS and not in_panels(self.BM, self.CN)
-        share, depth = self.BM // self.CN, AK // self.CN  # rows of A, or else rows of K
+        share, depth = self.BM // self.CN, BK // self.CN  # rows of A, or else rows of K
         first_row, top = m + y * share, y * depth
         wide = self.BM // PANEL * PANEL if self.BM > PANEL else self.BM
+        mask = self.same_rows if self.CN > 1 else None
         for step in range(self.first, self.end):
-            k = self.column(step)
-            for part in px.static_range(self.PARTS):
-                stage, start = self.a_ring.stage, k + part * AK
-                if (step - self.first) * self.PARTS + part >= DEPTH:
-                    self.a_empty[stage].wait(self.a_ring.parity ^ 1)
-                with self.a_full[stage].transaction():
-                    if self.A_ROWS:
-                        px.tma.load(
-                            A[first_row : first_row + share, start : start + AK],
-                            self.a[stage][y * share : y * share + share], self.a_full[stage],
-                            multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
-                        )
-                    elif rows_of_k:
-                        for left in px.static_range(0, self.BM, wide):  # whole panels, and the first columns of one
-                            size = min(self.BM - left, wide)
-                            px.tma.load(
-                                A[start + top : start + top + depth, m + left : m + left + size],
-                                self.a[stage][top : top + depth, left : left + size], self.a_full[stage],
-                                multicast=self.same_rows if self.CN > 1 else None,
-                                cache="evict_last" if self.HINTS else None,
-                            )
-                    else:
-                        px.tma.load(
-                            A[start : start + AK, first_row : first_row + share],
-                            self.a[stage][:, y * share : y * share + share], self.a_full[stage],
-                            multicast=self.same_rows if self.CN > 1 else None, cache="evict_last" if self.HINTS else None,
-                        )
-                self.a_ring.advance()
+            k = step * BK
+            stage = self.a_ring.stage
+            if step - self.first >= DEPTH:
+                self.a_empty[stage].wait(self.a_ring.parity ^ 1)
+            full = self.a_full[stage]
+            with full.transaction():
+                if self.A_ROWS:
+                    there = self.a[stage][y * share : y * share + share]
+                    here = A[first_row : first_row + share, k : k + BK]
+                    px.tma.load(here, there, full, multicast=mask, cache="evict_last")
+                elif rows_of_k:
+                    for left in px.static_range(0, self.BM, wide):  # whole panels, and the first columns of one
+                        size = min(self.BM - left, wide)
+                        here = A[k + top : k + top + depth, m + left : m + left + size]
+                        there = self.a[stage][top : top + depth, left : left + size]
+                        px.tma.load(here, there, full, multicast=mask, cache="evict_last")
+                else:
+                    there = self.a[stage][:, y * share : y * share + share]
+                    here = A[k : k + BK, first_row : first_row + share]
+                    px.tma.load(here, there, full, multicast=mask, cache="evict_last")
+            self.a_ring.advance()
         if self.CN > 1:
             for _ in range(DEPTH):
                 self.a_empty[self.a_ring.stage].wait(self.a_ring.parity ^ 1)
@@ -197,7 +169,7 @@ class Rings:
         first_row = n + z * share
         box = min(BOX_ROWS, share) if BK > 64 else share
         for step in range(self.first, self.end):
-            k = self.column(step)
+            k = step * BK
             stage = self.w_ring.stage
             if step >= self.first + self.STAGES:
                 self.w_empty[stage].wait(self.w_ring.parity ^ 1)
@@ -207,14 +179,12 @@ class Rings:
                         here, there = first_row + row, z * share + row
                         px.tma.load(
                             block(B, matrix, here, k, box, BK), self.w[stage][there : there + box], self.w_full[stage],
-                            multicast=self.same_columns if self.CM > 1 else None,
-                            cache=self.HINT if self.HINTS else None,
+                            multicast=self.same_columns if self.CM > 1 else None, cache=self.HINT,
                         )
                 else:
                     px.tma.load(
                         block(B, matrix, k, first_row, BK, share), self.w[stage][:, z * share : z * share + share],
-                        self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None,
-                        cache=self.HINT if self.HINTS else None,
+                        self.w_full[stage], multicast=self.same_columns if self.CM > 1 else None, cache=self.HINT,
                     )
             self.w_ring.advance()
         if self.CM > 1:  # the peers' last releases have arrived: no CTA leaves while a signal is on its way to it
@@ -238,7 +208,6 @@ class Sums:
     inbox: Any
     landed: Any
     drained: Any
-    wire: Any
     width: int
     SPLIT: int
     CN: int
@@ -257,7 +226,7 @@ class Sums:
                         owner = piece % self.SPLIT
                         if owner != me:
                             there = self.inbox[me - 1 if me > owner else me, piece // self.SPLIT]
-                            sums = by_thread(acc[:, piece * self.width : piece * self.width + self.width]).to(self.wire)
+                            sums = by_thread(acc[:, piece * self.width : piece * self.width + self.width])
                             px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))
         if self.s < self.PIECES:
             self.landed.wait(0)
@@ -270,17 +239,17 @@ class Sums:
             left = (q * self.SPLIT + owner) * width
             sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)
         for other in px.static_range(self.SPLIT - 1):
-            sums = sums + px.load(self.inbox[other, q]).to(px.f32)
+            sums = sums + px.load(self.inbox[other, q])
         return by_place(sums, BN, width)
 
 
 @px.func
-def inbox_for(a, SPLIT, most, width, BN, wire, REUSE):
+def inbox_for(a, SPLIT, most, width, BN, REUSE):
     """Where partial sums of other CTAs land, and the barriers that say that they have landed, and, with REUSE, that the
     ring `a`, whose memory they take, is free. None of them where K is not split."""
     inbox, landed, drained = None, None, None
     if SPLIT > 1:
-        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), wire, reuse=a if REUSE else None)
+        inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), px.f32, reuse=a if REUSE else None)
         landed = px.barrier()
         if REUSE:
             drained = px.barrier()
@@ -291,16 +260,15 @@ def inbox_for(a, SPLIT, most, width, BN, wire, REUSE):
     warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False, pdl=True
 )
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, PARTS=1, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2,
-    LAG=0, REUSE=False, HALF=False, STAGGER=False, HINTS=True, HINT="evict_first", ROWS=True, A_ROWS=True, FLIPPED=False,
-    WHOLE=True, BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
+    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, REUSE=False,
+    HINT="evict_first", ROWS=True, A_ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
 ):
     """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
 
     A is (M, K), or (K, M) without A_ROWS; B is (N, K), or (K, N) without ROWS. With FLIPPED the tile is stored in C.T, as
     the tensor cores hold it; with BIAS_OF_ROWS a bias has an element for each row of A, else for each row of B.
     The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
-    A comes from L2, sooner, and of a part of the columns each: only HBM needs long rows to be fast. A launch lasts some 40
+    A comes from L2, sooner. A launch lasts some 40
     us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
     last, because ptxas puts the last role right behind the start.
     """
@@ -308,33 +276,27 @@ def split_ring(
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
-    a = px.shared(
-        (STAGES - AHEAD, BM, BK // PARTS) if A_ROWS else (STAGES - AHEAD, BK // PARTS, whole_panels(BM)), A.dtype
-    )
+    a = px.shared((STAGES - AHEAD, BM, BK) if A_ROWS else (STAGES - AHEAD, BK, whole_panels(BM)), A.dtype)
     w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
     a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
-    turn = 0
-    if STAGGER:  # clusters begin at different columns of B, and so at different channels of the memory
-        turn = px.block_id(1) // CN * 5 % (end - first)
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
     high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
     out = px.shared((most, high, wide), C.dtype, reuse=w)
     at_once = high if WHOLE else ROWS_AT_ONCE
-    wire = A.dtype if HALF else px.f32  # of partial sums on their way
-    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, wire, REUSE)
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, REUSE)
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     rings = Rings(
-        w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, turn,
-        BM, BN, BK, STAGES, AHEAD, PARTS, CN, CM, LAG, STAGGER, HINTS, HINT, ROWS, A_ROWS,
+        w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, BM, BN, BK, STAGES,
+        AHEAD, CN, CM, HINT, ROWS, A_ROWS,
     )  # fmt: skip
     px.wait_prior()
 
     with px.warps(0, 4 * GROUPS):
         px.launch_dependents()  # by warps that have to wait for the first copies anyway
         acc = rings.multiply()
-        tile = Sums(s, y, z, same_tile, inbox, landed, drained, wire, width, SPLIT, CN, PIECES)
+        tile = Sums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, CN, PIECES)
         if SPLIT > 1:
             tile.send(acc)
         for q in px.static_range(most):
