@@ -10,7 +10,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, empty, has_work, info_of, refused
 
 ROWS, COLUMNS = 32, 128
-"""Of a tile."""
+"""Rows and columns of a tile."""
 
 
 @px.func

@@ -1,4 +1,4 @@
-"""Which rows of a matrix clusters, or groups of CTAs, have, where those that begin at one place of a vector belong together.
+"""How the rows of a matrix are dealt to clusters, or groups of CTAs: rows that begin at one place of a vector stay together.
 
 Rows PERIOD apart are a class: they begin at the same place of a vector. Who takes rows of another class has to move weights
 and biases. So a cluster has rows of one class, or of one after another.
@@ -88,7 +88,7 @@ def classes_of(rows, PERIOD, number, clusters, SIDES):
 
 @px.func
 def part_of(rows, PERIOD, number, clusters):
-    """Which part of all rows, class by class, is a cluster's: as many as another's, or one more."""
+    """The first and last number of a cluster's rows, counted class by class: it has as many as another one, or one more."""
     every = px.cdiv(rows, PERIOD) * PERIOD
     own, more = every // clusters, every % clusters
     begin = number * own + px.minimum(number, more)

@@ -165,11 +165,11 @@ class Slices:
     EDGES: bool
 
     def whole(self, row):
-        """Where the vectors begin and end that are all of this row."""
+        """The places where this row's whole vectors begin and end."""
         return whole_vectors(row, self.columns, self.VEC, self.EDGES)
 
     def mine(self, row):
-        """Where this CTA's slice of a row begins, and where it ends."""
+        """The places where this CTA's slice of a row begins and ends."""
         first, last = self.whole(row)
         begin = px.minimum(first + px.block_id(0) * self.part, last)
         return begin, px.minimum(begin + self.part, last)

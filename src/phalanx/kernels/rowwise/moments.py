@@ -14,7 +14,7 @@ from phalanx.kernels.rowwise.rows import alone, by_warp, fold, row_gather, run_o
 
 @px.struct
 class WarpColumns:
-    """Which places of a row the warps of a cluster have: SPAN of each CTA, WIDTH at a time.
+    """The places of a row that the warps of a cluster have: SPAN of each CTA, WIDTH at a time.
 
     The row's `columns` are the places from `shift` to `length` (see `rows.Row`). X says how warps take turns.
     """

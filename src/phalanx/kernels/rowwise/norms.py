@@ -139,7 +139,7 @@ def rms_norm_rows(
 
 @px.func
 def places_of(rows):
-    """Which places of a row the warps have."""
+    """The places of a row that the warps have."""
     span = (rows.PARTS + rows.SHARED) * rows.WIDTH
     return WarpColumns(rows.X, rows.columns, rows.shift, rows.length, span, rows.ROWS, rows.WIDTH, rows.WARPS)
 

@@ -37,9 +37,9 @@ from phalanx.runtime.symbolic.choices import chosen_by_sizes
 HELD, HELD_CENTERED = 4, 3
 """Vectors of each row that a thread holds, beside f32 sums for the weights, or for weights and biases."""
 HELD_AHEAD = 2
-"""The same where a thread holds the weights and the next row besides."""
+"""Vectors of each row that a thread holds which has the weights and the next row besides."""
 THREADS = 512
-"""Of an SM, whose registers are enough for so many of these, and of those of short rows, that share a CTA."""
+"""Threads that an SM has registers for, of these kernels."""
 
 
 @px.func

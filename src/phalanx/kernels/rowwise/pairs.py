@@ -31,7 +31,7 @@ def choose_pair(rows: Any, other: Any, held: int = LIMITS.held // 2) -> RowConfi
 
 
 def pair_of(columns: int, dtype: str, aligned: bool, held: int) -> RowConfig:
-    """The same for rows of so many elements of a type; `aligned`: those of both begin at multiples of 16 bytes."""
+    """`choose_pair` for rows of so many elements of a type; `aligned`: rows of both begin at multiples of 16 bytes."""
     item = ITEM_BYTES[dtype]
     config = choose(columns, item, held, aligned=aligned, single=True)
     if config.parts > held and config.rows == 1:

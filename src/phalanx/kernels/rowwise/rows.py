@@ -409,7 +409,7 @@ class Row:
     scale: Any
     """What each row is multiplied with; or None."""
     M: Any
-    """Which elements of a row count, or what is added to them; or None."""
+    """A mask that says which elements of a row count, or what is added to them; or None."""
     masks: Any
     """The row of M for each row."""
     AGAIN: int

@@ -39,9 +39,10 @@ from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_expo
 LANES = 32
 LINE_BYTES = H200.line_bytes
 MOST_WARPS = 15
-"""That compute: with one that fills the ring, and those that exchange what is known, as many as leave 96 registers each."""
+"""Most warps of a CTA that compute. With the one that fills the ring and those that exchange what is known, each thread then
+has 96 registers."""
 WARPS, PIECES = np.arange(9, MOST_WARPS + 1)[:, None], np.array((1, 2, 3, 5))
-"""Those that are looked at, against shares: the first axis."""
+"""Candidates of `fitting`: axis 1 of its arrays is the number of warps, axis 2 that of pieces; axis 0 is the share."""
 TOGETHER = 5, 3
 """Parts whose weights, or biases, are on their way at once where rows begin anywhere: of one vector, and of each of two."""
 MOST_MOVED = 16
@@ -238,7 +239,7 @@ class Group:
         return which * self.columns % self.VEC if self.PERIOD > 1 else 0
 
     def begin(self, row):
-        """Where this CTA's slice of a row begins: at a multiple of a vector."""
+        """The place where this CTA's slice of a row begins: a multiple of a vector."""
         return row * self.columns // self.VEC * self.VEC + self.rank * self.part
 
     def before(self, row, LINE):
@@ -246,7 +247,7 @@ class Group:
         return self.begin(row) // self.VEC % (LINE // self.VEC) * self.VEC if LINE > 0 else 0
 
     def mine(self, row):
-        """Where this CTA's slice of a row begins, and where it ends."""
+        """The places where this CTA's slice of a row begins and ends."""
         if self.PERIOD > 1:
             first, last = self.begin(row), row * self.columns + self.columns
             begin = first
@@ -257,7 +258,7 @@ class Group:
         return begin, px.minimum(begin + self.part, last)
 
     def inside(self, shift):
-        """Which places of this CTA's slices are the row's: those from the first number on, before the second."""
+        """The first place of this CTA's slices that is the row's, and the one behind the last."""
         before = self.rank * self.part
         return shift - before, px.minimum(shift + self.columns - before, self.part)
 
@@ -339,7 +340,7 @@ class SlicePlaces:
     EDGES: bool
 
     def at(self, part):
-        """Where a part begins in the slice."""
+        """The place of the slice where a part begins."""
         return (part * self.WARPS + self.warp) * (LANES * self.VEC)
 
     def whole(self, first, last):
@@ -357,7 +358,7 @@ class SlicePlaces:
         return px.load(ring[stage, at : at + LANES * self.VEC]).to(px.f32)
 
     def bounds(self, part):
-        """Which places of a part are the row's."""
+        """The bounds of a part: which of its places are the row's."""
         place = px.arange(LANES * self.VEC).reshape(1, LANES, self.VEC) + self.at(part)
         inside = place < self.high
         return Inside(inside & (place >= self.low) if self.EDGES else inside)
@@ -457,7 +458,7 @@ def take(V, group, warp, which, moved, WARPS, PARTS, AT_ONCE):
 
 @px.func
 def take_parts(V, group, warp, which, moved, WARPS, FIRST, LAST):
-    """Those of some parts. Where `moved` is, in shared memory, all are on their way at once, as they lie, and are moved to
+    """The weights or biases of some parts. With `moved`, in shared memory, all come at once, as they lie, and are moved to
     the places of the class there: a load that begins anywhere waits for itself before the next one starts."""
     row, VEC = SlicePlaces(warp, 0, 0, 0, group.VEC, WARPS, False), group.VEC
     place, shift, own = group.rank * group.part, group.shift(which), warp * ((LANES + 1) * VEC) + VEC

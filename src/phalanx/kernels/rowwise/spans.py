@@ -22,9 +22,9 @@ from phalanx.kernels.rowwise.softmax_terms import finite
 from phalanx.runtime.device.arrays import describe
 
 MOST_ELEMENTS = 72
-"""Of rows, weights and biases that a thread holds in registers, in f32."""
+"""Elements of rows, weights and biases that a thread holds in registers, in f32."""
 SPAN_BYTES, SHARED_BYTES = 4096, 220 * 1024
-"""Of a warp's span, about; of the spans of an SM."""
+"""Bytes of a warp's span, about; bytes of all spans of an SM, at most."""
 MOST_VECTORS = 8
 """Vectors of a thread that are on their way together."""
 
@@ -170,7 +170,7 @@ class Span:
         return there
 
     def places(self, row, number):
-        """Where the threads have the element of this number of each of the rows from `row` on: a view of the buffer."""
+        """The view of the buffer that has each thread's element of this number, of the rows from `row` on."""
         WARP, ROW = 32 * self.PAIR, self.LANES * self.PAIR
         if self.LANES == 32 and number < self.EACH - 1:
             at = row * self.columns + number * WARP

@@ -22,6 +22,7 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import clusters_at_once
+from phalanx.kernels.rowwise.deals import classes_of, part_of
 from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, run_of, types_of
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
@@ -110,7 +111,7 @@ LONGEST = StreamConfig(16, 16, 1, 26, 24, streamed=True)
 LONGEST_WEIGHTED = {
     count: replace(LONGEST, kept=22, parts=LIMITS.stream_weights_again // count) for count in set(VECTORS.values()) if count
 }
-"""By the vectors of weights and biases, some of which stay in registers."""
+"""The stream of the longest rows, by their vectors of weights and biases, some of which stay in registers."""
 MOST_WARPS = 16
 PIECE = MOST_WARPS * 32 * VECTOR_BYTES
 """Bytes of a vector of each thread of the largest CTAs."""
@@ -374,27 +375,14 @@ class Stream:
 
     def classes(self):
         """The first class of rows of this cluster, and the one behind its last."""
-        if self.CLASSES == 1:
-            ends = 0, 1
-        else:
-            begin, end = self.share()
-            each = px.cdiv(self.rows, self.CLASSES)
-            ends = begin // each, px.minimum(px.cdiv(end, each), self.CLASSES)
-        return ends
-
-    def share(self):
-        """Which part of all rows, class by class, is this cluster's: as many as another's, or one more."""
-        all_rows = px.cdiv(self.rows, self.CLASSES) * self.CLASSES
-        each, more = all_rows // self.clusters, all_rows % self.clusters
-        begin = px.cluster.id() * each + px.minimum(px.cluster.id(), more)
-        return begin, begin + each + px.where(px.cluster.id() < more, 1, 0)
+        return classes_of(self.rows, self.CLASSES, px.cluster.id(), self.clusters, False)
 
     def rows_of(self, which):
         """The first row of this cluster in a class, where they end, and how far they are apart."""
         if self.CLASSES == 1:
             found = px.cluster.id(), self.rows, self.clusters
         else:
-            begin, end = self.share()
+            begin, end = part_of(self.rows, self.CLASSES, px.cluster.id(), self.clusters)
             each = px.cdiv(self.rows, self.CLASSES)
             first = px.maximum(begin - which * each, 0)
             last = px.minimum(end - which * each, each)
@@ -409,11 +397,11 @@ class Stream:
         return rows
 
     def whole(self, row):
-        """Where the vectors begin and end that are all of this row; without any, where the one begins that it lies in."""
+        """The places where this row's whole vectors begin and end (see `whole_vectors`)."""
         return whole_vectors(row, self.columns, self.VEC, self.EDGES)
 
     def first(self, row):
-        """Where this CTA's first chunk of a row begins: the compiler sees that others, so far from it, are apart."""
+        """The place where this CTA's first chunk of a row begins. The compiler sees that its other chunks are apart."""
         return self.whole(row)[0] + px.cluster.rank() * self.SPAN
 
     def edges(self, row, LANES):
@@ -451,7 +439,7 @@ class Stream:
         px.store(Y[self.edges(row, y.shape[0])], y.to(Y.dtype))
 
     def place(self, first, chunk):
-        """Where a chunk begins, of those of which the first one begins at `first`."""
+        """The place where this CTA's chunk of this number begins, if its first one begins at `first`."""
         return first + chunk * (px.cluster.size() * self.SPAN)
 
     def fetch(self, group, chunk, LAST):
@@ -471,7 +459,7 @@ class Stream:
         self.freed.advance()
 
     def part_of(self, stage, turn, row):
-        """Where in a stage the chunk of one of the rows is."""
+        """The view of a stage that has the chunk of one of the rows."""
         first = turn * (self.SPAN + self.LINE)
         if self.LINE > 0:
             first = first + self.whole(row)[0] // self.VEC % (self.LINE // self.VEC) * self.VEC
@@ -575,7 +563,7 @@ class Stream:
 
 @px.func
 def whole_vectors(row, columns, VEC, EDGES):
-    """Where the vectors begin and end that are all of a row; without any, where the one begins that it lies in."""
+    """The places where a row's whole vectors begin and end; of a row without any, twice where its only vector begins."""
     begin = row * columns
     first, last = (begin + (VEC - 1)) // VEC * VEC, (begin + columns) // VEC * VEC
     return px.minimum(first, last) if EDGES else first, last

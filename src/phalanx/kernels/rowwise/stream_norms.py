@@ -32,7 +32,7 @@ def vector_of(rows, V, row, chunk, PERIOD):
 
 @px.func
 def edges_of(rows, V, row, LANES):
-    """Those beside the edges of a row, if it has any, and if there are any."""
+    """The weights or biases beside the edges of a row, if it has any, and if there are any."""
     if V is None or not rows.EDGES:
         tile = None
     else:
@@ -49,7 +49,7 @@ def first_kept(rows):
 
 @px.func
 def vectors_of(rows, V, row, PARTS, PERIOD):
-    """Those beside the first PARTS chunks that the ring keeps."""
+    """The weights or biases beside the first PARTS chunks that the ring keeps."""
     tiles: tuple[Any, ...] = ()
     for part in px.static_range(PARTS):
         tiles = (*tiles, vector_of(rows, V, row, first_kept(rows) + part, PERIOD))

@@ -32,13 +32,13 @@ from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.symbolic.choices import chosen_by_sizes
 
 LINE_BYTES = H200.line_bytes
-"""At multiples of which copies and stores begin."""
+"""Copies and stores begin at multiples of so many bytes."""
 HEAD = 8
 """Elements of a row whose mean is near that of all of them: all CTAs of a cluster have them."""
 TURN = 2
 """Parts of a turn of a loop: with four, registers spill."""
 MOST_TEAMS = 15
-"""Of several warps each: a CTA has as many barriers of threads."""
+"""Most teams of several warps in a CTA, which has as many barriers of threads."""
 BESIDES, BESIDES_EACH = 896, 96
 """Bytes of shared memory that a CTA has besides rows, weights and what its teams exchange; and what each of them has."""
 TOLD = 8
