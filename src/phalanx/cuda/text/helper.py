@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 from phalanx.frozen import frozen
 
+_FOLDER = Path(__file__).parents[1] / "device_functions"
 _NEEDS = "// needs: "
 _DEFINED = re.compile(r"^struct\s+(?:alignas\(\d+\)\s+)?(\w+)|^[^/#\n].*?(\w+)\(", re.MULTILINE)
 
@@ -40,10 +42,8 @@ def find_helper(name: str) -> Helper | None:
 @cache
 def paragraphs() -> dict[str, tuple[str, list[str]]]:
     """Text and needs of each piece, by its name."""
-    from importlib.resources import files  # takes a while to import, and not everybody writes CUDA text
-
     read: dict[str, tuple[str, list[str]]] = {}
-    for file in (files("phalanx.cuda") / "device_functions").iterdir():
+    for file in sorted(_FOLDER.glob("*.cuh")):
         for paragraph in file.read_text(encoding="utf-8").split("\n\n"):
             lines = paragraph.strip("\n").split("\n")
             needs = [name for line in lines if line.startswith(_NEEDS) for name in line.removeprefix(_NEEDS).split()]
