@@ -376,7 +376,7 @@ def _fullest(plan: Plan) -> str:
 
 
 def _pressure(plan: Plan) -> Pressure:
-    """Which tiles are in registers at the same time."""
+    """The tiles that registers hold at the same time, by place in the kernel."""
     from phalanx.cuda.text.cells import find_cells
     from phalanx.cuda.text.pressure import Pressure
 

@@ -62,7 +62,7 @@ class Doubts:
     def __init__(self, function: Function) -> None:
         self.found: dict[Key, Doubt] = {}
         self.schedule = Schedule()
-        """Of the run."""
+        """The order in which the run did things: a doubt is shown with it."""
         self.asking = {
             op for op in function.walk() if any(not wait.blocking for wait in op.effects().waits)
         } - spinning_tests(function)

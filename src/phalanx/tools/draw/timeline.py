@@ -56,7 +56,7 @@ def stacked(spans: list[Span]) -> list[list[Span]]:
 
 
 def kinds(recording: SimRecording) -> set[str]:
-    """Which kinds of spans there are."""
+    """The kinds of spans in the recording: a legend lists them."""
     return {span.kind for spans in recording.spans.values() for span in spans}
 
 
