@@ -11,7 +11,7 @@ from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, 
 from phalanx.runtime.device.arrays import ArgumentKind, kind_of
 
 ROWS, COLUMNS = 16, 128
-"""Of a tile."""
+"""Rows and columns of a tile."""
 
 
 @px.kernel(warps=4, pdl=True)

@@ -38,7 +38,7 @@ class Windows(ABC, Generic[Asked, Choice]):
 
     @abstractmethod
     def numbered(self, asked: Asked, number: int) -> Asked:
-        """The same with another number."""
+        """`asked` with another number in place of its own."""
 
     def find(self, asked: Asked) -> Choice:
         """The choice for what is asked for."""

@@ -153,7 +153,7 @@ def _window(window: Any) -> tuple[int | None, int | None]:
 
 
 def bias_of(bias: Any, heads: Heads, sequences: int) -> tuple[str | None, Any]:
-    """Of what kind a bias is, and what the kernel reads: slopes (batch, heads), or (batch, heads, queries, keys)."""
+    """The kind of a bias, and the array that kernels read: slopes (batch, heads), or (batch, heads, queries, keys)."""
     if bias is None:
         return None, None
     info = info_of("bias", bias, FLOATS)

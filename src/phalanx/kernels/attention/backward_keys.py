@@ -90,7 +90,7 @@ def query_blocks(start, keys, queries, left, right, BM, BN):
 
 @px.struct
 class Seen:
-    """Which queries see the 64 keys of a warpgroup: from `low` to `high`, (64, 1); None where there is no bound."""
+    """The queries that see each of a warpgroup's 64 keys: `low` to `high`, (64, 1); None where there is no bound."""
 
     low: Any
     high: Any

@@ -31,7 +31,7 @@ WORTH = 0.92
 """CTAs share blocks of keys where all are done in so much of the time."""
 MOST_SHARES = 16
 ELEMENT_BYTES = 2 + 2 + 4
-"""Of queries, of the result's gradients, and of sums that become those of queries."""
+"""Bytes of an element of the queries, of the result's gradient, and of the queries' f32 gradient, together."""
 
 
 @frozen

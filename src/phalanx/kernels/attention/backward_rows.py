@@ -31,7 +31,7 @@ def row_order(x, M, N):
 
 @px.func
 def parts(BM, D, c):
-    """Which rows and columns of a block's gradient warpgroup `c` of two computes: (first row, rows, first column, columns).
+    """The part of a block's gradient that warpgroup `c` of two computes: (first row, rows, first column, columns).
 
     Each has half of the rows where there are 128, else half of the columns, by whole panels of 32 or 64.
     """

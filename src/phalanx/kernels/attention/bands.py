@@ -21,7 +21,7 @@ BETWEEN = 2.0
 PARTS = 8
 """Into how many bands heads are divided at most."""
 MANY = 4096
-"""So many tiles are even enough in any order."""
+"""A launch of more tiles than this is balanced in any order: bands are not compared."""
 FEW = 4
 """Beyond so many tiles of a CTA the mean says more than the longest ones."""
 ALIKE = 16
@@ -111,7 +111,11 @@ def rounded(units: int) -> int:
 
 @lru_cache(4096)
 def most_even(keys: int, rows: int, config: AttentionConfig, count: int, bands: tuple[int, ...], ctas: int) -> int:
-    """Which of the bands, the largest first, leaves the CTAs the most evenly busy, to a thousandth of the mean."""
+    """Chooses the size of a band that leaves CTAs the most evenly busy.
+
+    `bands` are the sizes to choose from, the largest first; times that are equal to a thousandth count as equal, and
+    the larger band is taken.
+    """
     if rows * count > MANY:
         return bands[0]
     blocks = blocks_of(keys, rows, config)

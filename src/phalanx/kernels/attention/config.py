@@ -84,23 +84,23 @@ CHOICES = {
     (224, 224): replace(TWO, keys=80, parts=7, producer_regs=32, regs=232),
     (256, 256): replace(TWO, keys=64, parts=2),
 }
-"""By the sizes of heads of keys and of values, for what needs no further registers."""
+"""Configurations by the sizes of heads of keys and of values, for calls that need no further registers."""
 BIASED = {
     (64, 64): replace(TWO, keys=128), (96, 96): replace(TWO, keys=96), (128, 128): replace(TWO, keys=96),
     (160, 160): replace(TWO, keys=80), (192, 128): replace(TWO, keys=80), (192, 192): replace(TWO, keys=64),
     (224, 224): replace(TWO, keys=48, producer_regs=32, regs=232), (256, 256): replace(TWO, keys=32, parts=2),
 }  # fmt: skip
-"""The same where every score has a bias of its own, or a cap."""
+"""Configurations of calls whose scores each have a bias of their own, or a cap, by the sizes of heads."""
 NARROW = {
     dim: replace(TWO, keys=128 if dim < 224 else 64, slack=0.0, stages=3 if dim <= 128 else 2) for dim in DIMS
 }
-"""Of 8-bit floats."""
+"""Configurations for 8-bit floats, by the size of a head."""
 
 
 FEWER = {("window", 64): 112, ("window", 128): 64, ("packed", 128): 64}
 """Keys a block, by the kind of a call and its heads: where tiles take more numbers to find, registers are left for fewer."""
 REGISTERS = {("window", 96): (40, 152)}
-"""Of the producer and of the others, by the same, where the producer needs more than it usually has."""
+"""Registers of the producer and of the other warpgroups, where the usual ones do not suffice."""
 
 
 def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> AttentionConfig:

@@ -201,7 +201,7 @@ def runs_us(batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_si
 
 
 def fill_card(units: int, capacity: int) -> tuple[int, int]:
-    """The same where products are the limit, one CTA on an SM: as many SMs as can be have a part of some unit.
+    """Splits for calls that products limit, one CTA on an SM: gives work to as many SMs as possible.
 
     Unless clusters alone reach three quarters of these: what a second kernel joins costs a launch. Else nine tenths of
     them do, with the fewest splits. Only sizes are tried of which is known how many fit on the card.

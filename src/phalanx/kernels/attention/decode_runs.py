@@ -37,7 +37,7 @@ class Work:
     TOKENS: int
 
     def reach(self, length):
-        """Which keys the tokens of sequences of some lengths see."""
+        """The keys that the tokens of a sequence see. `length`: its keys, or a tile of such numbers."""
         return Reach(self.T, px.minimum(px.maximum(length.to(px.i32), 0), self.capacity), self.left, self.right)
 
     def blocks(self, reach):

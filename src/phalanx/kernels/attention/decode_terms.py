@@ -66,7 +66,7 @@ def queries_of(b, heads, shift, T, G, BM):
 
 @px.struct
 class Sequence:
-    """Which keys of one sequence its tokens see, and the blocks of BN keys, `first` to `end`, that this CTA has.
+    """The keys of one sequence that its tokens see; this CTA has the blocks of BN keys from `first` to `end`.
 
     Where keys of several KV heads lie in turn, HEADS of them, a block has BN // HEADS tokens; `only` is then the head
     whose values count, -1 for all.

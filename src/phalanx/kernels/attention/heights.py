@@ -33,7 +33,7 @@ UNITS = {groups: gcd(*times) for groups, times in TENTHS.items()}
 WINDOW, MOST_HEADS = 8, 256
 """Rows of 64 queries for which it is decided at once, of at most so many heads: that takes less than a millisecond."""
 MANY = 1000
-"""So many tiles behind full turns are added up as an array."""
+"""From this number of tiles on, sums over the tiles behind full turns are computed as an array, not one by one."""
 TURNS = 1
 """How many of the last turns may get low tiles."""
 
@@ -57,7 +57,7 @@ class Heights:
 
 
 def heights_for(heads: int, rows: int, groups: int, tiles: int, low: int) -> Heights:
-    """So many tiles of all `groups`, and the rest of the `rows` (of 64 queries) of each head in tiles of `low` of them."""
+    """Plans `tiles` tiles of all `groups`; the rest of each head's `rows` (64 queries each) has tiles of `low` rows."""
     whole, more = divmod(tiles, heads)
     rest = rows - whole * groups
     return Heights(whole, more, low, -(-rest // low), -(-max(0, rest - groups) // low))

@@ -22,7 +22,7 @@ LAZY = 8.0
 
 @px.struct
 class Reach:
-    """Which keys the queries of one sequence may attend to; `left` and `right` are None where there is no bound.
+    """The keys that the queries of one sequence may attend to; `left` and `right` are None where there is no bound.
 
     Query i stands beside key i + keys - queries: the last query beside the last key. It reaches `left` keys back and
     `right` keys ahead; causal is ``right=0``.
@@ -60,7 +60,7 @@ class Reach:
         return low, high
 
     def whole_blocks(self, first, count, KEYS):
-        """Of these the blocks that all of the queries may attend to, every key of them: these need no mask."""
+        """The blocks of which all `count` queries may attend to every key: they need no mask."""
         high = px.maximum(self.end(first), 0) // KEYS
         low = px.cdiv(self.begin(first + (count - 1)), KEYS)
         return low, px.maximum(low, high)
@@ -120,7 +120,7 @@ def shifted(top, SHIFT):
 
 @px.func
 def first_step(s, factor, ROWS, KEYS, EMPTY, SHIFT=0.0):
-    """The same for the first block of a tile, before which there is nothing: powers, maxima, sums."""
+    """Powers, maxima and sums of a tile's first block: `softmax_step` where there are no earlier results to rescale."""
     top = shifted(px.max(s, axis=1) * factor, SHIFT)
     base = px.where(top == NOTHING, 0.0, top) if EMPTY else top
     p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))

@@ -23,7 +23,7 @@ ROWS = 64
 LONGEST_BESIDE_128 = 256
 """Elements of keys beside which 128 rows of queries fit into shared memory."""
 LAYOUT_BYTES = 160
-"""Of shared memory, for each row of queries, in which powers change their layout; barriers are in it."""
+"""Shared memory for each row of queries, in which powers change their layout; barriers are counted in it."""
 LEAST_ON_HOPPER = 256
 """Columns of values of a latent cache from which on ptxas keeps the products of both roles in flight (else C7514)."""
 

@@ -20,7 +20,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 SMALLEST_BOX = 16
 """Tokens of an entry of a list from which on each is copied as a box, not row by row."""
 GATHER_REGISTERS, SCORE_REGISTERS, SUM_REGISTERS = 96, 224, 184
-"""Of the roles of `sparse_latent`: who gathers holds the rows of two blocks, who only sums has neither scores nor powers."""
+"""Registers of the roles of `sparse_latent`: gathering warps hold rows of two blocks, summing ones no scores."""
 
 
 @px.struct
@@ -63,7 +63,7 @@ class Source:
     BN: int
 
     def head_of_list(self):
-        """Which head's list it is: lists may be shared by all."""
+        """The head whose list this tile reads: heads may share one list."""
         return px.minimum(self.h, self.INDICES.shape[1] - 1)
 
     def index_at(self, entry):

@@ -1,4 +1,4 @@
-"""Which tile of queries is whose: sequences, heads and rows in the order in which the CTAs of a launch take them."""
+"""The tiles of queries of attention: from a tile's number to its sequence, head and rows, in the order of a launch."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Tiles:
             self.seek_packed(t)
 
     def low_first(self, t):
-        """Of tile `t` of a plan: is it low, is its head an early one, how many like it has a head, its place among those."""
+        """Decodes tile t of a `Heights` plan: (low, of an early head, tiles per head of its kind, index among them)."""
         whole, more, _, first, second = self.plan
         heads = self.heads * self.batches
         full = heads * whole + more

@@ -13,7 +13,7 @@ from phalanx.kernels.rowwise.pairs import gradient_of
 
 INVERSE_SQRT_2PI = 0.3989422804014327
 ROWS, COLUMNS = 16, 256
-"""Of a tile."""
+"""Rows and columns of a tile."""
 
 
 @px.func

@@ -46,7 +46,7 @@ def best_of(problems: Sequence[Problem], device: Device, whole: bool = False) ->
 
 
 def _best_of(problems: list[Problem], device: Device, whole: bool) -> list[Choice]:
-    """The same of products with the same costs."""
+    """The choices for products that have the same costs; arguments and result as in `best_of`."""
     costs = costs_of(problems[0])
     sizes = sizes_of_all(problems, costs)
     table, took, count = promising(problems, sizes, device)
@@ -74,8 +74,10 @@ def _best_of(problems: list[Problem], device: Device, whole: bool) -> list[Choic
 
 
 def _quickest(table: TileTable, count: int, took: Any, problem: Problem) -> int:
-    """Which configuration of a table, of which `count` are for any width, is chosen by the times that the model gives them:
-    the default, unless another is quicker by a margin."""
+    """Chooses a row of a table by the times `took`: the default's, unless another is quicker by a margin.
+
+    The first `count` configurations are for any width.
+    """
     costs, best = costs_of(problem), int(np.argmin(took[:count]))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])

@@ -1,8 +1,8 @@
-"""Which kernel takes a grouped product of few rows, and how: an estimate of each from what the host knows of it.
+"""Chooses the kernel for a grouped product of few rows, and its configuration, by an estimate of the time of each.
 
-That is how many rows there are in all, not how many each group has. Sizes are taken to be as uneven as times between random
-events, so that a group has more than so many rows with a probability that falls exponentially. What the estimates know of a
-card is in `phalanx.machines`.
+The host knows how many rows there are in all, not how many each group has. Sizes are taken to be as uneven as times
+between random events, so that a group has more than so many rows with a probability that falls exponentially. What the
+estimates know of a card is in `phalanx.machines`.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class GroupedConfig:
 
 
 SHARED_ROWS, SHARED_WEIGHTS = GroupedConfig(), GroupedConfig(cm=2, cn=1)
-"""Which operand the two CTAs of a cluster share."""
+"""Configurations by what the two CTAs of a cluster share: rows of A, or weights."""
 
 
 @cache

@@ -12,8 +12,9 @@ from phalanx.ir.ops.tma import HINTED_PARTS
 from phalanx.machines.h200 import H200
 
 MANY_MATRICES = 8
-"""Those of a batch from which no operand passes L2 by: of 37 such products from 100 MB on the hint costs 34 up to 38%, 6% in
-the mean; the others gain up to 5%. Five of two or four matrices gain 3 to 15%, one loses 1% (`sweep_narrow.json`)."""
+"""With this many matrices or more in a batch L2 keeps every operand. Of 37 such products from 100 MB on the hint not to
+keep one costs 34 up to 38%, 6% in the mean; the others gain up to 5%. Five of two or four matrices gain 3 to 15%, one
+loses 1% (`sweep_narrow.json`)."""
 LEAST_READ = 4
 """Else an operand may where so many times as much is read as written: what would be kept beside larger results is pushed
 out."""

@@ -24,7 +24,7 @@ FETCHING_WARP, MULTIPLYING_WARP, WARPS = 4, 5, 6
 
 @px.func
 def unit_place(rank, CTAS, CM, CN):
-    """Which CTA of its unit this is, and where the unit stands in the cluster: rank = half + CTAS * (x + CM * y)."""
+    """A CTA's half of its unit, and the unit's x and y in the cluster: rank = half + CTAS * (x + CM * y)."""
     half = rank % CTAS if CTAS > 1 else 0
     x = rank // CTAS % CM if CM > 1 else 0
     y = rank // (CTAS * CM) if CN > 1 else 0

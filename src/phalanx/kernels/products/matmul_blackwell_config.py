@@ -30,9 +30,9 @@ from phalanx.runtime.device.devices import Device
 from phalanx.runtime.symbolic.choices import chosen_at_example, chosen_by_sizes
 
 ROWS = 128
-"""Of a CTA's tile: all lanes of tensor memory."""
+"""Rows of a CTA's tile: all lanes of tensor memory."""
 COLUMNS = 512
-"""Of tensor memory."""
+"""Columns of tensor memory."""
 ROOM = ARCHS["sm_100a"].shared_limit - RESERVED_BYTES
 BLOCK_BYTES = 512
 """The scales of 128 rows x 4 blocks along K."""

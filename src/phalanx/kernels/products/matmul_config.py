@@ -1,4 +1,4 @@
-"""Which kernel multiplies, and how it cuts the product: `choose` among tiles, `split_side` between tiles and split K."""
+"""Chooses the kernel of a product and how it is cut: `choose` among tiles, `split_side` between tiles and split K."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _table_of(config: MatmulConfig, device: Device, costs: TileCosts, fused: boo
 
 @chosen_at_example
 def split_choice(problem: Problem, device: Device | None = None) -> SplitChoice:
-    """Which side of a product has so few rows or columns that the kernel that splits K is the quicker one, and how.
+    """Decides whether the kernel that splits K is quicker than tiles: which side of the product has few rows, and how.
 
     "rows": C = A @ B by `split_k_matmul(a, b)`; "columns": the transposed product, by `split_k_matmul(b.T, a.T)`; None:
     tiles. Where both sides are short and K is long (`H200.deep`) K is split, and the models decide which side is which;
@@ -233,7 +233,7 @@ def _split_choice(problem: Problem, device: Device) -> SplitChoice:
 
 @chosen_by_sizes
 def _split_choice_near(problem: Problem, device: Device) -> SplitChoice:
-    """The same for any rows: decided for the eights that hold them, if the rules of a long K take both for the same."""
+    """The choice for any rows: that of the next multiples of 8, if the rules for a long K treat both sizes alike."""
     rounded = problem.in_eights()
     alike = all([_is_among(problem, rule) == _is_among(rounded, rule) for rule in LONG_KINDS])
     return SPLITS.of(rounded if alike else problem, device)
@@ -281,7 +281,7 @@ def _best_either_way(
 
 
 def split_side(problem: Problem, device: Device | None = None) -> str | None:
-    """Which side of a product `split_choice` splits: "rows", "columns" or None."""
+    """The side of a product that `split_choice` splits: "rows", "columns" or None."""
     found = split_choice(problem, device)
     return None if found is None else found[0]
 

@@ -21,22 +21,22 @@ in turns, as `reserved_bytes` says."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
-"""Of the rings that are compared."""
+"""Most stages of the rings that are compared."""
 DEEPEST = 10
 """Stages of a ring that had `MAX_STAGES`, where there is room: with nothing in L2, and where weights stream past it,
 launches take up to 7% less, others as long as before; with 13 or 16 small ones take up to 7% more (`sweep_few.json`)."""
 ENOUGH_STAGES = 4
-"""So many are left where a tile is stored in one part."""
+"""A ring keeps at least this many stages where a tile is stored in one part."""
 PART_BYTES = 36 * 1024
 """Shared memory that the epilogue may use."""
 WIDTHS = (128, 64, 32)
 """Columns of a part of the epilogue: more would need more registers than there are."""
 SPLIT_WIDTHS = (64, 32, 16)
-"""The same where the sums of several parts of K are added up."""
+"""Columns of a part of the epilogue where the sums of several parts of K are added up."""
 MOST_SPLIT_RESULTS = 128 * 176
 """Results of one warpgroup that leave registers for those of other parts."""
 MOST_SPLIT_TURNED_BY_THREE = 64 * 184
-"""The same of one of three warpgroups, which have fewer registers each, and turn results on their way to the store."""
+"""Results, beside sums of other parts, of one of three warpgroups, which turns them on their way to the store."""
 MOST_SPLIT_PARTS = 6
 """Parts of the epilogue in which three warpgroups add up sums beside a bias: seven of 16 columns spill."""
 MOST_COUNTED = 396
@@ -53,9 +53,9 @@ HEIGHTS = ((128, 2), (256, 2), (192, 3), (64, 1))
 MOST_RESULTS = {1: 64 * 256, 2: 128 * 192, 3: 64 * 192}
 """Results of one warpgroup that its registers hold, by the warpgroups that multiply."""
 MOST_BESIDE_ROWS = 64 * 256
-"""The same where a bias has rows, and a part of it waits in registers."""
+"""Results of one warpgroup where a bias has rows, of which a part waits in registers."""
 MOST_BESIDE_SCALES = 128 * 160
-"""The same where rows or columns have scales."""
+"""Results of one warpgroup where rows or columns have scales."""
 WIDTHS_BY_ELEMENTS = 16, 8
 """Columns of a part of results that threads store themselves, one by one: `_spills_by_elements` says where."""
 MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
@@ -63,11 +63,11 @@ MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
 MOST_TURNED = 32 * 128
 """Results of a part that is turned on its way to the store, behind a bias or an activation."""
 MOST_TURNED_IN_TURN = 144 * 128
-"""The same of a warpgroup that has a tile of its own, with nothing in the epilogue: with 152 columns registers spill."""
+"""Results of a part that a warpgroup with a tile of its own turns, nothing else in the epilogue: 152 columns spill."""
 PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 FITTED_WIDTHS = (136, 144, 152, 168, 176, 184, 200, 208, 216)
-"""Those of a tile that is as wide as the result, or half of it: up to 15% of a product that HBM limits is what
+"""Columns of a tile that is as wide as the result, or half of it: up to 15% of a product that HBM limits is what
 wider tiles lose, which have no room for a fourth stage, or two side by side (`sweep_narrow.json`)."""
 FITTED = {1: (128, 2, (1, 2, 4)), 2: (256, 2, (1,))}
 """Their rows, warpgroups and CTAs along M that share columns, by how many lie side by side: of 13 products taller ones are
@@ -192,7 +192,7 @@ class Problem:
         return replace(self, m=self.n, n=self.m, by_k=self.by_k[::-1])
 
     def in_eights(self) -> Problem:
-        """The same with rows and columns rounded up to multiples of 8, but for those that are lengths of rows in memory.
+        """The product with M and N rounded up to multiples of 8, except where that would change a row of memory.
 
         Sides of tiles are multiples of 8, so that there are as many: sizes that differ by less than that have one choice.
         """
@@ -205,7 +205,7 @@ class Problem:
         )
 
     def kind(self) -> Problem:
-        """The same without its sizes."""
+        """The product without its sizes: equal for products that allow the same configurations."""
         return Problem(
             0, 0, 0, 1, self.itemsize, self.out_itemsize, self.by_k, self.matrix, self.staged, self.vectors, self.per_byte,
             self.block, self.fused,
@@ -337,7 +337,7 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
 
 
 def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
-    """Those of them whose warpgroups take turns: of 16-bit operands, with nothing in the epilogue that has rows."""
+    """Configurations whose warpgroups take turns: for 16-bit operands, with nothing in the epilogue that has rows."""
     if problem.itemsize != 2 or not problem.staged or problem.matrix or problem.vectors:
         return
     rows, cluster = IN_TURN
@@ -385,7 +385,7 @@ def fitted(problem: Problem, width: int, across: int) -> Iterator[MatmulConfig]:
 
 
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
-    """Those of them that have something to do for every CTA of a cluster."""
+    """The possible configurations that give every CTA of a cluster something to do."""
     width = fitted_width(problem)
     for config in chain(possible(problem), in_turns(problem), fitted(problem, *width) if width else ()):
         seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster

@@ -229,7 +229,7 @@ def _launch(
 def _launch_blackwell(
     a: Any, idx: Any, w: Any, out: Any, sizes: Any, weight: Any, rows: int, options: dict[str, int], target: Target
 ) -> None:
-    """The same with the kernel for tensor memory, whose tiles have 128 rows; the options override what is chosen."""
+    """Launches the kernel for tensor memory, whose tiles have 128 rows; `options` override what is chosen."""
     if options.get("BM", ROWS) != ROWS:
         raise refused(f"BM={options['BM']}", f"leave it out: on Blackwell a CTA's tile has {ROWS} rows")
     gathers, adds = bool(options["GATHER"]), bool(options.get("SCATTER"))

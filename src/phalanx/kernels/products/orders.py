@@ -1,4 +1,4 @@
-"""Which tile of an output comes when: orders that persistent kernels share.
+"""Orders of the tiles of an output, which persistent kernels share.
 
 Tiles that are in flight at the same time should share rows of A and columns of B, so that L2 serves them. Each order
 is a bijection from 0 .. rows * columns - 1 to the tiles, a `px.func` that is a plain function outside kernels.

@@ -88,7 +88,7 @@ class SplitConfig:
         return self.bytes_with_rings(self.weight_bytes, self.row_bytes)
 
     def bytes_with_rings(self, weight_bytes: int, row_bytes: int) -> int:
-        """The same with rings of so many bytes.
+        """Shared memory of a CTA whose rings have these bytes.
 
         Barriers and padding are counted with 1 KB; the rings and the inbox follow, then what the epilogue exchanges
         between threads, and what it holds of an f32 result beyond the memory of the weights.
@@ -118,7 +118,7 @@ HEIGHTS = (8, 16, 24, *range(32, 257, 16))
 """Rows of a tile: the copy engine fills in those that are not there, at a seventh of the speed at which it loads others; but
 every height is a kernel to compile."""
 DEEP_HEIGHTS = tuple(range(48, 257, 16))
-"""The same of products along a long K: with tiles of few heights too few CTAs would have something to do."""
+"""Rows of a tile where K is long: with tiles of few heights too few CTAs would have something to do."""
 DEEP_WIDTHS = {64: 1, 128: 2, 192: 3}
 """Columns of their tiles, and the warpgroups that multiply them."""
 DEEP_MOST_TALL = 160
@@ -334,7 +334,7 @@ def _deep_table(a_rows: bool, bk: int) -> SplitTable:
 
 @cache
 def _deep_part(a_rows: bool, bk: int, heights: tuple[int, ...]) -> SplitTable:
-    """Those of them with tiles of these heights: others have more rows that are not there."""
+    """The part of the table whose tiles have these heights: others have more rows that are not there."""
     table = _deep_table(a_rows, bk)
     places = np.flatnonzero(np.isin(table.fields[0], heights))
     values = ("cluster", "per_sm", "high", "wide", "weights", "ring", "kept")

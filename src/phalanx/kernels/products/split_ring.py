@@ -84,7 +84,7 @@ class Rings:
     A_ROWS: bool
 
     def with_rows(self, rows):
-        """The same rings, from their first stages on, for a tile of so many rows of A."""
+        """These rings, from their first stages on, for a tile with `rows` rows of A."""
         return Rings(
             self.w, self.a, self.w_full, self.w_empty, self.a_full, self.a_empty, px.ring(self.STAGES),
             px.ring(self.STAGES - self.AHEAD), self.same_rows, self.same_columns, self.first, self.end, rows, self.BN,

@@ -235,7 +235,7 @@ class Sizes:
     b_begins: Any
 
     def at(self, places: Any) -> Sizes:
-        """Those of some of the products; of one product its own."""
+        """The sizes of the products at `places`; of one product alone, its own."""
         return self if isinstance(self.m, float) else Sizes(*[values[places] for values in vars(self).values()])
 
     @property
@@ -397,7 +397,7 @@ def _of_pieces(along: bool, costs: TileCosts) -> tuple[float, float, float]:
 
 
 def row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
-    """The same of an array whose rows have `size` elements."""
+    """Bytes that a row of a stage counts, of an array whose rows have `size` elements."""
     return _of_pieces(along, costs)[_begins(size * itemsize)]
 
 
@@ -416,7 +416,7 @@ def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
 
 @lru_cache(maxsize=256)
 def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
-    """The same of those whose last tiles are cut along K; into how many parts, a product's sizes decide."""
+    """The table of configurations whose last tiles are cut along K; into how many parts, a product's sizes decide."""
     whole = table_for(problem, device, costs).configs
     few = (config for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
     parted = (with_parts(config, problem, 2) for config in few)
@@ -429,14 +429,14 @@ def _lacks_panels(problem: Problem, costs: TileCosts) -> bool:
 
 
 def _lacking(table: TileTable, by_k: tuple[bool, bool]) -> Any:
-    """Which configurations of a table lack panels of operands that lie so."""
+    """Marks the configurations of a table that lack panels of operands that lie so."""
     rows, columns = (np.where(table.swapped, *lies) for lies in (by_k[::-1], by_k))
     return (table.lacking_rows & ~rows) | (table.lacking_columns & ~columns)
 
 
 @lru_cache(maxsize=256)
 def turns_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable | None:
-    """The same of those whose warpgroups take turns; None where a kind of product has none."""
+    """The table of configurations whose warpgroups take turns; None where a kind of product has none."""
     found = tuple(in_turns(problem))
     return tabled(found, device, costs, problem.fused) if found else None
 
@@ -536,7 +536,7 @@ def _tiles(table: TileTable, problem: Problem, sizes: Sizes | None = None) -> An
 
 
 def predicted_parted(problem: Problem, device: Device) -> tuple[TileTable, Any] | None:
-    """The same with parts of K, as many as make the tiles that fill no wave fill one; None where parts would be too short.
+    """Like `predicted_tiles`, with K cut into as many parts as fill a wave; None where parts would be too short.
 
     What has no such number takes forever.
     """
