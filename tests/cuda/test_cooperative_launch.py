@@ -24,6 +24,6 @@ def test_the_launcher_is_told() -> None:
 
 def test_exports_are_told(tmp_path: Path) -> None:
     px.export(meet[4], px.spec((1,), px.i32), to=tmp_path)
-    assert json.loads((tmp_path / "meet.json").read_text())["cooperative"] is True
+    assert [made["cooperative"] for made in json.loads((tmp_path / "meet.json").read_text())["programs"]] == [True]
     text = (tmp_path / "meet.c").read_text()
     assert "CU_LAUNCH_ATTRIBUTE_COOPERATIVE" in text and re.search(r'\{"\w*meet\w*", \d+, 32, 1, 1, 1, 0, 0, 1\}', text)

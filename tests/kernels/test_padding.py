@@ -14,6 +14,7 @@ import pytest
 import phalanx as px
 from phalanx.kernels import padding
 from phalanx.kernels.padding import pad_rows, pad_tiles, padded_copies, padded_copy
+from support.fake_driver import encode_described
 from support.fake_torch import fake_torch_gpu
 from support.host_cuda import COMPILER, MISSING
 from support.library_launches import launches
@@ -124,6 +125,7 @@ def test_products_with_copies_are_repeated_as_launches() -> None:
         warnings.simplefilter("ignore")
         started = []
         torch.driver.functions["cuLaunchKernelEx"] = lambda *_: (started.append(1) and 0) or 0
+        torch.driver.functions["cuTensorMapEncodeTiled"] = encode_described
         calls = [torch.empty((m, 257), torch.bfloat16) for m in (512, 520, 528, 536)]
         w = torch.empty((512, 257), torch.bfloat16)
         for x in calls:

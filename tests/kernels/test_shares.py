@@ -172,7 +172,7 @@ def test_slices_of_rows_that_begin_anywhere_are_not_short() -> None:
     assert fitting(229_339, 2, 2, 132).share == 16
     for columns in (145_007, 163_841, 229_339, 283_511, 391_499):
         found = fitting(columns, 2, 2, 132)
-        assert shares.slice_of(columns, 8, found.share) * 2 >= H200.rows.share_short
+        assert shares.share_slice(columns, 8, found.share) * 2 >= H200.rows.share_short
     assert fitting(244_384, 2, 2, 132).share == 22, "rows that begin at vectors may"
 
 

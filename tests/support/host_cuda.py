@@ -86,6 +86,14 @@ for _name in ("f16", "bf16", "f8e4m3", "f8e5m2"):
         f"  y[0] = {_name}_from_float(a), y[1] = {_name}_from_float(b);\n}}"
     )
 
+for _name in ("f8e4m3", "f8e5m2"):
+    HOST_FUNCTIONS[f"{_name}_four_from_float"] = (
+        f"{_once(f'{_name}_from_float')}\n"
+        f"static inline void {_name}_four_from_float(px_{_name}* y, float a, float b, float c, float d) {{\n"
+        f"  y[0] = {_name}_from_float(a), y[1] = {_name}_from_float(b);\n"
+        f"  y[2] = {_name}_from_float(c), y[3] = {_name}_from_float(d);\n}}"
+    )
+
 for _source, _name in ((source, target) for source in ("f8e4m3", "f8e5m2") for target in ("f16", "bf16")):
     HOST_FUNCTIONS[f"{_name}_pair_from_{_source}"] = (
         f"{_once(f'{_name}_from_float')}\n{_once(f'{_source}_to_float')}\n"

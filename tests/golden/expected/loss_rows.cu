@@ -59,12 +59,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     // losses.py:238: own, label = row, px.load(T[row], fill=ignore)  (called at losses.py:266)
     const long long ignore_1 = (long long)ignore;
     const long long label = ptx::inside(number, T.shape[0]) ? *(T.data + number) : ignore_1;
-    // stream.py:582: begin = row * columns  (called at losses.py:242)
+    // stream.py:567: begin = row * columns  (called at losses.py:242)
     const int begin = ptx::wrap_mul(number, columns);
-    // stream.py:583: first, last = (begin + (VEC - 1)) // VEC * VEC, (begin + columns) // VEC * VEC  (called at losses.py:242)
+    // stream.py:568: first, last = (begin + (VEC - 1)) // VEC * VEC, (begin + columns) // VEC * VEC  (called at losses.py:242)
     const int first = ptx::wrap_mul((ptx::wrap_add(begin, 7) >> 3), 8);
     const int last = ptx::wrap_mul((ptx::wrap_add(begin, columns) >> 3), 8);
-    // stream.py:584: return px.minimum(first, last) if EDGES else first, last  (called at losses.py:242)
+    // stream.py:569: return px.minimum(first, last) if EDGES else first, last  (called at losses.py:242)
     const int first_1 = ptx::minimum<int>(first, last);
     // losses.py:232: lane = px.arange(THREADS)  (called at losses.py:266)
     int lane[1];

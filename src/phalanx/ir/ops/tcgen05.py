@@ -397,7 +397,11 @@ def _check_product(op: Tcgen05Mma) -> None:
 
 @type_rules(Tcgen05Copy)
 def _check_copy(op: Tcgen05Copy) -> None:
-    need(prod(op.src.shape) == prod(op.dst.shape), op, f"from a region of shape {op.src.shape} to one of {op.dst.shape}")
+    """A matrix is copied as it is; scales come in blocks of 128 rows by 4 columns, the last of them padded."""
+    rows, columns = op.dst.shape
+    blocks = 128 * -(-rows // 128) * 4 * -(-columns // 4)
+    fits = op.src.shape == op.dst.shape or prod(op.src.shape) == blocks
+    need(fits, op, f"from a region of shape {op.src.shape} to one of {op.dst.shape}")
 
 
 needs_no_type_rule(TmemAlloc, TmemTake, TmemFree, Tcgen05Commit)
