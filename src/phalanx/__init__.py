@@ -47,7 +47,6 @@ from phalanx.language.ops.control import (
     wait_prior,
     warps,
 )
-from phalanx.language.ops.control import print_ as print
 from phalanx.language.ops.folds import reduce, scan
 from phalanx.language.ops.mbarrier import barrier
 from phalanx.language.ops.memory import (
@@ -66,6 +65,7 @@ from phalanx.language.ops.mma import dot
 from phalanx.language.ops.persistent import persistent
 from phalanx.language.ops.pipelined import pipelined
 from phalanx.language.ops.pipes import pipe
+from phalanx.language.ops.printing import print_ as print
 from phalanx.language.ops.ptx import ptx
 from phalanx.language.ops.ring import ring
 from phalanx.language.ops.tile import abs_ as abs

@@ -52,7 +52,7 @@ def test_structured_exits() -> None:
     assert text.count("break;") == 2
     assert text.count("continue;") == 1
     assert "while (k > 0) {" in text
-    assert 'printf("total %d %d\\n", total, k);' in text
+    assert any(line.startswith('printf("block (%d, %d, %d), all warps: total %d %d\\n",') for line in text)
     compiles(exits, types)
 
 
@@ -153,8 +153,8 @@ def test_printing_and_assertions() -> None:
     types = (array(1, px.bf16), I32)
     module = module_of(talkative, types)
     text = body(module)
-    assert r'printf("100%% \"sure\"\n %s %g\n",' in text
-    assert 'printf("' in text and "[%d] = " in text
+    assert r'printf("block (%d, %d, %d), all warps: 100%% \"sure\"\n %s %g\n",' in text
+    assert 'printf("block (%d, %d, %d), all warps:" " tile[%d] = "' in text
     assert module.signature.debug
     assert [(site.kind, site.name, site.location.text.strip()) for site in module.sites] == [
         ("assert", "n must be positive", 'px.device_assert(n > 0, "n must be positive")'),

@@ -224,7 +224,7 @@ def test_print_shows_values(capfd: pytest.CaptureFixture[str]) -> None:
         px.store(OUT[0], n)
 
     run(shown, 7)
-    assert capfd.readouterr().out == "n = 7 f32 5 None\n"
+    assert capfd.readouterr().out == "block (0, 0, 0), all warps: n = 7 f32 5 None\n"
 
 
 def test_names_hold_the_value_an_element_had() -> None:

@@ -194,6 +194,8 @@ def test_print_and_assertions_know_their_copy(capsys):
 
     x = np.zeros(4, np.float32)
     kernel[1](x, 2)
-    assert sorted(capsys.readouterr().out.split("\n")) == ["", "copy 0", "copy 1"]
+    assert sorted(capsys.readouterr().out.split("\n")) == [
+        "", "block (0, 0, 0), warps 0-1: copy 0", "block (0, 0, 0), warps 2-3: copy 1",
+    ]
     with pytest.raises(px.Error, match=r"one copy too many \(block \(0, 0, 0\), warps 2-3 \(warps 2-3\)\)"):
         kernel[1](x, 1)

@@ -235,14 +235,17 @@ def test_print_writes_a_line_per_agent():
     b.print("block", b.block_id(), "has", numbers, half, b.compare("lt", b.block_id(), 1))
     out = io.StringIO()
     simulate(b.done(), 2, [], out=out)
-    assert out.getvalue() == "block 0 has [0 1 2] 1.5 True\nblock 1 has [0 1 2] 1.5 False\n"
+    assert out.getvalue() == (
+        "block (0, 0, 0), all warps: block 0 has [0 1 2] 1.5 True\n"
+        "block (1, 0, 0), all warps: block 1 has [0 1 2] 1.5 False\n"
+    )
 
 
 def test_print_goes_to_stdout(capsys):
     b = Build()
     b.print("hello", const(7))
     simulate(b.done(), 1, [])
-    assert capsys.readouterr().out == "hello 7\n"
+    assert capsys.readouterr().out == "block (0, 0, 0), all warps: hello 7\n"
 
 
 def test_device_assert():

@@ -125,5 +125,5 @@ def test_printing(capsys: pytest.CaptureFixture[str]) -> None:
         px.print("half", px.f4e2m1(0.6), px.full((2,), 3, px.f8e8m0))
 
     show[1](np.zeros(2, np.float32))
-    assert capsys.readouterr().out == "half 0.5 [4 4]\n"
+    assert capsys.readouterr().out == "block (0, 0, 0), all warps: half 0.5 [4 4]\n"
     assert px.compile(show[1], px.spec(2, px.f32)).cubin and px.compile(show[1], px.spec(2, px.f32), arch="sm_100a").cubin

@@ -10,7 +10,7 @@ from phalanx.ir.effects import Effects
 from phalanx.ir.ops.control import For, Roles, While
 from phalanx.ir.views import BarrierArray
 from phalanx.sanitizer.findings import Finding
-from phalanx.sanitizer.records import actor_of, does, role_of
+from phalanx.sanitizer.records import actor_of, does
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.engines import GroupWait
@@ -247,7 +247,7 @@ def story(chain: list[Blocked], function: Function) -> str:
     """Who waits for whom, as one clause."""
     parts = []
     for item in chain[:4]:
-        role = f"{role_of(item.agent)} of CTA {item.agent.cta.rank}"
+        role = f"{item.agent.role} of CTA {item.agent.cta.rank}"
         waits, spins = does(role, "wait"), does(role, "spin")
         thing = item.thing
         if isinstance(thing, MBarrier) and thing.array.exchange:

@@ -17,7 +17,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Function, Op
 from phalanx.location import Location
 from phalanx.sanitizer.barriers import BY_ENGINE
-from phalanx.sanitizer.records import Record, actor_of, does, role_of
+from phalanx.sanitizer.records import Record, actor_of, does
 from phalanx.sim.scheduler import Hold, Schedule
 from phalanx.sim.spins import spinning_tests
 
@@ -186,7 +186,7 @@ class Doubts:
             self.add(Doubt(Hold((), first=True)))
         if self._waited(before, after) if across else before.clock.dim < after.clock.dim:
             one, two = before.clock.agent, after.clock.agent
-            first, later = (f"{role_of(agent)} of CTA {agent.cta.rank}" for agent in (one, two))
+            first, later = (f"{agent.role} of CTA {agent.cta.rank}" for agent in (one, two))
             if across:
                 first, later = f"{first} of cluster {before.cluster}", f"{later} of cluster {after.cluster}"
             why = (

@@ -37,11 +37,6 @@ class Actor:
         return f"{who}, CTA {self.cta}, cluster {self.cluster}"
 
 
-def role_of(agent: Agent) -> str:
-    """`warps 0-3`, or `all warps` for the code outside roles."""
-    return "all warps" if agent.parent is None else agent.name
-
-
 def does(role: str, verb: str) -> str:
     """What a role does: `warp 1 waits`, `warps 0-3 wait`."""
     return f"{role} {verb}{'s' if role.startswith('warp ') else ''}"
@@ -51,7 +46,7 @@ def actor_of(agent: Agent, cluster: int | None = None, engine: str | None = None
     """The words for an agent; `cluster` where its slot may have moved on to another one."""
     cta = agent.cta
     index = cta.cluster.index if cluster is None else cluster
-    return Actor(index, cta.rank, role_of(agent), agent.first, agent.warps, engine)
+    return Actor(index, cta.rank, agent.role, agent.first, agent.warps, engine)
 
 
 class CopyWork:

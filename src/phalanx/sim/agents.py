@@ -102,6 +102,11 @@ class Agent:
             parent.queue.append(parent)
 
     @property
+    def role(self) -> str:
+        """`producer`, `warps 0-3`, or `all warps` for the code outside roles."""
+        return "all warps" if self.parent is None else self.name
+
+    @property
     def title(self) -> str:
         """`producer (warp 0)`, `all 4 warps`."""
         if self.parent is None:

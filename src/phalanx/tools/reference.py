@@ -52,7 +52,7 @@ class Family:
 
 FAMILIES = (
     Family("control", "Grid, roles and loops", "Where a CTA is, which warps do what, and loops.",
-           ("control", "persistent", "pipelined", "ptx")),
+           ("control", "printing", "persistent", "pipelined", "ptx")),
     Family("memory", "Memory", "Shared memory, loads and stores, atomics, fences, copies that threads begin.",
            ("memory", "cp_async"), ("Views", "Arrays")),
     Family("tma", "The copy engine", "Tiles and rows by index, copied while the kernel goes on.", ("tma", "gather")),

@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
   if (!(i <= t)) ptx::px_stop(px_debug, 0, 0, 0);
   // kernels.py:50: px.print("found in block", found)
   if (px_one) {
-    printf("found in block %d\n", found);
+    printf("block (%d, %d, %d), all warps: found in block %d\n", (int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z, found);
   }
   // kernels.py:51: px.store(R[0], found)
   if (px_thread == 0 && ptx::inside(0, R.shape[0])) *(R.data) = found;

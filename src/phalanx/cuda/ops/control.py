@@ -6,6 +6,7 @@ scope, so that no jump passes a declaration.
 
 from __future__ import annotations
 
+from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
@@ -329,22 +330,35 @@ def emit_num_blocks(w: Writer, op: NumBlocks) -> None:
 def emit_print(w: Writer, op: Print) -> None:
     """Scalars and text: one line by the elected thread. Tiles: a line per element, by the threads that own them."""
     scalars = tuple(part for part in op.parts if isinstance(part, str) or not isinstance(part.type, TileType))
+    who, place = _who_prints(w)
     if scalars or not op.parts:
         with w.elected():
             form, arguments = printf_format(w, scalars)
-            w.line(f"printf({', '.join([form, *arguments])});")
+            w.line(f"printf({', '.join([f'{who[:-1]} {form[1:]}', *place, *arguments])});")
     for part in op.parts:
         if isinstance(part, Value) and isinstance(part.type, TileType):
-            _print_tile(w, part)
+            _print_tile(w, part, who, place)
 
 
-def _print_tile(w: Writer, tile: Value) -> None:
+def _print_tile(w: Writer, tile: Value, who: str, place: list[str]) -> None:
     def emit(index: tuple[str, ...], element: str) -> None:
         form, arguments = printf_format(w, ((tile, element),))
         places = ", ".join("%d" for _ in index)
-        w.line(f'printf("{tile.name or "tile"}[{places}] = " {", ".join([form, *index, *arguments])});')
+        w.line(f'printf({who} " {tile.name or "tile"}[{places}] = " {", ".join([form, *place, *index, *arguments])});')
 
     for_each_owned(w, tile, emit)
+
+
+def _who_prints(w: Writer) -> tuple[str, list[str]]:
+    """The beginning of a printed line, as a format and its arguments: the CTA's place, its rank in a cluster, the role."""
+    agent, clusters = w.agent, w.plan.function.cluster_size > 1
+    place = [f"(int)blockIdx.{axis}" for axis in "xyz"] + ([rank_of_cta(w)] if clusters else [])
+    role = agent.name or "all warps"
+    if agent.copies > 1:
+        first = f"{agent.first} + {w.copy} * {agent.pitch}"
+        role = "warp %d" if agent.pitch == 1 else "warps %d-%d"
+        place += [first] if agent.pitch == 1 else [first, f"{first} + {agent.pitch - 1}"]
+    return f'"block (%d, %d, %d), {"rank %d, " if clusters else ""}{role}:"', place
 
 
 @emits(Assume)

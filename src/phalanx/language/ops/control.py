@@ -1,4 +1,4 @@
-"""The grid, loops, roles, thread barriers, printing and assertions."""
+"""The grid, loops, roles, thread barriers and assertions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable
 
 from phalanx.frozen import frozen
-from phalanx.ir.ops.control import Assume, DeviceAssert, LaunchDependents, Print, Sync, WaitPrior
-from phalanx.ir.types import DType, i32
+from phalanx.ir.ops.control import Assume, DeviceAssert, LaunchDependents, Sync, WaitPrior
+from phalanx.ir.types import i32
 from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
@@ -183,26 +183,6 @@ def launch_dependents(ctx: Builder) -> None:
     launches one after the other. Example: ``px.wait_prior(); px.launch_dependents(); x = px.load(X[0:64])``.
     """
     ctx.emit(LaunchDependents(loc=ctx.loc))
-
-
-@builtin("print", host=print)
-def print_(ctx: Builder, *parts: object) -> None:
-    """Prints strings and values, once per role that runs it.
-
-    Any agent; any GPU (``printf``) and the simulator. Example: ``px.print("k =", k)``.
-    """
-    shown: list[str | Value] = []
-    for part in parts:
-        part = load_scalar(ctx, part)
-        if isinstance(part, str) or is_scalar(part) or is_tile(part):
-            shown.append(part if isinstance(part, (str, Value)) else str(part))
-        elif part is None or isinstance(part, DType):
-            shown.append(str(part))
-        elif isinstance(part, tuple):
-            ctx.fail("px.print of a tuple", "pass its items: px.print(*shape)")
-        else:
-            ctx.fail(f"px.print can't show {describe(part)}", "load it first: px.print(px.load(view))")
-    ctx.emit(Print(tuple(shown), loc=ctx.loc))
 
 
 @builtin("device_assert")

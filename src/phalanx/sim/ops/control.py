@@ -215,9 +215,11 @@ def role_copy(op: RoleCopy, agent: Agent) -> Callable[..., int]:
 
 @meaning(Print)
 def print_(op: Print, agent: Agent) -> Callable[..., None]:
-    """Prints strings and values, once for the agent."""
-    out = agent.cta.cluster.machine.out
-    return lambda parts: print(*parts, file=out)
+    """Prints strings and values, once for the agent, behind its CTA's place in the grid and its role."""
+    cta = agent.cta
+    out = cta.cluster.machine.out
+    rank = f"rank {cta.rank}, " if len(cta.cluster.ctas) > 1 else ""
+    return lambda parts: print(f"block {cta.block}, {rank}{agent.role}:", *parts, file=out)
 
 
 @meaning(Assume)
