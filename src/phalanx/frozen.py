@@ -115,6 +115,12 @@ def refuse_to_delete(self: Any, name: str) -> NoReturn:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+def is_frozen(cls: type) -> bool:
+    """Whether instances of a class never change: of one that `frozen` made, or `dataclass(frozen=True)`."""
+    made_by_dataclass = getattr(cls, "__dataclass_params__", None)
+    return cls.__setattr__ is refuse_to_set or (made_by_dataclass is not None and made_by_dataclass.frozen)
+
+
 @recursive_repr()
 def show(self: Any) -> str:
     """The `__repr__` of frozen classes: the class's name and its fields."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from phalanx.language.auto import auto
 from phalanx.language.builtin import Builtin
 from phalanx.language.inlined import InlinedFunction, by_name
 from phalanx.language.reader.source import FunctionSource, keep_source, read_source
+from phalanx.language.structs import StructClass
 from phalanx.location import Location
 
 MAX_WARPS = 32
@@ -59,6 +61,8 @@ class Kernel:
     cooperative: bool = False
     strict: bool | None = None
     on_loss: str = "error"
+    groups: tuple[tuple[str, StructClass, tuple[str, ...]], ...] = ()
+    """Parameters that are annotated with a `@px.struct`: the name, the struct, and the `parameters` that are its fields."""
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
     memory: Any = field(default=None, init=False, repr=False)
@@ -96,6 +100,22 @@ class Kernel:
             location=self.location,
             remedy=f"write {self.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
         )
+
+    @property
+    def positional(self) -> list[str]:
+        """The run-time parameters for messages: names, and those that are structs with how one is made."""
+        firsts = {fields[0]: f"{name} = {struct.name}({', '.join(struct.fields)})" for name, struct, fields in self.groups}
+        rest = {name for _, _, fields in self.groups for name in fields[1:]}
+        return [firsts.get(name, name) for name in self.parameters if name not in rest]
+
+    def spread(self, args: Sequence[Any]) -> list[Any]:
+        """The run-time arguments one by one: the fields of a struct that is passed for a parameter stand in its place."""
+        hosts = {struct.host: struct.fields for _, struct, _ in self.groups}
+        found: list[Any] = []
+        for arg in args:
+            fields = hosts.get(type(arg))
+            found += [arg] if fields is None else [getattr(arg, name) for name in fields]
+        return found
 
     def __reduce__(self) -> tuple[object, ...]:
         """By module and name, as functions are: another process imports it."""
@@ -178,7 +198,7 @@ def kernel(
                 remedy="write it directly above 'def name(...):', and name its own arguments: @px.kernel(warps=4)",
             )
         keep_source(target)
-        positional, constants, required = [], {}, []
+        positional, constants, required, groups = [], {}, [], []
         for parameter in inspect.signature(target).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise Error(
@@ -198,13 +218,34 @@ def kernel(
                         location=read_source(target).locate(read_source(target).node),
                         remedy="run-time arguments are always passed; constants, after a '*', may have defaults",
                     )
-                positional.append(parameter.name)
+                struct = annotated_struct(target, parameter.annotation)
+                if struct is None:
+                    positional.append(parameter.name)
+                    continue
+                taken = {*positional, *inspect.signature(target).parameters}
+                fields = tuple(f"{parameter.name}_{name}" if name in taken else name for name in struct.fields)
+                groups.append((parameter.name, struct, fields))
+                positional += fields
         return Kernel(
             target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
-            pdl, cooperative, strict, on_loss,
+            pdl, cooperative, strict, on_loss, tuple(groups),
         )
 
     return wrap if fn is None else wrap(fn)
+
+
+def annotated_struct(fn: Callable[..., object], annotation: object) -> StructClass | None:
+    """The `@px.struct` that a parameter of `fn` is annotated with; None where the annotation is anything else.
+
+    An annotation may be text. Its name is then looked up where the kernel is defined: in the function around it, or
+    in the module.
+    """
+    if isinstance(annotation, str):
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        annotation = frame.f_locals.get(annotation, getattr(fn, "__globals__", {}).get(annotation))
+    return annotation if isinstance(annotation, StructClass) and annotation.host is not None else None
 
 
 def is_strict(kernel: Kernel) -> bool:

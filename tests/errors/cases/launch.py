@@ -1,5 +1,7 @@
 """Launches: arguments, constants, grids, decorators."""
 
+import dataclasses
+
 import numpy as np
 
 import phalanx as px
@@ -329,3 +331,55 @@ def cluster_is_a_function_of_kernels():
         px.store(X[0:64], 1.0)
 
     barred[1](X)
+
+
+@px.struct
+class Ends:
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+    rows: int = 4
+
+    @property
+    def bytes(self):
+        return 4 * self.rows
+
+
+CUT = Cut()
+
+
+@dataclasses.dataclass
+class Changing:
+    rows: int = 4
+
+
+@px.kernel
+def between(X, ends: Ends, value, *, cut=CUT):
+    px.store(X[ends.first : ends.first + cut.rows], value)
+
+
+@case
+def tuple_for_a_struct():
+    between[1](X, (0, 4), 1.0)
+
+
+@case
+def field_of_a_struct_is_an_object():
+    between[1](X, Ends(0, "4"), 1.0)
+
+
+@case
+def unknown_field_of_a_constant():
+    @px.kernel
+    def unknown(X, *, cut=CUT):
+        px.store(X[0:4], cut.colums)
+
+    unknown[1](X)
+
+
+@case
+def constant_is_a_dataclass_that_changes():
+    between[1](X, Ends(0, 4), 1.0, cut=Changing())

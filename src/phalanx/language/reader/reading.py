@@ -17,6 +17,7 @@ from phalanx.language.reader.capture import CAPTURES, constant, kind_of
 from phalanx.language.reader.cleanup import remove_dead
 from phalanx.language.reader.reader import Reader
 from phalanx.language.reader.source import FunctionSource
+from phalanx.language.structs import new_struct
 
 
 @frozen(eq=False)
@@ -44,6 +45,8 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         param = Param(type_, name, len(params))
         params.append(param)
         arguments[name] = param
+    for name, struct, fields in kernel.groups:
+        arguments[name] = new_struct(ctx, struct, {own: arguments.pop(given) for own, given in zip(struct.fields, fields)})
     for name, value in constants.items():
         arguments[name] = check_constant(kernel, name, value)
     ctx.owned = Param(ArrayType(1, i32), "counters", len(params))

@@ -18,7 +18,7 @@ from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch
 from phalanx.runtime.launch.memory import memory_of
 from phalanx.runtime.launch.options import require_pipelined, split_target
 from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
-from phalanx.runtime.launch.routes import Route, Types, constants_as_given, types_of
+from phalanx.runtime.launch.routes import Route, Types, constants_as_given, hides, types_of
 from phalanx.runtime.launch.specialise import (
     Argument,
     Spec,
@@ -83,6 +83,8 @@ class BoundLaunch:
             self.plain_grid = (*grid, 1, 1)[:3]
 
     def __call__(self, *args: Any, **constants: Any) -> None:
+        if self.kernel.groups:
+            args = tuple(self.kernel.spread(args))
         if LISTS:
             self.launch(args, constants)
             return
@@ -242,7 +244,7 @@ class BoundLaunch:
         kinds = tuple(map(type, given.values()))
         by_fit = leaves_grid(self.grid)
         replay = KernelReplay(
-            specialisation, launcher, route.none_at, kinds, constants_key(given) if {float, tuple} & set(kinds) else None,
+            specialisation, launcher, route.none_at, kinds, constants_key(given) if any(map(hides, kinds)) else None,
             grid if by_fit else None, watched,
         )
         plain = not (given or route.none_at or specialisation.reading.captured or watched is not None)

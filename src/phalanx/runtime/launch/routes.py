@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
 from phalanx.ir.types import DType
-from phalanx.language.reader.capture import still_holds
+from phalanx.language.reader.capture import is_record, still_holds
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of, scalar_dtype
 from phalanx.runtime.launch.specialise import MAX_AXIS, Specialisation, constants_key
 
@@ -45,6 +45,11 @@ class Route:
     def is_current(self) -> bool:
         """Whether the constants that the kernel captured still have the values they had."""
         return all(still_holds(source, name, value) for source, name, value in self.captured)
+
+
+def hides(kind: type) -> bool:
+    """Whether constants of a type may be equal and stand for different things: 0.0 and -0.0, (1,) and (True,)."""
+    return kind is float or kind is tuple or is_record(kind)
 
 
 def constants_as_given(constants: dict[str, Any]) -> tuple[Any, ...]:
@@ -100,4 +105,4 @@ def types_of(args: Sequence[Any]) -> Types | None:
     return Types(tuple(key), infos, device if agree else None)
 
 
-__all__ = ["Route", "Types", "constants_as_given", "types_of"]
+__all__ = ["Route", "Types", "constants_as_given", "hides", "types_of"]

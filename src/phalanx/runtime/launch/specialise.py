@@ -296,11 +296,13 @@ def read_arguments(
     kernel: Kernel, args: tuple[Any, ...], infos: Sequence[ArrayInfo | None] | None = None
 ) -> list[Argument]:
     """All positional arguments; their number must fit. `infos` are their descriptions, where they are known already."""
+    if kernel.groups:
+        args = tuple(kernel.spread(args))
     if len(args) != len(kernel.parameters):
         raise Error(
             f"kernel '{kernel.name}' takes {_arguments(len(kernel.parameters))}, not {len(args)}",
             location=kernel.location,
-            remedy=f"its positional parameters are {', '.join(kernel.parameters)}"
+            remedy=f"its positional parameters are {', '.join(kernel.positional)}"
             if kernel.parameters
             else "it has no positional parameters; constants are passed by name",
         )

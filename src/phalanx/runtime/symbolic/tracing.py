@@ -197,7 +197,7 @@ def _launch(trace: Trace, bound: BoundLaunch, args: tuple[Any, ...], options: di
         raise Error(
             f"kernel '{kernel.name}' takes {len(kernel.parameters)} run-time arguments, not {len(args)}",
             location=kernel.location,
-            remedy=f"its positional parameters are {', '.join(kernel.parameters)}",
+            remedy=f"its positional parameters are {', '.join(kernel.positional)}",
         )
     arguments = [_argument(trace, kernel, name, value) for name, value in zip(kernel.parameters, args, strict=True)]
     specialisation = specialise(kernel, arguments, constants)
