@@ -16,7 +16,7 @@ from phalanx.passes.operand_staging import stage_operands
 from phalanx.passes.pipeline import prepare
 from phalanx.passes.pipelining.staging import Refusals
 from phalanx.passes.pipelining.write import LEAST_STAGES, MOST_STAGES, has_pipelined, leave_plain, write_loops
-from phalanx.passes.sharing import needs_sharing
+from phalanx.passes.sharing import budget, needs_sharing
 from phalanx.passes.tensor_products import multiply_in_tensor_memory
 
 
@@ -72,9 +72,12 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
         made = write_loops(function, arch, most, refusals)
         if not made.staged:
             return _prepare(made.function, arch)
+        whole = stage_operands(made.function, arch) if refusals.operands else made.function
         shorter = made.grown or made.stages > LEAST_STAGES  # so that what does not fit is the rings' doing
-        prepared = _prepare_products(made.function, arch, measured=not shorter)  # rings take the operands' room
-        problem = ring_problem(prepared, arch)
+        problem: Error | int | None = _lacking(whole, arch) if whole is not made.function else None
+        if problem is None:
+            prepared = _prepare_products(whole, arch, measured=not shorter)
+            problem = ring_problem(prepared, arch)
         if isinstance(problem, Error):
             again = refusals.with_problem(problem.location, made.choices)
             if again is None:
@@ -86,11 +89,19 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
             most = max(LEAST_STAGES, made.stages - max(1, problem // made.each))  # what is lacking may be less by then
         elif problem is not None and made.choices.stores - refusals.stores:
             refusals = dataclasses.replace(refusals, stores=made.choices.stores | refusals.stores)
+        elif problem is not None and whole is not made.function:
+            refusals = dataclasses.replace(refusals, operands=False)
         elif problem is not None and made.stages:
             why = f"its rings fit, but with all else the kernel lacks {problem:,} bytes of shared memory"
             return _prepare(leave_plain(function, why, "load smaller tiles, or give fewer stages="), arch)
         else:
             return prepared
+
+
+def _lacking(function: Function, arch: Arch) -> int | None:
+    """The bytes of shared memory that a kernel surely lacks, whatever its layouts will be; None where it lacks none."""
+    taken = sum(buffer.nbytes for buffer in function.shared_buffers if buffer.reuse is None)
+    return max(0, taken - budget(function, arch)) or None
 
 
 def _prepared_if_it_fits(function: Function, arch: Arch) -> Function | None:

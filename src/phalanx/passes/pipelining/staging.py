@@ -84,6 +84,8 @@ class Refusals:
     """Whether any product may overlap with others: the assembler finds no registers for that, or lets them wait."""
     larger: bool = True
     """Whether results may leave in larger parts than they must: what is left of shared memory was needed otherwise."""
+    operands: bool = True
+    """Whether what the steps compute may go through shared memory to the tensor cores: there was no room for it."""
 
     def with_problem(self, place: Location, choices: Choices) -> Refusals | None:
         """One more refusal, of whatever was chosen at a place; None where nothing was that is not refused already."""
