@@ -172,7 +172,7 @@ class _Stager:
 
     def _decide(self, agent: AgentCode, op: Op, what: Product, alone: bool) -> None:
         a, b = self._candidate(agent, op, what.a, 1), self._candidate(agent, op, what.b, 0)
-        if not self._reads_shared_alone(agent, what, a, b):
+        if not self._reads_shared_alone(agent, what, a, b) or self._is_tensor_product(agent, _with(what, None, b)):
             a = a if a is not None and (a.room is None or self._is_loaded(what.a)) else None
         found = self._objection(agent, _with(what, a, b), alone)
         objection, remedy = found or (None, "")
@@ -287,9 +287,11 @@ class _Stager:
 
     def _reads_shared_alone(self, agent: AgentCode, what: Product, a: _Staged | None, b: _Staged | None) -> bool:
         """Whether tensor cores of the target do the product that read both operands from shared memory, and no others."""
-        if not self.arch.has((Feature.TCGEN05,)):
-            return False
-        return tensor_objection(self.whole, self.arch, agent, _with(what, a, b)) is None
+        return self._is_tensor_product(agent, _with(what, a, b))
+
+    def _is_tensor_product(self, agent: AgentCode, what: Product) -> bool:
+        """Whether the target has tensor memory, and multiplies these operands there."""
+        return self.arch.has((Feature.TCGEN05,)) and tensor_objection(self.whole, self.arch, agent, what) is None
 
     def _objection(self, agent: AgentCode, what: Product, alone: bool) -> Objection | None:
         """Why the product is not one of warpgroups, if it is not."""
