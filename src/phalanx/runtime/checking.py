@@ -13,6 +13,7 @@ from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
 from phalanx.runtime.device.devices import SIMULATED_SMS
+from phalanx.runtime.device.outlines import tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.options import named_arch, require_pipelined
@@ -60,6 +61,7 @@ def check(
     if not isinstance(strict, bool):
         raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
     require_executor(executor)
+    tell_launch(bound, args, constants)
     return check_launch(
         bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch, pipelined=pipelined
     )

@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import require_bound, require_executor, require_number
+from phalanx.runtime.device.outlines import tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
 from phalanx.runtime.launch.options import named_arch, require_pipelined
@@ -91,6 +92,7 @@ def explore(
     require_bound("px.explore", bound)
     require_number("limit", limit, 1, "allow at least one run")
     require_executor(executor)
+    tell_launch(bound, args, constants)
     kernel = bound.kernel
     with debugging(kernel):
         target = named_arch(arch)

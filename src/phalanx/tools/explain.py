@@ -17,21 +17,21 @@ from phalanx.runtime.compiled import planned
 from phalanx.runtime.launch.dispatch import debugging, function_for
 from phalanx.runtime.launch.options import named_arch
 from phalanx.runtime.launch.specialise import read_arguments, specialise
-from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, UNABLE, complain, say
+from phalanx.tools.user_files import declared
 
 WIDTH = 116
 """Columns of a note, from its mark on."""
 
 
 def explain(
-    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL explains one kernel.")],
+    file: Annotated[str, typer.Argument(help="A file that launches kernels or has @px.example; FILE:KERNEL explains one.")],
     arch: Annotated[
         str | None, typer.Option(help="The target (default: the first of sm_90a, sm_100a, sm_120a that has all of it).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the notes as a JSON list.")] = False,
 ) -> None:
-    """Shows what the compiler chose for the kernels of a file, as its @px.example functions launch them.
+    """Shows what the compiler chose for the kernels of a file, as its @px.example functions or the file itself launch them.
 
     Loads that run ahead and how they come, those that do not and why, which instruction a product became, layouts,
     copies: each note stands below the line that it is about. The kernels are planned, not compiled: neither a GPU nor

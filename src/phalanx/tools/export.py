@@ -8,22 +8,23 @@ from typing import Annotated
 import typer
 
 from phalanx.errors import Error
-from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, UNABLE, complain, say
+from phalanx.tools.user_files import declared
 
 
 def export(
-    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL exports one kernel.")],
+    file: Annotated[str, typer.Argument(help="A file that launches kernels or has @px.example; FILE:KERNEL exports one.")],
     to: Annotated[Path, typer.Option(help="Where: each kernel gets a folder of its name in it.")],
     arch: Annotated[list[str] | None, typer.Option(help="A target; may be given several times (default: sm_90a).")] = None,
     interface: Annotated[
         list[str] | None, typer.Option(help="A calling convention besides: tvm-ffi, jax or hub; may be given several times.")
     ] = None,
 ) -> None:
-    """Writes the kernels of a file as its @px.example functions launch them: cubins, a C launcher, a manifest, a loader.
+    """Writes the kernels of a file as its @px.example functions or the file itself launch them.
 
-    Sizes are those of the example's arrays; where it returns px.spec with named sizes, the C function takes them. Of
-    several examples of one kernel the first is written. Exits with 0, or with 2 where it can't be done.
+    Cubins, a C launcher, a manifest, a loader. Sizes are those of the launch's arrays; where an example returns px.spec
+    with named sizes, the C function takes them. Of several launches of one kernel the first is written. Exits with 0, or
+    with 2 where it can't be done.
     """
     from phalanx.runtime.exporting.export import export as write
 

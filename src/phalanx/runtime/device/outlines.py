@@ -22,6 +22,7 @@ class _Mode(threading.local):
     active = False
     taker: Callable[..., None] | None = None
     device: Any = None
+    listener: Callable[..., None] | None = None
 
 
 _MODE = _Mode()
@@ -62,4 +63,22 @@ def taking_launches(taker: Callable[[Any, tuple[Any, ...], dict[str, Any]], None
         _MODE.taker, _MODE.device = former
 
 
-__all__ = ["assumed_device", "is_outlined", "launch_taker", "outlined", "taking_launches"]
+def tell_launch(launch: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
+    """Tells who listens that a kernel is about to be launched, checked or compiled with these arguments."""
+    if _MODE.listener is not None:
+        _MODE.listener(launch, args, constants)
+
+
+@contextmanager
+def listening_to_launches(listener: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Iterator[None]:
+    """Within it, `listener` is told of this thread's launches, checks and compilations before they are made."""
+    former, _MODE.listener = _MODE.listener, listener
+    try:
+        yield
+    finally:
+        _MODE.listener = former
+
+
+__all__ = [
+    "assumed_device", "is_outlined", "launch_taker", "listening_to_launches", "outlined", "taking_launches", "tell_launch",
+]

@@ -12,7 +12,7 @@ from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
 from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
-from phalanx.runtime.device.outlines import is_outlined, launch_taker
+from phalanx.runtime.device.outlines import is_outlined, launch_taker, tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch, refuse_recording
 from phalanx.runtime.launch.memory import memory_of
@@ -156,6 +156,7 @@ class BoundLaunch:
         if taker is not None:
             taker(self, args, given)
             return
+        tell_launch(self, args, given)
         kernel = self.kernel
         with debugging(kernel):
             types = types_of(args)
@@ -421,6 +422,7 @@ def compile(
             location=caller_location(),
             remedy="write px.compile(kernel[grid], *arguments)",
         )
+    tell_launch(bound, args, constants)
     kernel = bound.kernel
     with debugging(kernel):
         bound_constants = kernel.bind_constants(constants)

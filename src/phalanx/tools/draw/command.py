@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from phalanx.errors import Error
-from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, UNABLE, complain, say
+from phalanx.tools.user_files import declared
 
 
 def draw(
-    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL draws one kernel.")],
+    file: Annotated[str, typer.Argument(help="A file that launches kernels or has @px.example; FILE:KERNEL draws one.")],
     to: Annotated[Path, typer.Option(help="The folder of the pictures.")] = Path(),
     arch: Annotated[
         str | None, typer.Option(help="The target whose version is drawn (default: the first that has all of it).")
     ] = None,
     most: Annotated[int, typer.Option(help="Units of the clock that a picture shows.")] = 90,
 ) -> None:
-    """Draws what overlaps in the kernels of a file, as its @px.example functions launch them.
+    """Draws what overlaps in the kernels of a file, as its @px.example functions or the file itself launch them.
 
     Each kernel gets NAME.timeline.svg, with a row for every role and engine of its first cluster, and NAME.BUFFER.svg for
     each shared buffer whose first axis counts stages. The clock has plain units, a copy or a product six of them: it shows
