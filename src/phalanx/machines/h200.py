@@ -22,7 +22,6 @@ from phalanx.machines.model import (
     SplitMargin,
     SplitRule,
     TileCosts,
-    TurnRule,
 )
 
 # Of products with more than `few_results`: fitted by `fit_h200.py` to `sweep_products.json`, most of whose
@@ -601,21 +600,6 @@ H200 = Machine(
     rows=ROWS,
     moves=MOVES,
     groups=GROUPS,
-    # `sweep_turns.json`: ten products that these rules admit are up to 12% faster in turns than in the best of the other
-    # tiles that were tried, 5% in geometric mean, none slower; most of those that they do not admit are slower.
-    # `fused_margin`: `sweep_delivered.json`; without turns 12 products with a bias take 0.6% less time, the slowest went
-    # from 0.956 of torch to 1.005.
-    # `many_tiles` and `few_margin`: 34 products without a bias of `sweep_behind.json` and older ones. Choices take 2.8% less
-    # time than without turns, and 1.5% less without these two; of 17 the slowest goes from 0.79 of torch to 0.97.
-    # More than 24 steps, and `long_margin`: `sweep_large.json`. 31 products that these rules give turns take 1.9% less time
-    # in bursts, up to 6%, two of them 0.4 and 0.6% more. Twelve of them were drawn after all but `long_columns` was set:
-    # 2.3% less in bursts, 0.4% less steady. A product in tiles of 152 columns, which `long_columns` keeps as it was, took 4%
-    # more in bursts and 5% steady, one in tiles of 120 columns 13% more in bursts.
-    turns=TurnRule(
-        least_steps=4, most_steps=64, fused_most_steps=24, least_tiles=2.9, least_multiplying=0.6, margin=1.035,
-        many_tiles=6, few_margin=0.98, fused_margin=0.95, long_steps=(16, 40), long_tiles=10, long_columns=160,
-        long_margin=1.085,
-    ),
     # `sweep_narrow.json`: others that the model gives 12% less take as long or longer in nine of twelve products, but not in
     # one of 58 MB; up to 8 steps more than one part costs 8 to 11%, from 11 steps on more stages bring 5 to 8%.
     fitted=FitRule(whole_steps=8, most_steps=24, least_bytes=75_000_000, margin=1.12),

@@ -476,38 +476,6 @@ class MoveLimits:
 
 
 @frozen
-class TurnRule:
-    """When warpgroups take tiles in turn (`matmul_config.choose`), so that one stores while another multiplies."""
-
-    least_steps: Count
-    """Steps along K of a tile: with fewer, there is not enough to multiply beside a store."""
-    most_steps: Count
-    """With more, epilogues are short beside products, and larger tiles that all warpgroups share ask less of L2."""
-    fused_most_steps: Count
-    """The same where a bias or an activation follows."""
-    least_tiles: Factor
-    """Tiles for each cluster that runs at once."""
-    least_multiplying: Factor
-    """The time of the multiplications by that of the bytes from and to HBM: with less, bytes are the limit."""
-    margin: Factor
-    """In turns, if the model gives that less than so many times what it gives the others."""
-    many_tiles: Factor
-    """Tiles for each cluster from which on that is so: with fewer, one more or less of them counts more than an epilogue."""
-    few_margin: Factor
-    """The same with fewer."""
-    fused_margin: Factor
-    """The same where a bias or an activation follows."""
-    long_steps: tuple[Count, Count]
-    """Steps along K, from and up to which `long_margin` holds instead of `margin`, with many wide tiles."""
-    long_tiles: Factor
-    """Tiles for each cluster from which on it does."""
-    long_columns: Count
-    """Columns of a tile from which on it does: narrow ones ask for more bytes, which takes power, too."""
-    long_margin: Factor
-    """The same as `margin` there, where the model gives tiles in turn more time than they take."""
-
-
-@frozen
 class FitRule:
     """When tiles are as wide as a narrow result, or half of it (`matmul_config.choose`)."""
 
@@ -627,7 +595,6 @@ class Machine:
     rows: RowLimits
     moves: MoveLimits
     groups: GroupLimits
-    turns: TurnRule
     fitted: FitRule
 
     def shared_bytes(self, ctas: int = 1) -> int:

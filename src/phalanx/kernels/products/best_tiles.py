@@ -21,9 +21,7 @@ from phalanx.kernels.products.tile_model import (
     TileTable,
     busy_microseconds,
     costs_of,
-    may_take_turns,
     moved_bytes,
-    predicted_in_turns,
     sizes_of_all,
     steps_of,
 )
@@ -59,16 +57,6 @@ def _best_of(problems: list[Problem], device: Device, whole: bool) -> list[Choic
     below = [costs.split_margin * found[place][1] for place in idle]
     cut = quickest_parted_of([problems[place] for place in idle], sizes.at(idle), device, below) if idle else []
     parted = {place: choice for place, choice in zip(idle, cut) if choice is not None}
-    turning = [
-        place for place, problem in enumerate(problems)
-        if rows[place] < count and place not in parted and may_take_turns(problem, device)
-    ]
-    turned = predicted_in_turns(problems[turning[0]], device, sizes.at(turning).columns) if turning else None
-    if turned is not None:
-        for place, each in zip(turning, np.atleast_2d(turned[1])):
-            row = int(np.argmin(each))
-            if each[row] < _turns_margin(turned[0].configs[row], problems[place], device) * found[place][1]:
-                found[place] = turned[0].configs[row], float(each[row])
     ordered = [(_in_order(config, problem), least) for problem, (config, least) in zip(problems, found)]
     return [parted.get(place, choice) for place, choice in enumerate(ordered)]
 
@@ -96,17 +84,6 @@ def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     if steps_of(problem) > (costs.spilled_steps if written > costs.kept_bytes else costs.stored_steps):
         return config
     return replace(config, group=ALL_ROWS if config.swapped else 1)
-
-
-def _turns_margin(config: MatmulConfig, problem: Problem, device: Device) -> float:
-    """How many times what the model gives others it may give tiles that warpgroups take in turn."""
-    rule = H200.turns
-    if problem.fused:
-        return rule.fused_margin
-    each, (low, high) = config.tiles(problem) / config.clusters(device), rule.long_steps
-    if low <= steps_of(problem) <= high and each >= rule.long_tiles and config.bn >= rule.long_columns:
-        return rule.long_margin
-    return rule.margin if each >= rule.many_tiles else rule.few_margin
 
 
 def _fitted_margin(config: MatmulConfig, problem: Problem) -> float:

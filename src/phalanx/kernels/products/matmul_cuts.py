@@ -16,8 +16,8 @@ from phalanx.kernels.products.keeping import streaming_hint
 from phalanx.runtime.device.devices import Device
 
 RESERVED_BYTES = 1024
-"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through; twice as much with a bias or
-in turns, as `reserved_bytes` says."""
+"""Shared memory for barriers, alignment, and what vectors of the epilogue pass through; twice as much with a bias,
+as `reserved_bytes` says."""
 STAGE_ROW_BYTES = 128
 """Bytes of K that a stage holds of each row: a row of the widest swizzle."""
 MAX_STAGES = 8
@@ -62,8 +62,6 @@ MOST_HELD = {1: 224 * 128, 2: 224 * 128, 3: 150 * 128}
 """Sums, and results on their way to the store, that a warpgroup's registers hold."""
 MOST_TURNED = 32 * 128
 """Results of a part that is turned on its way to the store, behind a bias or an activation."""
-MOST_TURNED_IN_TURN = 144 * 128
-"""Results of a part that a warpgroup with a tile of its own turns, nothing else in the epilogue: 152 columns spill."""
 PLAIN_WIDTHS = (256, 224, 192, 160, *range(128, 15, -8))
 """Columns of a tile, the default first: what cuts into parts of 32, or is stored in one."""
 FITTED_WIDTHS = (136, 144, 152, 168, 176, 184, 200, 208, 216)
@@ -78,13 +76,6 @@ CLUSTERS = ((2, 1), (1, 2), (1, 1), (2, 2), (4, 1), (1, 4))
 CLUSTERS_OF_FIRST = ((1, 2), (2, 1), (1, 1), (2, 2), (4, 1), (1, 4))
 """The clusters of the first tile. CTAs that share rows of A fetch more than those that share columns of B, 320 lines a step
 instead of 256, and yet are 0.3% faster over six large products, 2% in bursts at 2048 x 2048 x 16384."""
-IN_TURN = 128, (1, 2)
-"""Rows and clusters of tiles that warpgroups take in turn: with pairs along M eight of nine products take 3 to 29% longer
-(`sweep_turns.json`)."""
-LEAST_IN_TURN, MOST_PARTS_IN_TURN = 120, 4
-"""Their columns, at least, and the parts in which they are stored, at most: of nine products in turns of 104 or 112 columns
-three are 1 to 3% faster than in the best of other tiles, six 3 to 18% slower; wider ones are up to 12% faster
-(`sweep_turns.json`)."""
 LEAST_SHARED = 4
 """Rows or columns that CTAs of a cluster share in whole multiples. The swizzle's pattern has 8, but follows the address, so
 that a share may begin within it. `least_shared` says where such shares are looked at: 8192 x 8192 x 8192 in pairs of
@@ -104,8 +95,7 @@ class MatmulConfig:
     of the result and `bn` its rows, of which there may be any multiple of 8. `streamed` is the operand that L2 need not
     keep, "rows" or "columns" of the product that is multiplied, but for `kept` sixteenths of it. `trimmed`: whether its
     rows, and its columns, come in pieces of 64, none of which is fetched from outside the array. `split`: K of the tiles
-    that fill no wave is cut into as many parts, for different clusters. `turns`: each warpgroup multiplies all `bm` rows of
-    a tile of its own, one warpgroup after the other, so that one multiplies while another stores; K is not cut then.
+    that fill no wave is cut into as many parts, for different clusters.
     Example: ``matmul(a, b, config=MatmulConfig(128, 128, stages=6, parts=1))``.
     """
 
@@ -121,7 +111,6 @@ class MatmulConfig:
     streamed: str | None = None
     trimmed: tuple[bool, bool] = (False, False)
     split: int = 1
-    turns: bool = False
     kept: int = 0
 
     def constants(self) -> dict[str, Any]:
@@ -131,7 +120,7 @@ class MatmulConfig:
             "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
             "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
             "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
-            **({"TURNS": True} if self.turns else {}), **({"HINT": streaming_hint(self.kept)} if self.kept else {}),
+            **({"HINT": streaming_hint(self.kept)} if self.kept else {}),
         }
 
     def tiles(self, problem: Problem) -> int:
@@ -219,38 +208,37 @@ def epilogue_bytes(problem: Problem, bm: int, width: int) -> int:
     return total + (bm * (width * problem.matrix + ROW_PADDING) if problem.matrix else 0)
 
 
-def reserved_bytes(problem: Problem, turns: bool = False) -> int:
+def reserved_bytes(problem: Problem) -> int:
     """Shared memory that stages and the epilogue leave: a bias of swapped tiles has an element for each row of
-    each warpgroup, and those that take turns have all rows of a tile."""
-    return 2 * RESERVED_BYTES if problem.fused or turns else RESERVED_BYTES
+    each warpgroup."""
+    return 2 * RESERVED_BYTES if problem.fused else RESERVED_BYTES
 
 
 def complete(
-    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False, turns: bool = False
+    problem: Problem, bm: int, bn: int, groups: int, cluster: tuple[int, int], swapped: bool = False
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + held_columns(problem, bn, swapped)) * STAGE_ROW_BYTES
-    room = SHARED_LIMIT - reserved_bytes(problem, turns)
-    width, high = bn, bm if turns else bm // groups
-    stored = high * groups  # rows that wait for their store
+    room = SHARED_LIMIT - reserved_bytes(problem)
+    width, high = bn, bm // groups
     fused = problem.fused or problem.vectors
     most = MOST_HELD[groups] - (high * bn if fused else 0)  # of a part, beside the sums that wait
-    if swapped and (fused or turns):
-        most = min(most, MOST_TURNED if fused else MOST_TURNED_IN_TURN)
-    tight = room - epilogue_bytes(problem, stored, bn) < ENOUGH_STAGES * stage or high * bn > most
+    if swapped and fused:
+        most = min(most, MOST_TURNED)
+    tight = room - epilogue_bytes(problem, bm, bn) < ENOUGH_STAGES * stage or high * bn > most
     if tight or (not swapped and bn > max(WIDTHS)):
         fitting = [
             width for width in WIDTHS
-            if (swapped or bn % width == 0) and epilogue_bytes(problem, stored, width) <= PART_BYTES and high * width <= most
+            if (swapped or bn % width == 0) and epilogue_bytes(problem, bm, width) <= PART_BYTES and high * width <= most
         ] or [WIDTHS[-1] if swapped else bn]
-        enough = (width for width in fitting if room - epilogue_bytes(problem, stored, width) >= ENOUGH_STAGES * stage)
+        enough = (width for width in fitting if room - epilogue_bytes(problem, bm, width) >= ENOUGH_STAGES * stage)
         width = min(bn, next(enough, fitting[0]))
     if not problem.staged and _spills_by_elements(problem, high, bn, groups):
         width = next(width for width in WIDTHS_BY_ELEMENTS if bn % width == 0)
-    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, stored, width)) // stage)
+    stages = min(MAX_STAGES, (room - epilogue_bytes(problem, bm, width)) // stage)
     group = max(1, 2048 // (bm * cluster[0]))
-    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped, turns=turns)
+    return MatmulConfig(bm, bn, bk, stages, cluster, group, ceil(bn / width), groups, swapped)
 
 
 def _spills_by_elements(problem: Problem, high: int, bn: int, groups: int) -> bool:
@@ -263,7 +251,7 @@ def _spills_by_elements(problem: Problem, high: int, bn: int, groups: int) -> bo
 
 def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with a ring of up to `DEEPEST` stages."""
-    if config.stages != MAX_STAGES or config.turns:
+    if config.stages != MAX_STAGES:
         return config
     stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
     used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts, config.swapped))
@@ -277,7 +265,7 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
     """
     bm, bn, groups = config.bm, config.bn, config.groups
     most = MOST_SPLIT_TURNED_BY_THREE if groups == 3 and config.swapped else MOST_SPLIT_RESULTS
-    if config.turns or bm // groups * bn > most:
+    if bm // groups * bn > most:
         return None
     beside = 3 if problem.fused or problem.vectors else 2
     for width in SPLIT_WIDTHS:
@@ -336,18 +324,6 @@ def possible(problem: Problem) -> Iterator[MatmulConfig]:
                 yield config
 
 
-def in_turns(problem: Problem) -> Iterator[MatmulConfig]:
-    """Configurations whose warpgroups take turns: for 16-bit operands, with nothing in the epilogue that has rows."""
-    if problem.itemsize != 2 or not problem.staged or problem.matrix or problem.vectors:
-        return
-    rows, cluster = IN_TURN
-    for bm, bn, groups, swapped in tile_sizes(problem):
-        if bm == rows and bn >= LEAST_IN_TURN and bm * bn <= MOST_RESULTS[groups]:
-            config = complete(problem, bm, bn, groups, cluster, swapped, turns=True)
-            if config.stages >= ENOUGH_STAGES and config.parts <= MOST_PARTS_IN_TURN:
-                yield config
-
-
 def fitted_width(problem: Problem) -> tuple[int, int] | None:
     """Columns of tiles that fit the result, and how many of them lie side by side; None where there are none such.
 
@@ -387,7 +363,7 @@ def fitted(problem: Problem, width: int, across: int) -> Iterator[MatmulConfig]:
 def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """The possible configurations that give every CTA of a cluster something to do."""
     width = fitted_width(problem)
-    for config in chain(possible(problem), in_turns(problem), fitted(problem, *width) if width else ()):
+    for config in chain(possible(problem), fitted(problem, *width) if width else ()):
         seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
         if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
             yield config
@@ -406,7 +382,7 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     seen = problem.turned() if config.swapped else problem
     width = part_width(bn, config.parts, config.swapped) if config.parts > 0 else 0
     broken = ""
-    high = bm if config.turns else bm // max(1, groups)
+    high = bm // max(1, groups)
     if groups not in (1, 2, 3) or high % 64 or high * groups % bm:
         broken = f"bm={bm} is not a multiple of 64 rows for each of {groups} warpgroups (1 to 3)"
     elif not multiple <= bn <= 256 or bn % multiple:
@@ -435,8 +411,6 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
     elif not 0 <= config.kept < HINTED_PARTS or (config.kept and config.streamed is None):
         most = HINTED_PARTS - 1
         broken = f"kept={config.kept} with streamed={config.streamed!r}: 0 to {most} parts of what is streamed stay"
-    elif config.turns and (groups == 1 or config.split > 1):
-        broken = f"turns with groups={groups} and split={config.split}: two or three warpgroups take turns, with all of K"
     elif config.split < 1 or config.split > max(1, ceil(problem.k / config.bk)):
         broken = f"split={config.split}: K is cut into 1 to {max(1, ceil(problem.k / config.bk))} parts of at least bk"
     elif config.parts > 1 and width & (width - 1) and (problem.matrix or not problem.staged):

@@ -8,8 +8,6 @@ shared memory by TMA stores, which run while the next tile is being multiplied. 
 Where the tiles that are left fill no wave, K of these may be cut into SPLIT parts for as many clusters. Each leaves its sums
 in global memory, and whoever finds that the others have been there adds them up, in the order of the parts.
 
-Where epilogues are long beside products, warpgroups take tiles in turn: while one stores its tile, the next one multiplies.
-
 Swapped, the kernel multiplies B.T by A.T and stores the transpose of what it has: rows of the result are then columns of
 the tensor cores, of which there may be any multiple of 8, so that tiles fit heights that no multiple of 64 fits.
 """
@@ -92,12 +90,6 @@ def factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS):
 def of_group(buffers, c):
     """The buffer of warpgroup `c`; None where there are none."""
     return None if buffers is None else buffers[c]
-
-
-@px.func
-def of_turns(GROUPS, TURNS):
-    """A barrier for each warpgroup that says whose turn it is; None where all multiply at once."""
-    return px.barrier(GROUPS) if TURNS else None
 
 
 @px.func
@@ -260,13 +252,6 @@ class Tiles:
     TRIM_COLUMNS: bool
     SPLIT: int
 
-    def pass_over(self, count):
-        """Leaves so many stages to another warpgroup, which takes the tile that they are of."""
-        position = px.u32(self.ring.stage + count)
-        rounds = position // self.STAGES
-        self.ring.stage = px.i32(position - rounds * self.STAGES)
-        self.ring.parity = self.ring.parity ^ px.i32(rounds % 2)
-
     def part(self, number):
         """The tile of a number, which part of it that is, and the steps along K that it takes."""
         tile, part, begin, end = number, px.i32(0), 0, self.steps
@@ -345,11 +330,8 @@ class Tiles:
             self.empty[self.ring.stage].wait(self.ring.parity ^ 1)
             self.ring.advance()
 
-    def multiply(self, epilogue, top, z, m, n, begin, end, following=None):
-        """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias.
-
-        `following` is told when all that the tile needs has come: it is the next warpgroup's turn.
-        """
+    def multiply(self, epilogue, top, z, m, n, begin, end):
+        """The sums of a warpgroup's rows of a tile, from row `top` on; and what its epilogue first reads of the bias."""
         height = epilogue.height
         acc = px.empty((height, self.BN), px.f32)
         last = 0
@@ -364,8 +346,6 @@ class Tiles:
                 self.release(last)
             last = s
             self.ring.advance()
-        if following is not None:
-            following.arrive()
         bias = epilogue.bias(z, m, n)  # on its way during the last product
         px.wgmma_wait(0)
         self.release(last)
@@ -569,7 +549,7 @@ def matmul_tiles(
     A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, BM=128, BN=256, BK=64, STAGES=4, CM=1, CN=2, GROUP=16, PARTS=2, GROUPS=2,
     A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
     BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None, SWAPPED=False, STREAMED=None, HINT="evict_first",
-    TRIM_ROWS=False, TRIM_COLUMNS=False, SPLIT=1, TURNS=False,
+    TRIM_ROWS=False, TRIM_COLUMNS=False, SPLIT=1,
 ):  # fmt: skip
     """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
 
@@ -579,11 +559,10 @@ def matmul_tiles(
     TRIM_ROWS, TRIM_COLUMNS: A's rows, B's columns come in pieces, none of which is all outside the array.
     SPLIT: parts of K of the tiles that fill no wave. Their sums are left in W, BM * BN of f32 for each part and CTA of such
     a tile.
-    TURNS: each warpgroup takes a tile of its own, of BM rows, one after the other: while one stores, the next multiplies.
     """
     x, y = px.cluster.rank(0), px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
-    height, width = BM if TURNS else BM // GROUPS, part_width(BN, PARTS, SWAPPED)
+    height, width = BM // GROUPS, part_width(BN, PARTS, SWAPPED)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN)), B.dtype)
     out, row_scales, column_scales, row_bias = None, None, None, None
@@ -595,11 +574,7 @@ def matmul_tiles(
         column_scales = px.shared((GROUPS, 1, width), px.f32)
     if BIAS_KIND == "row" and TMA_STORE:
         row_bias = px.shared((GROUPS, height, 1) if SWAPPED else (GROUPS, 1, width), px.f32)
-    full, turns = px.barrier(STAGES), of_turns(GROUPS, TURNS)
-    if TURNS:  # one warpgroup of each CTA that a copy goes to releases a stage, now this one, now that
-        empty = px.barrier(STAGES, count=CM + CN - 1, checked=False)
-    else:
-        empty = px.barrier(STAGES)
+    full, empty = px.barrier(STAGES), px.barrier(STAGES)
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
     high, wide = (axis + 1, axis) if SWAPPED else (axis, axis + 1)
@@ -625,26 +600,18 @@ def matmul_tiles(
         with px.warps(4 + 4 * c, 4, regs=MULTIPLYING_REGS[GROUPS]):
             if c == 0:  # warps that have to wait for the first copies anyway
                 px.launch_dependents()
-            top, ahead, tiles_ahead = (0, c * step, GROUPS * step) if TURNS else (c * height, 0, step)
-            parity, following = 1 if c == 0 else 0, turns[(c + 1) % GROUPS] if TURNS else None
+            top = c * height
             factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
             epilogue = Epilogue(
                 C, BIAS, SCALE_A, SCALE_B, factor, of_group(out, c), of_group(row_scales, c), of_group(column_scales, c),
                 of_group(row_bias, c), height, width, BN, BIAS_KIND, ACTIVATION, SWAPPED,
             )  # fmt: skip
-            if TURNS:
-                work.pass_over(c * steps)
-            for number in range(first + ahead, count, tiles_ahead):
+            for number in range(first, count, step):
                 tile, part, begin, end = work.part(number)
                 z, i, j = work.place(tile)
                 m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
                 rows_ahead, columns_ahead = epilogue.scales(m, n)  # held in the loads' own layout during the products
-                if TURNS:
-                    turns[c].wait(parity)
-                    parity = parity ^ 1
-                acc, bias = work.multiply(epilogue, top, z, m, n, begin, end, following)
-                if TURNS:
-                    work.pass_over((GROUPS - 1) * steps)
+                acc, bias = work.multiply(epilogue, top, z, m, n, begin, end)
                 if SPLIT > 1:
                     if number >= whole:
                         place = ((tile - whole) * CM * CN + y * CM + x) * GROUPS + c

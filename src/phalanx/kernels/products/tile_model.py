@@ -30,7 +30,6 @@ from phalanx.kernels.products.matmul_cuts import (
     Problem,
     fitted,
     fitted_width,
-    in_turns,
     possible,
     whole_panels,
     with_parts,
@@ -52,7 +51,7 @@ class TileTable:
     """Configurations as arrays with an element for each: what does not depend on the sizes of a product.
 
     `high` and `wide` are what a cluster covers of the product that it multiplies, `swapped` whether that is the transposed
-    one, `turns` how many warpgroups take tiles in turn, so that one stores beside another's products; up to `alone_high` and
+    one; up to `alone_high` and
     `alone_wide` of it some CTAs have nothing to do. `band` rows of clusters are worked on at a time; L2 puts requests of at
     most `asking_rows` clusters for the same rows together, of `asking_columns` for the same columns. `row_share` and
     `column_share` are the rows and columns that a CTA fetches of it in a step, `panel_share` what columns count as that come
@@ -71,7 +70,6 @@ class TileTable:
 
     configs: tuple[MatmulConfig, ...]
     swapped: Any
-    turns: Any
     high: Any
     wide: Any
     band: Any
@@ -135,8 +133,8 @@ def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fu
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
     )
     return TileTable(
-        found, swapped, np.array([c.groups if c.turns else 1 for c in found], np.float64),
-        bm * cm, bn * cn, band, np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
+        found, swapped, bm * cm, bn * cn, band,
+        np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
         np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
         counted / cm, cn, cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
         np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
@@ -331,11 +329,7 @@ def predicted_tiles(
     ragged = beside(all_there, eighth_power(last)) - body
     held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
     ending = table.ending
-    products, endings = steps * (table.step + body), np.ceil(units / table.slots)
-    cycles = waves * products + (endings - 1) * ending
-    if table.turns.max() > 1:  # another tile is multiplied beside an epilogue, but a warpgroup has both of its own to do
-        own = np.ceil(endings / table.turns) * (products + ending) - ending
-        cycles = np.where(table.turns > 1, np.maximum(waves * products, own), cycles)
+    cycles = waves * steps * (table.step + body) + (np.ceil(units / table.slots) - 1) * ending
     if splits:
         held_up = held_up / table.split
         sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
@@ -432,38 +426,6 @@ def _lacking(table: TileTable, by_k: tuple[bool, bool]) -> Any:
     """Marks the configurations of a table that lack panels of operands that lie so."""
     rows, columns = (np.where(table.swapped, *lies) for lies in (by_k[::-1], by_k))
     return (table.lacking_rows & ~rows) | (table.lacking_columns & ~columns)
-
-
-@lru_cache(maxsize=256)
-def turns_table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable | None:
-    """The table of configurations whose warpgroups take turns; None where a kind of product has none."""
-    found = tuple(in_turns(problem))
-    return tabled(found, device, costs, problem.fused) if found else None
-
-
-def may_take_turns(problem: Problem, device: Device) -> bool:
-    """Whether tiles that warpgroups take in turn are compared (`H200.turns`): they hide epilogues, and ask more of L2."""
-    rule, costs = H200.turns, costs_of(problem)
-    most = rule.fused_most_steps if problem.fused else rule.most_steps
-    if not rule.least_steps <= steps_of(problem) <= most:
-        return False
-    return _multiplying(problem, device, costs) >= rule.least_multiplying * sum(moved_bytes(problem)) / costs.hbm
-
-
-def predicted_in_turns(problem: Problem, device: Device, sizes: Sizes | None = None) -> tuple[TileTable, Any] | None:
-    """The configurations whose warpgroups take turns, and the microseconds that the model gives each of them.
-
-    None where they are not worth comparing, or a kind of product has none. What has too few tiles takes forever. `sizes`:
-    as in `predicted_tiles`, of products for which they are worth that.
-    """
-    costs = costs_of(problem)
-    if sizes is None and not may_take_turns(problem, device):
-        return None
-    table = turns_table_for(problem.kind(), device, costs)
-    if table is None:
-        return None
-    few = _tiles(table, problem, sizes) < H200.turns.least_tiles * table.slots
-    return table, np.where(few, np.inf, predicted_tiles(table, problem, device, costs, sizes=sizes))
 
 
 @lru_cache(maxsize=256)

@@ -12,15 +12,14 @@ from phalanx.kernels.products.matmul_config import is_wide, suited
 from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
 from phalanx.kernels.products.split_config import MOST_ROWS, SplitConfig, counted, predicted_all, table_for
 from phalanx.kernels.products.split_config import suited as split_suited
-from phalanx.kernels.products.tile_model import config_at, predicted_in_turns, predicted_parted, predicted_with_fitted
+from phalanx.kernels.products.tile_model import config_at, predicted_parted, predicted_with_fitted
 from phalanx.runtime.device.devices import Device
 from phalanx.runtime.launch.launch_list import unrecorded
 from phalanx.runtime.symbolic.numbers import current_trace
 from phalanx.runtime.tuning.search import tune
 
-TILES, PARTED, TURNS, SPLITS = 12, 4, 3, 3
-"""Configurations that are measured: of tiles, of tiles that are cut along K, of tiles that warpgroups take in turn, and of
-each side that may be split."""
+TILES, PARTED, SPLITS = 12, 4, 3
+"""Configurations that are measured: of tiles, of tiles that are cut along K, and of each side that may be split."""
 ROUNDS = 3
 
 Config = MatmulConfig | SplitConfig
@@ -30,8 +29,7 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
     """The configurations that the models think are the quickest, each number of tiles of one height once."""
     found: dict[Any, Config] = {}
     tiles = predicted_with_fitted(problem, device)[:2]
-    kinds = tiles, predicted_parted(problem, device), predicted_in_turns(problem, device)
-    for most, predicted in zip((TILES, TILES + PARTED, TILES + PARTED + TURNS), kinds):
+    for most, predicted in ((TILES, tiles), (TILES + PARTED, predicted_parted(problem, device))):
         if predicted is None:
             continue
         table, took = predicted
@@ -39,7 +37,7 @@ def promising(problem: Problem, device: Device, splittable: bool) -> list[Config
             if len(found) == most or not np.isfinite(took[index]):
                 break
             config = suited(config_at(table, int(index)), problem, device)
-            kind = config.bm, config.swapped, config.cluster, config.tiles(problem), config.split, config.turns
+            kind = config.bm, config.swapped, config.cluster, config.tiles(problem), config.split
             found.setdefault(kind, config)
     configs = list(found.values())
     few, many = sorted((problem.m, problem.n))
