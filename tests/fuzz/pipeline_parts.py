@@ -79,6 +79,8 @@ class Draft:
     arrays: dict[str, ArrayPlan] = field(default_factory=dict)
     scalars: dict[str, str] = field(default_factory=dict)
     """Run-time numbers by name, and what they are: "flag", "steps n", "begin n", "cut n"."""
+    statics: list[str] = field(default_factory=list)
+    """Statements that the kernel begins with, outside all loops: shared memory of its own."""
     features: list[str] = field(default_factory=list)
     exact: bool = True
     in_order: list[tuple[str, str]] = field(default_factory=list)

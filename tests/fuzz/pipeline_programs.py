@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzz.pipeline_meetings import FEATURE, meeting
 from fuzz.pipeline_parts import (
     LOOPS,
     NUMPY,
@@ -110,11 +111,12 @@ def program(number: int) -> Program:
         if draft.dtype in ("i8", "f8e4m3") and loop.bk == 16:
             loop.bk = 32
         loops.append(loop)
-        before, around, after = _loop(draft, loop)
+        before, around, after = _loop(draft, loop, number)
         lines += before
         if rng.random() < 0.12:
             draft.note("a loop under a condition")
-            asked = f"{draft.scalar('flag', 'flag')} > 0" if rng.random() < 0.5 else "bx % 2 == 0"
+            alike = FEATURE in draft.features
+            asked = f"{draft.scalar('flag', 'flag')} > 0" if rng.random() < 0.5 or alike else "bx % 2 == 0"
             around = [f"if {asked}:", *indented(around)]
         lines += around
         stores += after
@@ -144,7 +146,7 @@ def program(number: int) -> Program:
     names = [*draft.arrays, *draft.scalars]
     marked = "\n".join([
         f'"""Pipelined kernel {number}: {", ".join(draft.features)}."""', "", "import phalanx as px", "", "",
-        f"@px.kernel({', '.join(options)})", f"def program({', '.join(names)}):", *indented(body), "",
+        f"@px.kernel({', '.join(options)})", f"def program({', '.join(names)}):", *indented([*draft.statics, *body]), "",
     ])  # fmt: skip
     blocks = {"M": draft.bm, "N": draft.bn, **{loop.axis: loop.bk for loop in loops}}
     odd = frozenset(axis for axis in blocks if rng.random() < 0.2)
@@ -154,7 +156,7 @@ def program(number: int) -> Program:
     )
 
 
-def _loop(draft: Draft, loop: Loop) -> tuple[list[str], list[str], list[str]]:
+def _loop(draft: Draft, loop: Loop, number: int) -> tuple[list[str], list[str], list[str]]:
     """A loop of one to three pieces: what comes before it, the loop, and what comes behind it."""
     rng = draft.rng
     draft.note(f"loop {loop.kind}")
@@ -176,6 +178,10 @@ def _loop(draft: Draft, loop: Loop) -> tuple[list[str], list[str], list[str]]:
     if draft.chance(0.1):
         draft.note("starts with an empty statement")
         groups.insert(0, ["pass"])
+    met = meeting(draft, loop, number)
+    if met is not None:
+        pieces.append(met)
+        groups.append(met.body)
     options = ""
     if draft.chance(0.6):
         options += f", stages={rng.choice((2, 2, 3, 4))}"

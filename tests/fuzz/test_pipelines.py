@@ -32,6 +32,8 @@ EVERY = (
     "loop rank",
     *(f"if {way}" for way in ("index", "cut", "flag", "loaded", "carried", "block", "rank", "of block")),
     "a conditional load", "a conditional use", "nested conditionals", "else", "continue", "break",
+    "cluster operations", *(f"cluster {way}" for way in ("reduce", "one receives", "gather", "sync", "halves")),
+    "they meet in a loop", "they meet behind a loop",
     "persistent", "two loops", "a loop under a condition", "cluster", "8 warps", "producer=False",
 )  # fmt: skip
 

@@ -61,6 +61,28 @@ def by_threads(X, Y, Z, *, BM=64, BK=32):
     px.store(Z[0:BM], total)
 
 
+@px.kernel(warps=4, cluster=2)
+def split(A, B, C, *, BM=64, BN=32, BK=32, HOW="reduce"):
+    """The steps of a tile dealt to two CTAs, whose sums meet behind the loop: two tiles, one after the other."""
+    r, box = px.cluster.rank(), px.shared((BM, BN), px.f32)
+    for t in px.persistent(px.cdiv(C.shape[0], BM)):
+        m, acc = t * BM, px.zeros((BM, BN), px.f32)
+        for i in px.pipelined(range(px.cdiv(A.shape[1], 2 * BK)), stages=2):
+            k = (2 * i + r) * BK
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[0:BN, k : k + BK]).T, acc)
+        if HOW == "reduce":
+            acc = px.cluster.reduce(acc, "sum", cta=0)
+        else:
+            if r == 1:
+                px.store(box.at(0), acc)
+            px.cluster.sync()
+            if r == 0:
+                acc = acc + px.load(box)
+            px.cluster.sync()
+        if r == 0:
+            px.store(C[m : m + BM, 0:BN], acc)
+
+
 def whole(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
 
@@ -89,8 +111,19 @@ def fetched_by_threads() -> Case:
     return Case("by_threads", by_threads[1], [whole(64, 131), np.ones(192, np.float32), np.zeros(64, np.float32)], {})
 
 
+def in_parts(how: str) -> Callable[[], Case]:
+    """Two tiles on a cluster of two, three steps in each CTA."""
+
+    def make() -> Case:
+        a, b, c = whole(128, 192), whole(32, 192), np.zeros((128, 32), np.float32)
+        return Case("split", split[2], [a, b, c], {"HOW": how})
+
+    return make
+
+
 PIPELINED: dict[str, Callable[[], Case]] = {
     "pipelined matmul": multiplying(2), "pipelined matmul, one CTA": multiplying(1), "pipelined attention": attending,
     "pipelined matmul, without a producer": multiplying(1, PRODUCER=False), "pipelined twice": in_two_loops,
-    "pipelined by threads": fetched_by_threads,
+    "pipelined by threads": fetched_by_threads, "pipelined parts, reduced": in_parts("reduce"),
+    "pipelined parts, at a barrier": in_parts("sync"),
 }  # fmt: skip

@@ -13,7 +13,18 @@ PEELED = {"mbarrier.arrive: relaxed", "a ring of 2 wraps at 3"}
 
 ALONE = {"mbarrier.wait removed", "mbarrier.arrive: relaxed"}
 """Who fetches for itself has given the stage back itself: the barrier is for its other warpgroups, which one role hides."""
-ALLOWED = {"pipelined attention": EQUIVALENT | PEELED, "pipelined matmul, without a producer": EQUIVALENT | ALONE}
+MET = {"cluster.wait removed", "cluster.sync removed", "cluster.sync: relaxed"}
+"""CTAs that meet behind their loops have begun long before, and nobody ends while another still needs it."""
+EXCHANGED = {"cluster.turn: a ring of 2 wraps at 1", "cluster.turn: a ring of 2 wraps at 3"}
+"""Of two exchanges the one thanks before the other is sent: one inbox would do, and a third is not come to."""
+ONE_RECEIVES = {"cluster.send: only the lowest CTA of the mask"}
+NARROW = {"mbarrier.arrive: of CTA scope", "mbarrier.wait: of CTA scope"}
+"""At the second barrier of a tile: it lets a CTA store anew, and brings nobody any stores."""
+ALLOWED = {
+    "pipelined attention": EQUIVALENT | PEELED, "pipelined matmul, without a producer": EQUIVALENT | ALONE,
+    "pipelined parts, reduced": EQUIVALENT | MET | EXCHANGED | ONE_RECEIVES,
+    "pipelined parts, at a barrier": EQUIVALENT | MET | NARROW,
+}  # fmt: skip
 
 
 @pytest.mark.share(7)

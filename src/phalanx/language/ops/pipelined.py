@@ -27,7 +27,8 @@ def pipelined(
     same warps with ``producer=False``; waits and releases are the compiler's, and products of what was loaded overlap with
     the copies. With `multicast` the CTAs of a cluster fetch what they have in common once. `Compiled.notes` says of each
     load how it is staged, or why it is not. ``while``, ``return``, ``break``, barriers, roles and pipes have no place in the
-    body. Example: ``acc = px.dot(px.load(A[m:m+64, k:k+64]), px.load(B[k:k+64, n:n+64]), acc)`` in it.
+    body; what CTAs of a cluster tell each other (`px.cluster.reduce`, `gather`, `copy`, `sync`) has.
+    Example: ``acc = px.dot(px.load(A[m:m+64, k:k+64]), px.load(B[k:k+64, n:n+64]), acc)`` in it.
     """
     if not isinstance(items, RangeObject) or items.bounds.dealt:
         ctx.fail(

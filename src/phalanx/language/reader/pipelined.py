@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.ir.core import Op
+from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Break, For, Leave, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.values import Label
@@ -39,11 +40,17 @@ def _objections(op: Op, loop: For, inside: set[Label]) -> Iterator[tuple[str, st
 
 
 def _synchronises(op: Op) -> bool:
-    """Whether it signals, waits, or gives work to an engine that someone has to wait for."""
+    """Whether it signals, waits, or gives work to an engine that someone has to wait for.
+
+    What CTAs of a cluster tell each other is no business of the ring: their barrier, exchanges, pushes into a neighbour.
+    """
     effects = op.effects()
+    pushes = any(access.region.peer is not None for access in effects.accesses)
+    meets = any(meeting.span is Span.CLUSTER for meeting in effects.rendezvous)
+    if op.exchange is not None or pushes or meets:
+        return False
     return bool(
         effects.arrivals or effects.expects or effects.completes or effects.waits or effects.lifecycle or effects.groups
         or effects.accumulations or effects.rendezvous or effects.launches or effects.fences or effects.handshakes
-        or op.exchange is not None
         or op.collective is not None or any(access.engine is not None for access in effects.accesses)
     )

@@ -27,6 +27,7 @@ from phalanx.passes.pipelining.ahead import Fetch
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
+from phalanx.passes.pipelining.meetings import barrier_of_warps, unequal_meeting
 from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.order import group_tiles
@@ -96,6 +97,8 @@ class _Writer:
         self.grown = False
         self.places = Places(function)
         self.notes: list[Note] = []
+        self.met: list[BarrierArray] = []
+        """The barrier at which the CTAs of the cluster meet without those who fetch, where they do."""
         self.stager = Stager(self.places, find_divisibility(function), refusals, arch)
         self.taken = {buffer.name for buffer in function.buffers} | {barrier.name for barrier in function.barriers}
         self.loops = [op for op in function.walk() if isinstance(op, For) and op.pipelined is not None]
@@ -153,6 +156,7 @@ class _Writer:
             roles, warps = self._roles(fetching, computing, fetched)
         else:
             roles, warps = list(computing.ops), self.whole.warps
+        barriers = (array for ring in (*rings, *stay) for array in (ring.full, ring.empty))
         self._say(rings, shared)
         notes = decided((*self.whole.notes, *self.notes), self._decisions(products, flights, rotations))
         made = dataclasses.replace(
@@ -163,7 +167,7 @@ class _Writer:
                 *self.whole.buffers, *(buffer for ring in (*rings, *stay) for buffer in ring.buffers.values()),
                 *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
             ),
-            barriers=(*self.whole.barriers, *(array for ring in (*rings, *stay) for array in (ring.full, ring.empty))),
+            barriers=(*self.whole.barriers, *barriers, *self.met),
             notes=(*notes, *map(_leaving_note, leaving)),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
@@ -268,11 +272,10 @@ class _Writer:
         for op in self.whole.walk():
             if isinstance(op, Role | Roles):
                 return f"the kernel has roles of its own ({op.loc.short})", "write the ring in them too, as a px.pipe"
-            effects = op.effects()
-            if any(meeting.span is not Span.AGENT for meeting in effects.rendezvous) or op.exchange is not None:
+            if any(meeting.span not in (Span.AGENT, Span.CLUSTER) for meeting in op.effects().rendezvous):
                 why = f"{op.call} at {op.loc.short} brings all warps together"
                 return why, "write the roles and the ring by hand, with px.warps and px.pipe"
-        return None
+        return unequal_meeting(self.places)
 
     # What stands before the roles.
 
@@ -366,6 +369,7 @@ class _Writer:
 
     def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
         warps, loc = self.whole.warps, self.loops[0].loc
+        computing = self._meeting(computing)
         count = _warps_of(rings)
         by_threads = count > 1
         first = -(-warps // WARPGROUP) * WARPGROUP
@@ -389,6 +393,15 @@ class _Writer:
             )
         )
         return roles, total
+
+    def _meeting(self, computing: Block) -> Block:
+        """What the role that computes runs, where the CTAs of the cluster meet without those that fetch."""
+        name = fresh_name("cluster_barrier", self.taken)
+        computing, array, said = barrier_of_warps(computing, self.whole.cluster_size, name)
+        self.notes += said
+        if array is not None:
+            self.met.append(array)
+        return computing
 
     # Notes.
 
