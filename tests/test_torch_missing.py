@@ -24,8 +24,8 @@ OLD = "sys.modules['torch'] = types.SimpleNamespace(__version__='2.5.1+cu124')"
 @pytest.mark.parametrize(
     "torch, printed",
     [
-        (MISSING, ["px.torch needs torch, which is not installed", "pip install phalanx[torch]"]),
-        (OLD, ["px.torch needs torch 2.6 or newer, this is 2.5.1+cu124", "pip install --upgrade phalanx[torch]"]),
+        (MISSING, ["px.torch needs torch, which is not installed", 'pip install "phalanx-gpu[torch]"']),
+        (OLD, ["px.torch needs torch 2.6 or newer, this is 2.5.1+cu124", 'pip install "torch>=2.6"']),
     ],
 )
 def test_what_to_install(torch: str, printed: list[str]) -> None:

@@ -37,7 +37,7 @@ def build(folder: Path) -> Path:
     venv.create(builder, with_pip=True)
     python = str(builder / "bin" / "python")
     subprocess.run([python, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(copy)], check=True)
-    (wheel,) = folder.glob("phalanx-*.whl")
+    (wheel,) = folder.glob("phalanx_gpu-*.whl")
     return wheel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, extra_of_ours, pip_install
 
 
 def pyplot() -> Any:
@@ -14,7 +14,7 @@ def pyplot() -> Any:
     except ImportError:
         raise Error(
             "a plot needs matplotlib, which is not installed",
-            remedy="pip install 'phalanx[bench]', or pip install matplotlib",
+            remedy=pip_install(extra_of_ours("bench")),
         ) from None
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "phalanx"  # the same picture gives the same file

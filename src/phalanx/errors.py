@@ -11,6 +11,19 @@ from typing import NoReturn
 
 from phalanx.location import NOWHERE, Location
 
+DISTRIBUTION = "phalanx-gpu"
+"""What pip calls this package; Python imports it as `phalanx`."""
+
+
+def pip_install(*requirements: str) -> str:
+    """The command that installs packages, quoted so that every shell passes it on as it is."""
+    return " ".join(["pip install", *(f'"{item}"' for item in requirements)])
+
+
+def extra_of_ours(extra: str) -> str:
+    """One of this package's extras, as `pip_install` takes it."""
+    return f"{DISTRIBUTION}[{extra}]"
+
 
 class Error(Exception):
     """A mistake in a kernel, its launch, or its run.

@@ -96,7 +96,7 @@ ROWS, SIZES = px.spec(("rows", 4096), px.bf16), {"rows": 8192}
 
 @needs_compiler
 @pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec("tvm_ffi") is None, reason="no tvm_ffi: pip install phalanx[tvm-ffi]")
+@pytest.mark.skipif(importlib.util.find_spec("tvm_ffi") is None, reason="no tvm_ffi: pip install phalanx-gpu[tvm-ffi]")
 def test_tvm_ffi(page: Page, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     made = px.export(px.kernels.softmax, ROWS, scale=0.125, sizes=SIZES, to=folder, interfaces="tvm-ffi")
@@ -112,7 +112,7 @@ x, out = Fake(0x100000, (100, 4096), "bf16"), Fake(0x900000, (100, 4096), "bf16"
 
 @needs_compiler
 @pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="no jax: pip install phalanx[jax]")
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="no jax: pip install phalanx-gpu[jax]")
 def test_jax(page: Page, tmp_path: Path) -> None:
     """On a CPU, where XLA has no streams."""
     made = exported(tmp_path, px.kernels.softmax, ROWS, scale=0.125, sizes=SIZES)

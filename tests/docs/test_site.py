@@ -1,6 +1,6 @@
 """The documentation site: built without warnings, every link leads somewhere, and no page complains in a browser.
 
-Needs `phalanx[docs]`; for the browser Playwright's package and a Chromium on the path. Skipped where they are missing.
+Needs `phalanx-gpu[docs]`; for the browser Playwright's package and a Chromium on the path. Skipped where they are missing.
 """
 
 from __future__ import annotations

@@ -158,5 +158,5 @@ def test_without_the_package(tmp_path: Path) -> None:
     with pytest.raises(Error) as caught:
         px.export(scale[1], *[px.spec((4, 4), px.f32)] * 2, 1.0, to=tmp_path, interfaces="tvm-ffi")
     assert "needs the package apache-tvm-ffi" in str(caught.value)
-    assert caught.value.remedy == "pip install 'phalanx[tvm-ffi]'"
+    assert caught.value.remedy == 'pip install "phalanx-gpu[tvm-ffi]"'
     assert json.loads((tmp_path / "scale.json").read_text())["name"] == "scale"

@@ -87,7 +87,7 @@ def test_without_nvrtc(found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(px.Error) as error:
         px.compile(copy[1], px.spec((64,), px.f32), px.spec((64,), px.f32))
     assert error.value.message == "NVRTC is not available: NVRTC can't be loaded: no such file"
-    assert error.value.remedy == "install the package nvidia-cuda-nvrtc; the simulator works without it"
+    assert error.value.remedy == "install the package nvidia-cuda-nvrtc; the simulator and the checks work without it"
     assert error.value.location.file == __file__
 
 
@@ -103,7 +103,7 @@ def test_an_nvrtc_that_does_not_know_the_target(monkeypatch: pytest.MonkeyPatch,
         px.compile(copy[1], x, x, arch="sm_107a")
     assert error.value.message == "NVRTC 13.0 does not know the target sm_107a: 13.4 is the first that does"
     assert error.value.remedy == (
-        "pip install 'nvidia-cuda-nvrtc>=13.4,<14', and compile before anything that brings an older one, such as torch, "
+        'pip install "nvidia-cuda-nvrtc>=13.4,<14", and compile before anything that brings an older one, such as torch, '
         "has loaded it"
     )
     assert error.value.location.file == __file__

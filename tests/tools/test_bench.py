@@ -446,7 +446,7 @@ def test_colours_tell_contenders_apart() -> None:
 
 def test_matplotlib_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(px.Error, match=r"matplotlib(.|\n)*pip install 'phalanx\[bench\]'"):
+    with pytest.raises(px.Error, match=r'matplotlib(.|\n)*pip install "phalanx-gpu\[bench\]"'):
         plot.main([str(RESULTS), "--out", str(tmp_path)])
 
 

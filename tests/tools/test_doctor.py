@@ -144,13 +144,13 @@ phalanx 0.2.0
 broken  Python             3.10.2, linux x86_64
                            -> Phalanx needs Python 3.11 or newer
 broken  numpy              1.26.4, and <3,>=2.0 is needed
-                           -> pip install 'numpy<3,>=2.0'
+                           -> pip install "numpy<3,>=2.0"
 broken  nvidia-cuda-nvrtc  not installed
-                           -> pip install 'nvidia-cuda-nvrtc<14,>=13.0'
+                           -> pip install "nvidia-cuda-nvrtc<14,>=13.0"
 absent  torch              not installed
-                           -> pip install 'phalanx[torch]'
+                           -> pip install "phalanx-gpu[torch]"
 broken  NVRTC              NVRTC can't be loaded: no libnvrtc.so
-                           -> pip install 'nvidia-cuda-nvrtc>=13.0,<14' 'cuda-bindings>=13.0,<14'
+                           -> pip install "nvidia-cuda-nvrtc>=13.0,<14" "cuda-bindings>=13.0,<14"
 absent  driver             libcuda.so.1 is not on this machine
                            -> kernels run in the simulator; for a GPU, install NVIDIA's driver
 absent  C++ compiler       none found
@@ -185,9 +185,24 @@ def line_of(what: str, tmp_path: Path) -> tuple[str, int]:
     return f"{found['state']}: {found['found']}" + (f" -> {found['remedy']}" if found["remedy"] else ""), code
 
 
+def test_a_system_without_nvidia_s_packages_is_well(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "arm64")
+    requires = ["numpy<3,>=2.0", "nvidia-cuda-nvrtc<14,>=13.0; (sys_platform == 'linux' and platform_machine == 'x86_64')"]
+    monkeypatch.setattr(metadata, "requires", lambda name: requires)
+    machine.nvrtc = nvrtc.CompilerMissing("NVIDIA publishes none for darwin arm64")
+    text, code = asked(tmp_path)
+    assert code == 0 and "nvidia-cuda-nvrtc" not in text
+    assert "absent  NVRTC         NVIDIA publishes none for darwin arm64\n" in text
+    assert "-> kernels are simulated and checked here; compile on Linux or Windows\n" in text
+    assert text.endswith("Kernels can be simulated and checked here, not compiled or run on a GPU.\n")
+
+
 def test_an_nvrtc_that_does_not_know_hopper(machine: Machine, tmp_path: Path) -> None:
     machine.capabilities = (75, 80)
-    text = "broken: 13.0, which does not know sm_90a -> pip install 'nvidia-cuda-nvrtc>=13.0,<14'"
+    text = 'broken: 13.0, which does not know sm_90a -> pip install "nvidia-cuda-nvrtc>=13.0,<14"'
     assert line_of("NVRTC", tmp_path) == (text, 1)
 
 

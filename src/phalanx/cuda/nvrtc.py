@@ -8,8 +8,10 @@ device-runtime declarations (`printf`, atomics, vector types and math functions 
 from __future__ import annotations
 
 import functools
+import platform
 import re
 import site
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +97,16 @@ class TouchedInFlight(Exception):
         return [*kept, *(violation for violation in self.violations if violation not in kept)][:most]
 
 
+SYSTEMS = (("linux", "x86_64"), ("linux", "aarch64"), ("win32", "AMD64"))
+"""The systems for which NVIDIA publishes NVRTC, by `sys.platform` and `platform.machine()`: pyproject.toml asks for it
+there alone. On all others kernels are read, simulated and checked."""
+
+
+def has_packages() -> bool:
+    """Whether NVIDIA publishes NVRTC for the system that this is."""
+    return (sys.platform, platform.machine()) in SYSTEMS
+
+
 class CompilerMissing(Exception):
     """NVRTC can't be loaded here; the text says why."""
 
@@ -107,6 +119,9 @@ def _nvrtc() -> Any:
 
         nvrtc.nvrtcVersion()  # loads the library
     except Exception as cause:  # ImportError, or what the binding raises when the library is not found
+        if not has_packages():
+            system = f"{sys.platform} {platform.machine()}"
+            raise CompilerMissing(f"NVIDIA publishes none for {system}") from cause
         raise CompilerMissing(f"NVRTC can't be loaded: {cause}") from cause
     return nvrtc
 
@@ -169,7 +184,7 @@ def package_folders() -> tuple[str, ...]:
 def _is_another_loaded(library: Path) -> bool:
     """Whether this process has an NVRTC, through us or through another library, that is not this file as it lies there."""
     try:
-        maps = Path("/proc/self/maps").read_text()
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return True  # nobody knows: it will be asked
     loaded = {line[line.index("/") :] for line in maps.splitlines() if "/libnvrtc.so" in line}

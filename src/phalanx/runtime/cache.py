@@ -32,6 +32,9 @@ _SUFFIX = ".entry"
 _TEMPORARY = ".partial"
 _STALE_SECONDS = 3600.0
 
+_READING = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+"""How entries are opened: no link is followed, nothing is waited for. Each system has the flags that it needs."""
+
 DEFAULT_LIMIT_BYTES = 256 << 20
 
 
@@ -117,7 +120,7 @@ class DiskCache:
             return None
         try:
             # A pipe that somebody put there would block the open, and then the read, for ever.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(path, _READING)
             information = os.fstat(descriptor)
             with open(descriptor, "rb", buffering=0) as file:
                 intact = stat.S_ISREG(information.st_mode) and not _not_private(information)
@@ -201,12 +204,15 @@ def _default_folder() -> str:
     chosen = os.environ.get("PHALANX_CACHE_DIR")
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
+    named = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")  # the second one is Windows'
+    base = named or os.path.join(Path.home(), ".cache")
     return os.path.join(base, "phalanx")
 
 
 def _not_private(information: os.stat_result) -> str:
-    """Why a file or folder can't be trusted, or ""."""
+    """Why a file or folder can't be trusted, or "". On Windows the profile's folder is private by its access list."""
+    if not hasattr(os, "getuid"):
+        return ""
     if information.st_uid != os.getuid():
         return "belongs to another user"
     if information.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.cuda.abi import Signature
 from phalanx.cuda.text.sites import Site
-from phalanx.errors import Error
+from phalanx.errors import Error, pip_install
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, arch_of, entry_registers
 from phalanx.ir.core import Function, Note, Op
@@ -138,10 +138,10 @@ class LossOfPerformance(Error):
 
 def nvrtc_is_missing(problem: Exception) -> Error:
     """The error for a machine without the compiler of CUDA text."""
-    return Error(
-        f"NVRTC is not available: {problem}",
-        remedy="install the package nvidia-cuda-nvrtc; the simulator works without it",
-    )
+    from phalanx.cuda.nvrtc import has_packages
+
+    how = "install the package nvidia-cuda-nvrtc" if has_packages() else "compile on Linux or Windows"
+    return Error(f"NVRTC is not available: {problem}", remedy=f"{how}; the simulator and the checks work without it")
 
 
 def require_known(arch: Arch) -> None:
@@ -152,10 +152,10 @@ def require_known(arch: Arch) -> None:
     if not known or 10 * major + minor in known:
         return
     first = ".".join(map(str, arch.nvrtc))
+    install = pip_install(f"nvidia-cuda-nvrtc>={first},<{arch.nvrtc[0] + 1}")
     raise Error(
         f"NVRTC {nvrtc_version()} does not know the target {arch}: {first} is the first that does",
-        remedy=f"pip install 'nvidia-cuda-nvrtc>={first},<{arch.nvrtc[0] + 1}', and compile before anything that brings an "
-        "older one, such as torch, has loaded it",
+        remedy=f"{install}, and compile before anything that brings an older one, such as torch, has loaded it",
     )
 
 

@@ -33,7 +33,7 @@ def scripts(root: Path) -> dict[str, str]:
     """The benchmarks of a checkout: module and what it measures."""
     found: dict[str, str] = {}
     for path in sorted((root / "benchmarks").rglob("*.py")):
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         if '__name__ == "__main__"' in text:
             about = ast.get_docstring(ast.parse(text)) or ""
             found[".".join(path.relative_to(root).with_suffix("").parts)] = about.partition("\n")[0]

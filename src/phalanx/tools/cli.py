@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -79,7 +80,10 @@ app.command(context_settings=PASSED_ON, epilog=CODES)(bench)
 
 
 def main() -> None:
-    """The entry point of the console script."""
+    """The entry point of the console script. A character that a terminal's encoding lacks is written as its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(guarded(run))
 
 

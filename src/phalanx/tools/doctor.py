@@ -16,11 +16,13 @@ from typing import Annotated
 
 import typer
 
+from phalanx.errors import DISTRIBUTION, extra_of_ours, pip_install
 from phalanx.tools.output import CLEAN, FOUND, say
 
 WORKS, ABSENT, BROKEN = "works", "absent", "broken"
 """What a line says: it works; it is not there and need not be; it should work and does not."""
 OLDEST_PYTHON = (3, 11)
+NEEDED_TO_COMPILE = ("nvidia-cuda-nvrtc>=13.0,<14", "cuda-bindings>=13.0,<14")
 UNUSUAL = ("dev", "docs")
 """Extras for people who work on Phalanx itself."""
 
@@ -111,19 +113,24 @@ class Requirement:
 
 
 def requirements() -> list[Requirement]:
-    """What the installed package declares; nothing where it runs from a folder."""
+    """What the installed package declares for this system; nothing where it runs from a folder."""
+    from phalanx.cuda.nvrtc import has_packages
+
     try:
-        texts = metadata.requires("phalanx") or []
+        texts = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return []
     found = []
     for text in texts:
-        name, spec, extra = REQUIREMENT.match(text).groups()  # type: ignore[union-attr]
-        found.append(Requirement(name, spec.strip(), extra or ""))
+        name, spec, marker = REQUIREMENT.match(text).groups()  # type: ignore[union-attr]
+        extra = EXTRA.search(marker or "")
+        if extra or not marker or has_packages():  # a marker without an extra is that of NVIDIA's packages
+            found.append(Requirement(name, spec.strip(), extra[1] if extra else ""))
     return found
 
 
-REQUIREMENT = re.compile(r"([\w.-]+)\s*([^;]*?)\s*(?:;.*extra == [\"']([\w-]+)[\"'].*)?$")
+REQUIREMENT = re.compile(r"([\w.-]+)\s*([^;]*?)\s*(?:;(.*))?$")
+EXTRA = re.compile(r"extra == [\"']([\w-]+)[\"']")
 
 
 def packages() -> list[Line]:
@@ -137,7 +144,7 @@ def packages() -> list[Line]:
 
 def package(item: Requirement) -> Line:
     """One of them."""
-    install = f"pip install 'phalanx[{item.extra}]'" if item.extra else f"pip install '{item.name}{item.spec}'"
+    install = pip_install(extra_of_ours(item.extra) if item.extra else f"{item.name}{item.spec}")
     try:
         version = metadata.version(item.name)
     except metadata.PackageNotFoundError:
@@ -172,18 +179,20 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def nvrtc() -> Line:
     """NVRTC, and which of our targets it knows."""
-    from phalanx.cuda.nvrtc import CompilerMissing, nvrtc_capabilities, nvrtc_version
+    from phalanx.cuda.nvrtc import CompilerMissing, has_packages, nvrtc_capabilities, nvrtc_version
     from phalanx.ir.archs import ARCHS
 
     try:
         version = nvrtc_version()
     except CompilerMissing as problem:
-        return Line(BROKEN, "NVRTC", str(problem), "pip install 'nvidia-cuda-nvrtc>=13.0,<14' 'cuda-bindings>=13.0,<14'")
+        if not has_packages():
+            return Line(ABSENT, "NVRTC", str(problem), "kernels are simulated and checked here; compile on Linux or Windows")
+        return Line(BROKEN, "NVRTC", str(problem), pip_install(*NEEDED_TO_COMPILE))
     known = nvrtc_capabilities()
     ours = [name for name, arch in ARCHS.items() if 10 * arch.capability[0] + arch.capability[1] in known]
     lacking = [name for name in ARCHS if name not in ours]
     if "sm_90a" not in ours:
-        return Line(BROKEN, "NVRTC", f"{version}, which does not know sm_90a", "pip install 'nvidia-cuda-nvrtc>=13.0,<14'")
+        return Line(BROKEN, "NVRTC", f"{version}, which does not know sm_90a", pip_install(NEEDED_TO_COMPILE[0]))
     first = ".".join(map(str, max((ARCHS[name].nvrtc for name in lacking), default=())))
     rest = f"; not for {', '.join(lacking)}, which {first} knows" if lacking else ""
     return Line(WORKS, "NVRTC", f"{version}, for {', '.join(ours)}{rest}")

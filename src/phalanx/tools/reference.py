@@ -237,7 +237,7 @@ def write(folder: Path) -> None:
     for name, text in pages().items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

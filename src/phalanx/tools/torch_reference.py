@@ -64,7 +64,7 @@ def _arguments(given: ast.arguments, skipped: int) -> str:
 
 @cache
 def _text(file: Path) -> str:
-    return file.read_text()
+    return file.read_text(encoding="utf-8")
 
 
 def _parsed(file: Path) -> ast.Module:

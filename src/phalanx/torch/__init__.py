@@ -3,8 +3,8 @@
 ``px.torch.softmax`` and its like take what ``px.kernels.softmax`` takes. A call that torch neither records nor traces goes
 straight to the launch, one that nothing but autograd watches is a ``torch.autograd.Function``; all others go through
 ``torch.ops.phalanx``. `px.torch.op` makes an operator of your own function around kernels; `px.torch.nn` has modules,
-`px.torch.replace` puts them into a model. Needs torch 2.6 or newer (``pip install phalanx[torch]``); nothing else of the
-package imports this one.
+`px.torch.replace` puts them into a model. Needs torch 2.6 or newer (``pip install "phalanx-gpu[torch]"``);
+nothing else of the package imports this one.
 """
 
 from phalanx.torch.version import require_torch

@@ -26,7 +26,7 @@ _DEFINED = re.compile(r"^static [^=;{]*?\b(px_\w+)\b *[\[(=;]", re.MULTILINE)
 @cache
 def c_text(name: str) -> str:
     """The text of a file in the folder."""
-    return (FOLDER / name).read_text()
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 @cache

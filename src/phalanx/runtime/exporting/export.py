@@ -90,7 +90,8 @@ def write_files(made: CFunction, folder: Path) -> list[str]:
     """Writes what an export consists of into a folder, and gives the names of the files."""
     files: dict[str, str | bytes] = {
         f"{made.name}.h": header(made), f"{made.name}.c": source(made), f"{made.name}_code.c": code(made),
-        "CMakeLists.txt": cmake(made.name), f"{made.name}.json": manifest(made), f"{made.name}.py": LOADER.read_text(),
+        "CMakeLists.txt": cmake(made.name), f"{made.name}.json": manifest(made),
+        f"{made.name}.py": LOADER.read_text(encoding="utf-8"),
     }  # fmt: skip
     for number, each in enumerate(made.programs):
         files |= {cubin_name(made, number, program.arch): program.cubin for program in each}

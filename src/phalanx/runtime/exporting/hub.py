@@ -66,7 +66,7 @@ __all__ = {json.dumps(functions)}
         place / "build.toml": _build_toml(made),
     }
     for path, text in texts.items():
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return [str(path.relative_to(folder)) for path in (build / f"{name}.so", *texts)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phalanx.errors import Error
+from phalanx.errors import Error, extra_of_ours, pip_install
 from phalanx.runtime.exporting.c_function import CFunction
 from phalanx.runtime.exporting.hub import write_hub
 from phalanx.runtime.exporting.jax_ffi import jax_module, jax_source
@@ -33,14 +33,14 @@ def write_interfaces(folder: Path, made: CFunction, asked: tuple[str, ...], defi
     sources, includes, libraries = [f"{name}.c", f"{name}_code.c"], [], list(defines)
     if TVM_FFI in asked:
         info = _module("tvm_ffi.libinfo", TVM_FFI, "apache-tvm-ffi")
-        (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(made))
+        (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(made), encoding="utf-8")
         written.append(f"{name}_tvm_ffi.c")
         includes += [str(info.find_include_path()), str(info.find_dlpack_include_path())]
         libraries.append(str(info.find_libtvm_ffi()))
     if JAX in asked:
         ffi = _module("jax.ffi", JAX, "jax")
-        (folder / f"{name}_jax.c").write_text(jax_source(made))
-        (folder / f"{name}_jax.py").write_text(jax_module(made))
+        (folder / f"{name}_jax.c").write_text(jax_source(made), encoding="utf-8")
+        (folder / f"{name}_jax.py").write_text(jax_module(made), encoding="utf-8")
         written += [f"{name}_jax.c", f"{name}_jax.py"]
         includes.append(str(ffi.include_dir()))
     sources += [file for file in written if file.endswith(".c")]
@@ -56,5 +56,5 @@ def _module(name: str, extra: str, package: str) -> Any:
     except ImportError:
         raise Error(
             f"px.export for {extra} needs the package {package}, whose headers it is built with",
-            remedy=f"pip install 'phalanx[{extra}]'",
+            remedy=pip_install(extra_of_ours(extra)),
         ) from None

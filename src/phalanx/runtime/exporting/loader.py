@@ -29,7 +29,7 @@ _SCALARS = {
 def load(manifest: str | Path | None = None) -> Exported:
     """The exported kernel or function; a manifest is looked for beside this file, under its name."""
     path = Path(manifest) if manifest is not None else Path(__file__).with_suffix(".json")
-    content: dict[str, Any] = json.loads(path.read_text())
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return Exported(content, path.parent)
 
 

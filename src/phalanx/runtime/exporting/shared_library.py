@@ -31,11 +31,11 @@ def build_library(
         )
     with tempfile.TemporaryDirectory() as place:
         beside = Path(place)
-        (beside / "cuda.h").write_text(c_text("cuda.h"))
+        (beside / "cuda.h").write_text(c_text("cuda.h"), encoding="utf-8")
         names = re.findall(r"^CUresult (\w+)\(", c_text("cuda.h"), re.MULTILINE)
         names += [f"{each}_v2" for each in VERSIONED]
         empty, driver = beside / "empty.c", beside / "libcuda.so.1"
-        empty.write_text("".join(f"void {each}(void);\nvoid {each}(void) {{}}\n" for each in names))
+        empty.write_text("".join(f"void {each}(void);\nvoid {each}(void) {{}}\n" for each in names), encoding="utf-8")
         _compile([compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", str(empty), "-o", str(driver)], name)
         given = [f"-I{path}" for path in (place, str(folder), *includes)]
         sources = [str(folder / file) for file in files]

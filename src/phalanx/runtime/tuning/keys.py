@@ -23,7 +23,7 @@ def driver_text() -> str:
     if not has_gpu():
         return "no driver"
     try:
-        version = Path("/proc/driver/nvidia/version").read_text().splitlines()[0]
+        version = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError):
         version = ""
     return f"{get_driver().version()} {version}"

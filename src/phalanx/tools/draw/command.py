@@ -43,7 +43,7 @@ def draw(
                 title = f"{launch.name}: stages of {buffer}"
                 pictures[f"{launch.name}.{buffer}.svg"] = ring_picture(made, buffer, title, most=most)
             for name, text in pictures.items():
-                (to / name).write_text(text)
+                (to / name).write_text(text, encoding="utf-8")
                 say(str(to / name))
     except Error as error:
         complain(str(error))
