@@ -122,9 +122,11 @@ if TYPE_CHECKING:
     from phalanx.runtime.launch.dispatch import compile
     from phalanx.runtime.launch.specialise import spec
     from phalanx.runtime.tuning import tune
+    from phalanx.runtime.tuning.bench import bench
 
 _LAZY = {
     "Compiled": "phalanx.runtime.compiled",
+    "bench": "phalanx.runtime.tuning.bench",
     "check": "phalanx.runtime.checking",
     "compile": "phalanx.runtime.launch.dispatch",
     "device": "phalanx.runtime.device.devices",
@@ -169,9 +171,9 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
-    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bf16", "bitcast", "block_id",
-    "bool", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async", "cumsum", "device",
-    "device_assert", "dot",
+    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
+    "bitcast", "block_id", "bool", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async",
+    "cumsum", "device", "device_assert", "dot",
     "empty", "erf", "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
     "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep",
     "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",

@@ -137,6 +137,8 @@ OUTSIDE: dict[str, str] = {
     "px.packed": "codes, out = np.zeros((8, 16), np.uint8), np.zeros((8, 32), np.float32)\n",
     "px.explore": "x, y = x[:16], y[:16]\n",
     "px.tune": "import functools\npx.tune = functools.partial(px.tune, measure=clock, isolate=False)\n",
+    "px.bench": "from types import SimpleNamespace\n"
+    "px.bench = lambda f, *x, nbytes, against: SimpleNamespace(ms=1.0, gbs=nbytes, ratios=against)\n",
     "px.device": "class px:\n    device = lambda: px\n    sms = 64\n\n\nkernel = {64: print}\n",
 }  # fmt: skip
 
@@ -146,6 +148,7 @@ def test_it_runs_outside_of_kernels(example: Example, tmp_path: Path, monkeypatc
     """With a clock of ours where a GPU would be one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(px, "tune", px.tune)
+    monkeypatch.setattr(px, "bench", px.bench)
     file = tmp_path / "example.py"
     file.write_text(COPY + OUTSIDE.get(example.name, "") + example.code)
     exec(compile(file.read_text(), str(file), "exec"), {"__name__": "__main__"})

@@ -35,7 +35,7 @@ VARIABLES = {"Barriers": "bar", "Tiles": "x", "Views": "view", "Arrays": "X"}
 """What a value of each kind is called in the headings of its members."""
 OUTSIDE = (
     "kernel", "func", "struct", "auto", "compile", "spec", "packed", "device", "check", "explore", "example", "tune",
-    "export",
+    "bench", "export",
 )  # fmt: skip
 
 

@@ -87,8 +87,8 @@ def constant(found: object) -> object:
     if isinstance(found, KernelObject) and found.is_constant:
         return found
     if is_record(type(found)):
-        parts = [getattr(found, name) for name in record_fields(type(found))]
-        return ConstantRecord(found) if all(part is None or constant(part) is not None for part in parts) else None
+        fields = [getattr(found, name) for name in record_fields(type(found))]
+        return ConstantRecord(found) if all(field is None or constant(field) is not None for field in fields) else None
     if isinstance(found, np.ufunc):
         return HostFunction(found, f"numpy.{found.__name__} can't be used in kernels", "use the function of px of that name")
     if isinstance(found, np.generic) and found.dtype.kind in "biuf":
