@@ -13,6 +13,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.compiled import Compiled
 from phalanx.runtime.exporting.c_function import CFunction
 from phalanx.runtime.exporting.c_source import cmake, code, header, source
+from phalanx.runtime.exporting.folder import LISTING, ExportFolder
 from phalanx.runtime.exporting.function_export import function_export
 from phalanx.runtime.exporting.interfaces import require_interfaces, write_interfaces
 from phalanx.runtime.exporting.kernel_export import kernel_export
@@ -83,11 +84,15 @@ def export(
     folder = Path(to)
     files = write_files(made, folder)
     more = write_interfaces(folder, made, around) if around else []
-    return Exported(folder, made.name, (*files, *more), tuple(program for each in made.programs for program in each))
+    names = (*files, *more, LISTING)
+    return Exported(folder, made.name, names, tuple(program for each in made.programs for program in each))
 
 
 def write_files(made: CFunction, folder: Path) -> list[str]:
-    """Writes what an export consists of into a folder, and gives the names of the files."""
+    """Writes what an export consists of into a folder, and gives the names of the files.
+
+    All are written or, where a file of such a name is somebody else's, none.
+    """
     files: dict[str, str | bytes] = {
         f"{made.name}.h": header(made), f"{made.name}.c": source(made), f"{made.name}_code.c": code(made),
         "CMakeLists.txt": cmake(made.name), f"{made.name}.json": manifest(made),
@@ -95,10 +100,9 @@ def write_files(made: CFunction, folder: Path) -> list[str]:
     }  # fmt: skip
     for number, each in enumerate(made.programs):
         files |= {cubin_name(made, number, program.arch): program.cubin for program in each}
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, content in files.items():
-        (folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
-    return list(files)
+    place = ExportFolder(folder)
+    place.claim(files)
+    return [place.write(name, content) for name, content in files.items()]
 
 
 def require_name(name: str) -> str:

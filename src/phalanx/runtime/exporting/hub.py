@@ -11,12 +11,11 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-import shutil
-from pathlib import Path
 
 from phalanx.cuda.nvrtc import nvrtc_version
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.exporting.c_function import CFunction
+from phalanx.runtime.exporting.folder import ExportFolder
 
 LICENSE = "other"
 """Whose kernel it is, and under which terms, its owner says: the field has to be there."""
@@ -24,21 +23,20 @@ SINCE = "0.17.0"
 """The first version of the package `kernels` whose folders these are."""
 
 
-def write_hub(folder: Path, made: CFunction) -> list[str]:
+def write_hub(folder: ExportFolder, made: CFunction) -> list[str]:
     """Writes hub/ into the folder of an export, and gives the names of the files."""
-    name, place = made.name, folder / "hub"
+    name = made.name
     version = importlib.metadata.version("apache-tvm-ffi").split(".")
     variant = f"tvm-ffi{version[0]}{version[1]}-cu{_cuda()}-{platform.machine()}-linux"
-    build = place / "build" / variant
-    (build / name).mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(folder / f"{name}.so", build / f"{name}.so")
-    kernel = hashlib.sha256((build / f"{name}.so").read_bytes()).hexdigest()[:12]
+    build = f"hub/build/{variant}"
+    library = (folder.path / f"{name}.so").read_bytes()
+    kernel = hashlib.sha256(library).hexdigest()[:12]
     functions = [name, *[f"{name}_workspace"] * (made.has_workspace)]
     loaded = "\n".join(f"{each} = _module.{each}" for each in functions)
-    texts = {
-        build / "__init__.py": f'''"""{made.described}."""
+    files: dict[str, str | bytes] = {
+        f"{build}/{name}.so": library,
+        f"{build}/__init__.py": f'''"""{made.described}."""
 
-from pathlib import Path
 
 import tvm_ffi
 
@@ -47,11 +45,10 @@ _module = tvm_ffi.load_module(str(Path(__file__).parent / "{name}.so"))
 
 __all__ = {json.dumps(functions)}
 ''',
-        build / name / "__init__.py": f'''"""The same for older versions of the package `kernels`, which look for it here."""
+        f"{build}/{name}/__init__.py": f'''"""For older versions of the package `kernels`, which look for it here."""
 
 import importlib.util
 import sys
-from pathlib import Path
 
 _file = Path(__file__).parent.parent / "__init__.py"
 _spec = importlib.util.spec_from_file_location(f"{{__name__}}_variant", _file)
@@ -62,12 +59,10 @@ _spec.loader.exec_module(_module)
 
 __all__ = {json.dumps(functions)}
 ''',
-        build / "metadata.json": json.dumps(_metadata(made, kernel), indent=2) + "\n",
-        place / "build.toml": _build_toml(made),
+        f"{build}/metadata.json": json.dumps(_metadata(made, kernel), indent=2) + "\n",
+        "hub/build.toml": _build_toml(made),
     }
-    for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
-    return [str(path.relative_to(folder)) for path in (build / f"{name}.so", *texts)]
+    return [folder.write(file, content) for file, content in files.items()]
 
 
 def _cuda() -> str:

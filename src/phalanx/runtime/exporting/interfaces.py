@@ -9,6 +9,7 @@ from typing import Any
 
 from phalanx.errors import Error, extra_of_ours, pip_install
 from phalanx.runtime.exporting.c_function import CFunction
+from phalanx.runtime.exporting.folder import ExportFolder
 from phalanx.runtime.exporting.hub import write_hub
 from phalanx.runtime.exporting.jax_ffi import jax_module, jax_source
 from phalanx.runtime.exporting.shared_library import build_library
@@ -29,24 +30,24 @@ def require_interfaces(asked: Sequence[str]) -> tuple[str, ...]:
 
 def write_interfaces(folder: Path, made: CFunction, asked: tuple[str, ...], defines: Sequence[str] = ()) -> list[str]:
     """Writes the C around the function, builds NAME.so of all of it, and gives the names of the files."""
-    name, written = made.name, []
+    name, place = made.name, ExportFolder(folder)
+    written: list[str] = []
     sources, includes, libraries = [f"{name}.c", f"{name}_code.c"], [], list(defines)
     if TVM_FFI in asked:
         info = _module("tvm_ffi.libinfo", TVM_FFI, "apache-tvm-ffi")
-        (folder / f"{name}_tvm_ffi.c").write_text(tvm_ffi_source(made), encoding="utf-8")
-        written.append(f"{name}_tvm_ffi.c")
+        written.append(place.write(f"{name}_tvm_ffi.c", tvm_ffi_source(made)))
         includes += [str(info.find_include_path()), str(info.find_dlpack_include_path())]
         libraries.append(str(info.find_libtvm_ffi()))
     if JAX in asked:
         ffi = _module("jax.ffi", JAX, "jax")
-        (folder / f"{name}_jax.c").write_text(jax_source(made), encoding="utf-8")
-        (folder / f"{name}_jax.py").write_text(jax_module(made), encoding="utf-8")
-        written += [f"{name}_jax.c", f"{name}_jax.py"]
+        written.append(place.write(f"{name}_jax.c", jax_source(made)))
+        written.append(place.write(f"{name}_jax.py", jax_module(made)))
         includes.append(str(ffi.include_dir()))
     sources += [file for file in written if file.endswith(".c")]
-    written.append(build_library(folder, name, sources, includes, libraries))
+    place.claim([f"{name}.so"])
+    written.append(place.record(build_library(folder, name, sources, includes, libraries)))
     if HUB in asked:
-        written += write_hub(folder, made)
+        written += write_hub(place, made)
     return written
 
 

@@ -129,9 +129,9 @@ def _workspace(made: CFunction, passed: list[str]) -> list[str]:
 
 def jax_module(made: CFunction) -> str:
     """The text of NAME_jax.py, which needs jax alone."""
-    results = [
-        {"dtype": JAX_NAMES[result.dtype], "shape": [size.text for size in result.shape]} for result in made.results
-    ]
+    shapes = ["".join(f"{size.text}, " for size in result.shape) for result in made.results]
+    results = ", ".join(f'(({shape}), "{JAX_NAMES[result.dtype]}")' for shape, result in zip(shapes, made.results))
+    sizes = dict.fromkeys(size for item in made.arrays for size in item.sizes if isinstance(size, str))
     arrays = [{"name": item.name, "shape": list(item.sizes)} for item in made.arrays]
     scalars = {item.name: JAX_NAMES[item.dtype] for item in made.arguments if isinstance(item, ScalarGiven)}
     return f'''"""{made.described}, as a function of JAX arrays that jax.jit takes."""
@@ -143,9 +143,13 @@ import jax
 import numpy as np
 
 ARRAYS = {json.dumps(arrays)}
-RESULTS = {json.dumps(results)}
 SCALARS = {json.dumps(scalars)}
 _LIBRARY = ctypes.CDLL(str(Path(__file__).with_name("{made.name}.so")))
+
+
+def _results({", ".join(sizes)}):
+    """Shapes and types of the results, by what the sizes of the arrays are."""
+    return [{results}]
 
 
 def register(platform="CUDA"):
@@ -162,11 +166,7 @@ def {made.name}(*arrays, **numbers):
         for size, extent in zip(known["shape"], array.shape):
             if isinstance(size, str):
                 sizes.setdefault(size, extent)
-    # The texts are arithmetic that was written with this file: integers, names of sizes and + - * // %.
-    made = [
-        jax.ShapeDtypeStruct(tuple(eval(size, {{"__builtins__": {{}}}}, sizes) for size in each["shape"]), each["dtype"])
-        for each in RESULTS
-    ]
+    made = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(**sizes)]
     given = {{name: np.dtype(SCALARS[name]).type(value) for name, value in numbers.items()}}
     found = jax.ffi.ffi_call("{made.name}", made)(*arrays, **given)
     return found[0] if len(found) == 1 else tuple(found)
