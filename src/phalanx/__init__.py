@@ -65,6 +65,7 @@ from phalanx.language.ops.mma import dot
 from phalanx.language.ops.persistent import persistent
 from phalanx.language.ops.pipelined import pipelined
 from phalanx.language.ops.pipes import pipe
+from phalanx.language.ops.printing import breakpoint_ as breakpoint
 from phalanx.language.ops.printing import print_ as print
 from phalanx.language.ops.ptx import ptx
 from phalanx.language.ops.ring import ring
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from phalanx import kernels, torch  # noqa: F401
     from phalanx.runtime.checking import check
     from phalanx.runtime.compiled import Compiled
+    from phalanx.runtime.debugging import debug
     from phalanx.runtime.device.devices import device
     from phalanx.runtime.device.packed import packed
     from phalanx.runtime.exploring import explore
@@ -129,6 +131,7 @@ _LAZY = {
     "bench": "phalanx.runtime.tuning.bench",
     "check": "phalanx.runtime.checking",
     "compile": "phalanx.runtime.launch.dispatch",
+    "debug": "phalanx.runtime.debugging",
     "device": "phalanx.runtime.device.devices",
     "explore": "phalanx.runtime.exploring",
     "export": "phalanx.runtime.exporting.export",
@@ -172,9 +175,9 @@ __version__ = "0.2.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
-    "bitcast", "block_id", "bool", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters", "cp_async",
-    "cumsum", "device", "device_assert", "dot",
-    "empty", "erf", "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
+    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters",
+    "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
+    "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
     "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep",
     "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
     "num_blocks", "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round",

@@ -56,12 +56,15 @@ class Traits:
     `method`: what users write after a barrier's name, for what they call as a method of it. `nonnegative`: the scalar that
     it defines is never negative. `moves`: what it defines has the registers of its operand, or some of them, under another
     type or shape. `asks_for_work`: it asks for a cluster of the grid that has not started, so that not all of them start.
+    `is_step`: whoever steps through a run stops before it. `stops`: it does nothing but stop such a run, where it says so.
     """
 
     method: ClassVar[str] = ""
     nonnegative: ClassVar[bool] = False
     moves: ClassVar[bool] = False
     asks_for_work: ClassVar[bool] = False
+    is_step: ClassVar[bool] = True
+    stops: ClassVar[bool] = False
 
     def in_rank(self, cluster: tuple[int, int, int], rank: int) -> int | None:
         """The number that it defines in the CTA of that rank, where the cluster's shape alone decides it."""

@@ -24,6 +24,8 @@ TRY = 3
 """Yielded by a loop that asks a barrier, and may also end by itself."""
 ASK = 4
 """Yielded before an instruction of a loop that does nothing but ask, where every instruction is a step of its own."""
+LINE = 5
+"""Yielded before an instruction, in a run that is stepped through: nobody else has a turn for it."""
 
 Program = Callable[..., Generator[int, None, None]]
 

@@ -19,7 +19,7 @@ from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Const, Label, Param, Value, Var
 from phalanx.ir.views import BarrierRef, View
-from phalanx.sim.agents import ASK, BLOCKED, STEP, Agent
+from phalanx.sim.agents import ASK, BLOCKED, LINE, STEP, Agent
 from phalanx.sim.budget import CALL, PROBE
 from phalanx.sim.monitor import guarded, watched
 from phalanx.sim.numerics import scalar_of
@@ -73,16 +73,21 @@ class Program:
     makers: dict[str, Maker]
     parameters: tuple[Value, ...]
     children: list[tuple[Role, int, Program]]
+    values: dict[str, Value]
+    """What its local names stand for."""
     factory: Callable[..., Any] = None  # type: ignore[assignment]
 
 
 class Emitter:
     """Writes one program. The functions of `sim/ops/control.py` write control flow through it."""
 
-    def __init__(self, name: str, outer: Emitter | None, *, preempt: bool, numbers: itertools.count[int]) -> None:
+    def __init__(
+        self, name: str, outer: Emitter | None, *, preempt: bool, numbers: itertools.count[int], stepped: bool = False
+    ) -> None:
         self.name = name
         self.outer = outer
         self.preempt = preempt
+        self.stepped = stepped
         self.numbers = numbers
         self.lines: list[str] = []
         self.ops: list[Op | None] = []
@@ -271,6 +276,8 @@ class Emitter:
         """Writes one instruction: as source, as an expression, or as a call of its meaning."""
         outer, self.op = self.op, op
         write = text_of(op)
+        if self.stepped and op.is_step:
+            self.line(f"yield {LINE}")
         if write is not None:
             write(op, self)
         else:
@@ -388,7 +395,7 @@ class Emitter:
 
     def role(self, role: Role) -> tuple[range, str]:
         """Writes a role as a program of its own: the numbers of its copies among the children, and the values they take."""
-        inner = Emitter(role.name, self, preempt=self.preempt, numbers=self.numbers)
+        inner = Emitter(role.name, self, preempt=self.preempt, numbers=self.numbers, stepped=self.stepped)
         inner.block(role.body)
         program = inner.program()
         start = len(self.children)
@@ -411,22 +418,31 @@ class Emitter:
         lines = [f"def bind({names.rstrip(', ')}):", *head, *self.lines, "        return", f"        yield {BLOCKED}",
                  "    return program"]
         ops: list[Op | None] = [None] * (1 + len(head)) + self.ops + [None] * 3
-        return Program(self.name, lines, ops, self.makers, parameters, self.children)
+        values = {name: value for found in (self.names, self.vars, self.free) for value, name in found.items()}
+        return Program(self.name, lines, ops, self.makers, parameters, self.children, values)
 
 
 class Code:
-    """A kernel as Python: its programs, their text, and from a line of the text back to the instruction."""
+    """A kernel as Python: its programs, their text, and from a line of the text back to the instruction.
 
-    def __init__(self, function: Function, *, preempt: bool = False) -> None:
-        emitter = Emitter(function.name, None, preempt=preempt, numbers=itertools.count())
+    `preempt`: agents can be interrupted before every instruction with an effect. `stepped`: they say so before every
+    instruction, for whoever steps through the run.
+    """
+
+    def __init__(self, function: Function, *, preempt: bool = False, stepped: bool = False) -> None:
+        self.stepped = stepped
+        emitter = Emitter(function.name, None, preempt=preempt, numbers=itertools.count(), stepped=stepped)
         emitter.block(function.body)
         self.main = emitter.program()
         self.lines: list[str] = []
         self.ops: list[Op | None] = [None]
+        self.values: dict[str, Value] = {}
+        """What the local names of all programs stand for: none is used twice."""
         for program in self._programs(self.main):
             start = len(self.lines)
             self.lines += [f"# {program.name}", *program.lines]
             self.ops += [None, *program.ops]
+            self.values |= program.values
             namespace: dict[str, Any] = {}
             code = "\n" * (start + 1) + "\n".join(program.lines) + "\n"
             exec(compile(code, FILENAME, "exec"), namespace)

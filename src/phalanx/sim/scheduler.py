@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.location import NOWHERE, Location
-from phalanx.sim.agents import ASK, BLOCKED, STEP, TRY, Agent
+from phalanx.sim.agents import ASK, BLOCKED, LINE, STEP, TRY, Agent
 from phalanx.sim.codegen import FILENAME
 from phalanx.sim.engines import Copy
 from phalanx.sim.machine import Cluster, Machine
@@ -89,28 +89,35 @@ class Scheduler:
         self.last: Cluster | None = None
         """The cluster that goes on only when no other can."""
         self.vain = machine.vain
+        self.stepped = machine.code.stepped
         self.asked: dict[Agent, int] = {}
 
     def run(self) -> None:
         """Until the grid is done."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[Agent | Copy]:
+        """Runs until the grid is done. Where the code is stepped through, it stops before each instruction, with the agent
+        that is about to run it, and behind each step of a copy in flight, with that copy."""
         try:
             if self.schedule.kind == "random":
-                self._run_random(random.Random(self.schedule.seed))
+                yield from self._run_random(random.Random(self.schedule.seed))
             elif self.schedule.kind == "starve":
-                self._run_starving()
+                yield from self._run_starving()
             else:
-                self._run()
+                yield from self._run()
         finally:
             self.machine.budget.progress.end()
 
     # --- late and early ---------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self) -> Iterator[Agent | Copy]:
         active = self.active
         while active or self._start():
             if active[0] is self.last and self._goes_last():
                 continue
-            if self._turn(active[0]):
+            if (yield from self._turn(active[0])):
                 self._finish(active[0])
                 continue
             if self._start():
@@ -151,7 +158,7 @@ class Scheduler:
         self.last = None
         return False
 
-    def _turn(self, cluster: Cluster) -> bool:
+    def _turn(self, cluster: Cluster) -> Generator[Agent | Copy, None, bool]:
         """Runs a cluster until it does nothing but ask, or has ended: then true."""
         ready, pending, spinning = cluster.ready, cluster.pending, cluster.spinning
         ready.extend(spinning)
@@ -174,6 +181,9 @@ class Scheduler:
                 elif code == STEP:
                     steps += 1
                     (ready if steps % STEPS_IN_A_ROW else spinning).append(agent)
+                elif code == LINE:
+                    ready.appendleft(agent)
+                    yield agent
                 else:
                     spinning.append(agent)
             if pending:
@@ -183,6 +193,8 @@ class Scheduler:
                 self.vain.clear()
                 ready.extend(spinning)
                 spinning.clear()
+                if self.stepped:
+                    yield copy
             elif not cluster.live:
                 return True
             elif spinning:
@@ -192,7 +204,7 @@ class Scheduler:
 
     # --- random -----------------------------------------------------------------------------------------------------
 
-    def _run_random(self, rng: random.Random) -> None:
+    def _run_random(self, rng: random.Random) -> Iterator[Agent | Copy]:
         """One choice after another among everything that could happen next."""
         self.machine.willing = lambda: rng.randrange(REFUSED) > 0
         active = self.active
@@ -215,6 +227,8 @@ class Scheduler:
                 if copy.step():
                     pending.append(copy)
                 self.vain.clear()
+                if self.stepped:
+                    yield copy
                 continue
             choice -= len(pending)
             if choice < len(ready):
@@ -222,7 +236,8 @@ class Scheduler:
                 del ready[choice]
             else:
                 agent = spinning.pop(choice - len(ready))
-            code = self._resume(agent)
+            while (code := self._resume(agent)) == LINE:
+                yield agent
             if code in (STEP, ASK):
                 ready.append(agent)
             elif code:
@@ -230,7 +245,7 @@ class Scheduler:
                 if self.vain.get(agent, 0) > IN_VAIN and self._in_vain(active) and not self._start():
                     raise self._stuck(list(active))
 
-    def _run_starving(self) -> None:
+    def _run_starving(self) -> Iterator[Agent | Copy]:
         """One step after the other; what is held back comes when there is nothing else."""
         active = self.active
         across = asks_memory(self.machine.function)  # which other clusters may change
@@ -246,8 +261,10 @@ class Scheduler:
                 ready.extend(spinning)
                 spinning.clear()
                 continue
-            if agent is None and self._land(cluster):
+            if agent is None and (copy := self._land(cluster)) is not None:
                 idle = 0
+                if self.stepped:
+                    yield copy
                 continue
             others = (spinning and across) or any(hold.cluster == cluster.index for hold in self.schedule.held)
             if agent is None and others and (self._start() or idle < len(active) - 1):
@@ -258,7 +275,9 @@ class Scheduler:
                 continue
             if agent is None and (hold := self._next_hold(cluster)) is not None:
                 if hold.copies:
-                    self._land(cluster, hold)
+                    copy = self._land(cluster, hold)
+                    if self.stepped and copy is not None:
+                        yield copy
                     continue
                 agent = _held_agent(cluster, hold)
             if agent is None and spinning and not self._in_vain([cluster]):
@@ -274,7 +293,8 @@ class Scheduler:
                     stale = True  # for the next cluster: one that spins may have told others before it spun again
                 continue
             ready.remove(agent)
-            code = self._resume(agent)
+            while (code := self._resume(agent)) == LINE:
+                yield agent
             if code in (STEP, ASK) or (code == TRY and self._tries(agent)):
                 ready.append(agent)
             elif code:
@@ -302,8 +322,8 @@ class Scheduler:
                 return hold
         return None
 
-    def _land(self, cluster: Cluster, hold: Hold | None = None) -> bool:
-        """The next step of the oldest copy in flight that is not held back, or of those that `hold` holds."""
+    def _land(self, cluster: Cluster, hold: Hold | None = None) -> Copy | None:
+        """The next step of the oldest copy in flight that is not held back, or of those that `hold` holds; that copy."""
         pending = cluster.pending
         for position, copy in enumerate(pending):
             if self._lands_on(copy, hold) if hold is not None else not self._is_held(copy):
@@ -313,8 +333,8 @@ class Scheduler:
                 self.vain.clear()
                 cluster.ready.extend(cluster.spinning)
                 cluster.spinning.clear()
-                return True
-        return False
+                return copy
+        return None
 
     def _is_held(self, copy: Copy) -> bool:
         return any(hold.copies and self._lands_on(copy, hold) for hold in self.schedule.held)

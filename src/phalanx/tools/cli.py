@@ -10,6 +10,7 @@ import typer
 
 from phalanx.tools.bench import PASSED_ON, bench
 from phalanx.tools.check import check
+from phalanx.tools.debug import debug
 from phalanx.tools.doctor import doctor
 from phalanx.tools.draw.command import draw
 from phalanx.tools.explain import explain
@@ -72,6 +73,7 @@ def clear_cache() -> None:
 
 
 app.command(epilog=CODES)(check)
+app.command(epilog=CODES)(debug)
 app.command(epilog=CODES)(doctor)
 app.command(epilog=CODES)(draw)
 app.command(epilog=CODES)(export)

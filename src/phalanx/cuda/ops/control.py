@@ -22,6 +22,7 @@ from phalanx.ir.ops.control import (
     Assume,
     BlockId,
     Break,
+    Breakpoint,
     Continue,
     DeviceAssert,
     For,
@@ -359,6 +360,11 @@ def _who_prints(w: Writer) -> tuple[str, list[str]]:
         role = "warp %d" if agent.pitch == 1 else "warps %d-%d"
         place += [first] if agent.pitch == 1 else [first, f"{first} + {agent.pitch - 1}"]
     return f'"block (%d, %d, %d), {"rank %d, " if clusters else ""}{role}:"', place
+
+
+@emits(Breakpoint)
+def emit_breakpoint(w: Writer, op: Breakpoint) -> None:
+    """Writes nothing: a GPU does not stop."""
 
 
 @emits(Assume)

@@ -26,6 +26,7 @@ class Assign(Op):
     """Writes a mutable cell."""
 
     mnemonic: ClassVar[str] = "assign"
+    is_step: ClassVar[bool] = False
     var: Var = cell()
     value: Value = operand()
 
@@ -35,6 +36,7 @@ class ReadVar(Op):
     """Reads a mutable cell."""
 
     mnemonic: ClassVar[str] = "read"
+    is_step: ClassVar[bool] = False
     computes: ClassVar[bool] = False
     var: Var = cell()
     result: Value = defined()
@@ -168,6 +170,7 @@ class Scope(Op):
     """A block that `Leave` can leave: the kernel, a role, an inlined function with an early return."""
 
     mnemonic: ClassVar[str] = "scope"
+    is_step: ClassVar[bool] = False
     label: Label = attribute()
     body: Block = block()
 
@@ -327,6 +330,16 @@ class Print(Op):
 
 
 @frozen(eq=False, repr=False)
+class Breakpoint(Op):
+    """Stops a run that somebody steps through, where `cond` holds (for a tile: anywhere). Nothing elsewhere."""
+
+    mnemonic: ClassVar[str] = "breakpoint"
+    is_step: ClassVar[bool] = False
+    stops: ClassVar[bool] = True
+    cond: Value = operand()
+
+
+@frozen(eq=False, repr=False)
 class Assume(Op):
     """The user says that `cond` holds (for a tile: everywhere). A run that is watched stops with `message` where not."""
 
@@ -347,10 +360,10 @@ class DeviceAssert(Op):
 # What the types of operands and results must be.
 
 
-@type_rules(If, While, Assume, DeviceAssert)
-def _check_condition(op: If | Assume | DeviceAssert | While) -> None:
+@type_rules(If, While, Assume, DeviceAssert, Breakpoint)
+def _check_condition(op: If | Assume | DeviceAssert | Breakpoint | While) -> None:
     need(dtype_of(op.cond) == bool_, op, f"a condition of type {op.cond.type}")
-    if not isinstance(op, Assume | DeviceAssert):
+    if not isinstance(op, Assume | DeviceAssert | Breakpoint):
         need(shape_of(op.cond) == (), op, "a tile as condition")
 
 

@@ -1,15 +1,15 @@
-"""What a kernel shows of itself while it runs."""
+"""What a kernel shows of itself while it runs, and where it may stop."""
 
 from __future__ import annotations
 
-from phalanx.ir.ops.control import Print
-from phalanx.ir.types import DType
-from phalanx.ir.values import Value
+from phalanx.ir.ops.control import Breakpoint, Print
+from phalanx.ir.types import BOOL, DType
+from phalanx.ir.values import Const, Value
 from phalanx.ir.views import in_tensor
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
-from phalanx.language.objects import describe, load_scalar
-from phalanx.language.operators import is_scalar, is_tile
+from phalanx.language.objects import Number, describe, load_scalar
+from phalanx.language.operators import is_scalar, is_tile, truth
 from phalanx.language.ops import memory, tcgen05
 from phalanx.language.values import ViewValue
 
@@ -37,3 +37,21 @@ def print_(ctx: Builder, *parts: object) -> None:
         else:
             ctx.fail(f"px.print can't show {describe(part)}", "pass values, or views of memory: px.print(s[0:8])")
     ctx.emit(Print(tuple(shown), loc=ctx.loc))
+
+
+@builtin("breakpoint")
+def breakpoint_(ctx: Builder, condition: object = True) -> None:
+    """Stops a session of `px.debug` here, each time that `condition` holds (for a tile: anywhere).
+
+    Any agent; any GPU, where it is nothing: the text of a kernel is the same without it, and without what only its condition
+    computes or loads. A launch in the simulator and `px.check` know nothing of it either.
+    Example: ``px.breakpoint(px.isnan(acc))``.
+    """
+    cond = load_scalar(ctx, condition)
+    if isinstance(cond, Number):
+        if cond:
+            ctx.emit(Breakpoint(Const(True, BOOL), loc=ctx.loc))
+        return
+    if not is_scalar(cond) and not is_tile(cond):
+        ctx.fail(f"px.breakpoint needs a condition, not {describe(cond)}", "e.g. px.breakpoint(k == 3)")
+    ctx.emit(Breakpoint(truth(ctx, cond), loc=ctx.loc))

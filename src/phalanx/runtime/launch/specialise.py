@@ -21,6 +21,7 @@ from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
 from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.write import has_pipelined
+from phalanx.passes.stops import without_stops
 from phalanx.runtime.device.arrays import ArrayInfo, describe, not_an_argument, scalar_dtype
 from phalanx.runtime.device.packed import is_dense
 from phalanx.runtime.launch.auto_constants import has_auto, resolve_auto
@@ -163,6 +164,7 @@ def _array_type(rank: int, dtype: str, *facts: Any) -> ArrayType:
 class Specialisation:
     """A kernel for given types and constants, and what was made of it so far.
 
+    `stopping` is its IR with `px.breakpoint`, which the reading is without; None where it has none.
     `programs` are its machine codes by target and whether waits are bounded, `launchers` those by device, each with its
     program: they stay with the kernel's other memories and go with them.
     """
@@ -170,6 +172,7 @@ class Specialisation:
     kernel: Kernel
     constants: dict[str, Any]
     reading: Reading
+    stopping: Function | None = None
     programs: dict[Any, Any] = field(default_factory=dict)
     launchers: dict[Any, Any] = field(default_factory=dict)
     _common: dict[int, Function] = field(default_factory=dict)
@@ -194,6 +197,13 @@ class Specialisation:
         if function is self.reading.function:
             return self
         return Specialisation(self.kernel, self.constants, replace(self.reading, function=function))
+
+    @property
+    def with_stops(self) -> Specialisation:
+        """The kernel with `px.breakpoint`, for a run that somebody steps through; itself without any."""
+        if self.stopping is None:
+            return self
+        return Specialisation(self.kernel, self.constants, replace(self.reading, function=self.stopping))
 
     @functools.cached_property
     def watched(self) -> Pairs:
@@ -272,11 +282,19 @@ def specialise(kernel: Kernel, arguments: list[Argument], constants: dict[str, A
             resolved = resolve_auto(kernel, types, constants)
             reading = read_kernel(kernel, types, resolved.constants)
             function = replace(reading.function, notes=(*reading.function.notes, resolved.note))
-            found = Specialisation(kernel, resolved.constants, replace(reading, function=function))
+            found = _launched(kernel, resolved.constants, replace(reading, function=function))
         else:
-            found = Specialisation(kernel, constants, read_kernel(kernel, types, constants))
+            found = _launched(kernel, constants, read_kernel(kernel, types, constants))
         memory[key] = found
     return found
+
+
+def _launched(kernel: Kernel, constants: dict[str, Any], reading: Reading) -> Specialisation:
+    """The kernel as launches run it: nothing stops them."""
+    function = without_stops(reading.function)
+    if function is reading.function:
+        return Specialisation(kernel, constants, reading)
+    return Specialisation(kernel, constants, replace(reading, function=function), reading.function)
 
 
 def resolved_constants(kernel: Kernel, arguments: list[Argument], constants: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from phalanx.ir.ops.control import (
     Assume,
     BlockId,
     Break,
+    Breakpoint,
     Continue,
     DeviceAssert,
     For,
@@ -31,8 +32,9 @@ from phalanx.ir.ops.control import (
     WaitPrior,
     While,
 )
+from phalanx.ir.types import TileType
 from phalanx.ir.values import Const
-from phalanx.sim.agents import BLOCKED, STEP, TRY, Agent
+from phalanx.sim.agents import BLOCKED, LINE, STEP, TRY, Agent
 from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Asks, Emitter
 from phalanx.sim.registry import meaning, never_run, text
@@ -220,6 +222,15 @@ def print_(op: Print, agent: Agent) -> Callable[..., None]:
     out = cta.cluster.machine.out
     rank = f"rank {cta.rank}, " if len(cta.cluster.ctas) > 1 else ""
     return lambda parts: print(f"block {cta.block}, {rank}{agent.role}:", *parts, file=out)
+
+
+@text(Breakpoint)
+def breakpoint_(op: Breakpoint, emit: Emitter) -> None:
+    """Writes a stop under a condition, where somebody steps through the run, and nothing elsewhere."""
+    if emit.stepped:
+        anywhere = ".any()" if isinstance(op.cond.type, TileType) else ""
+        emit.line(f"if {emit.expr(op.cond)}{anywhere}:")
+        emit.line(f"    yield {LINE}")
 
 
 @meaning(Assume)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.cuda.lower.layout_rules import Same, Wish, asks, is_tile
-from phalanx.ir.ops.control import Assign, Assume, DeviceAssert, Print, ReadVar
+from phalanx.ir.ops.control import Assign, Assume, Breakpoint, DeviceAssert, Print, ReadVar
 
 
 @asks(Assign)
@@ -18,6 +18,6 @@ def _read(op: ReadVar) -> list[Wish]:
     return [Same((op.var, op.result))] if is_tile(op.result) else []
 
 
-@asks(Print, Assume, DeviceAssert)
+@asks(Print, Assume, DeviceAssert, Breakpoint)
 def _any_layout(op: Any) -> list[Wish]:
     return []

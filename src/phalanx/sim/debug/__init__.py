@@ -1,0 +1,1 @@
+"""Stopping and stepping: a simulated run that a person looks into, goes on with and goes back in."""

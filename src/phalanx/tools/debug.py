@@ -1,0 +1,59 @@
+"""`phalanx debug FILE[:KERNEL]`: a simulated launch, step by step, in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.errors import Error
+from phalanx.runtime.debugging import debug as begin
+from phalanx.tools.check import declared
+from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say
+
+
+def debug(
+    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL debugs one kernel.")],
+    commands: Annotated[
+        Path | None, typer.Option(help="Take the commands from a file, one a line, and print each before what it says.")
+    ] = None,
+    schedule: Annotated[str, typer.Option(help="The order of events: late, early or random.")] = "late",
+    seed: Annotated[int, typer.Option(help="The seed of a random order.", min=0)] = 0,
+    arch: Annotated[
+        str | None, typer.Option(help="The target whose version runs (default: the first that has all of it).")
+    ] = None,
+) -> None:
+    """Runs a kernel of a file in the simulator, step by step, as its first @px.example launches it.
+
+    Stops at lines, px.breakpoint, phases of barriers and findings; shows tiles, memory, barriers and who waits for whom;
+    goes back. `help` lists the commands, an empty line repeats the one before. Exits with 0, with 1 where something was
+    found, with 2 where it can't be done.
+    """
+    try:
+        launch = declared(file)[0]
+        lines = None if commands is None else commands.read_text("utf-8").splitlines()
+        session = begin(
+            launch.bound, *launch.args, schedule=schedule, seed=seed, arch=arch, write=writer(), **launch.constants
+        )
+        if lines is None:
+            session.interact()
+        else:
+            session.say(session.here())
+            session.script(lines)
+    except Error as error:
+        complain(str(error))
+        raise typer.Exit(UNABLE) from None
+    raise typer.Exit(FOUND if session.found() else CLEAN)
+
+
+def writer() -> Callable[[str], object]:
+    """Prints plainly, and with the places and numbers marked where a person looks."""
+    if not sys.stdout.isatty():
+        return say
+    from rich.console import Console
+
+    console = Console(soft_wrap=True)
+    return lambda text: console.print(text, markup=False)

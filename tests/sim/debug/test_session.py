@@ -1,0 +1,227 @@
+"""Scripts of commands, with all that they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phalanx as px
+from phalanx.sim.debug.session import Session
+from sim.debug.kernels import pair, racing, ring, ring_arguments, stuck
+
+EXPECTED = Path(__file__).with_name("expected")
+
+
+def session_of(launch: Any, *args: Any, **options: Any) -> tuple[Session, list[str]]:
+    said: list[str] = []
+    return px.debug(launch, *args, write=said.append, **options), said
+
+
+def transcript(launch: Any, args: tuple[Any, ...], commands: str, **options: Any) -> str:
+    session, said = session_of(launch, *args, **options)
+    session.script(commands.splitlines())
+    return "\n".join(said) + "\n"
+
+
+SCRIPTS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "stepping": (ring[1], ring_arguments(), """
+        where
+        step 3
+        step
+        agents
+        agent warps 0-3
+        step 3
+        list
+        step
+        step
+        next
+        instruction 2
+        variables
+        print acc[0, 0:4]
+        print r.stage
+        back
+        back 2
+        goto 7
+        restart
+        until 26
+        until 26 if k == 2
+    """),
+    "machine": (ring[1], ring_arguments(), """
+        until 30
+        waits
+        barriers
+        barriers full
+        copies
+        memory
+        memory s
+        land
+        copies
+        phase
+        phase empty[1]
+        print full
+        print full[0].phase
+        print s[1, 0, 0:4]
+        continue
+        print Y[0, 0:4]
+        waits
+        step
+        back
+    """),
+    "stops": (ring[1], ring_arguments(), """
+        break 32 if k == 2
+        break full[1] phase 1
+        watch s[1, 0, 0]
+        break
+        continue
+        continue
+        delete 3
+        continue
+        continue
+        delete
+        break
+        continue
+    """),
+    "deadlock": (stuck[1], (np.zeros(4, np.float32),), """
+        continue
+        agents
+        waits
+        back
+        where
+        findings
+    """),
+    "race": (racing[1], (np.ones(64, np.float32),), """
+        continue
+        back
+        agent 1
+        where
+        continue
+        findings
+    """),
+    "cluster": (pair[2], (np.zeros((2, 4), np.float32),), """
+        agents
+        step 3
+        agent 1:all warps
+        until 67
+        waits
+        print s.at(0)
+        print s.at(1)
+        print s
+        continue
+    """),
+    "mistakes": (ring[1], ring_arguments(), """
+        jump
+        break 1000
+        break nothing
+        break full[0] phase x
+        until nothing
+        agent 9
+        agent warp 77
+        print
+        print nothing
+        print X[
+        print __import__("os").getcwd()
+        print (lambda: 1)()
+        print X[1000]
+        print full[0].secret
+        print X.at(1)
+        print 1 / 0
+        print X.at(9)
+        step -1
+        delete 4
+        memory nothing
+        barriers nothing
+        watch nothing
+        step x
+    """),
+    "help": (ring[1], ring_arguments(), "help\n# a comment\n\nquit\nhelp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_says(name: str, regenerate: bool) -> None:
+    launch, args, commands = SCRIPTS[name]
+    text = transcript(launch, args, commands)
+    path = EXPECTED / f"{name}.txt"
+    if regenerate:
+        path.write_text(text)
+    assert text == path.read_text(), "read the difference, then rewrite with --regenerate"
+
+
+def test_every_command_is_tried() -> None:
+    from phalanx.sim.debug.commands import COMMANDS
+
+    tried = {line.split()[0] for _, _, text in SCRIPTS.values() for line in text.splitlines() if line.strip()}
+    assert {command.names[0] for command in COMMANDS} <= tried
+
+
+def test_arguments_are_copied() -> None:
+    x, y, n = ring_arguments()
+    session, _ = session_of(ring[1], x, y, n)
+    session.do("continue")
+    assert not y.any() and session.run.args[1].any()
+
+
+@pytest.mark.parametrize("schedule", ["late", "early", "random"])
+def test_findings_of_every_schedule_stop(schedule: str) -> None:
+    session, said = session_of(racing[1], np.ones(64, np.float32), schedule=schedule, seed=1)
+    session.do("continue")
+    assert said[-1].startswith(("race: ", "suspected uninitialised-read: "))
+
+
+def test_what_kernels_print_is_said_once() -> None:
+    @px.kernel(warps=1)
+    def talks(X):
+        px.print("one")
+        px.store(X[0:4], px.zeros((4,), px.f32))
+        px.print("two")
+
+    session, said = session_of(talks[1], np.ones(4, np.float32))
+    session.do("step", "step", "back", "continue")
+    text = "\n".join(said)
+    assert text.count("all warps: one") == text.count("all warps: two") == 1
+
+
+def test_a_breakpoint_stops_where_its_condition_holds() -> None:
+    @px.kernel(warps=1)
+    def kernel(X, n):
+        for k in range(n):
+            x = px.load(X[k, 0:4])
+            px.breakpoint(x > 2.0)
+        px.breakpoint(n > 100)
+        px.breakpoint()
+
+    x = np.ones((4, 4), np.float32)
+    x[2, 1] = 3
+    session, said = session_of(kernel[1], x, 4)
+    session.do("continue", "print k", "print x", "continue", "continue")
+    assert [text.splitlines()[0] for text in said] == [
+        "px.breakpoint", "k = 2", "x: f32[4]", "px.breakpoint", "the run is over (tick 13): 0 findings",
+    ]
+
+
+def test_an_error_of_the_run_is_told() -> None:
+    @px.kernel(warps=1)
+    def kernel(X, n):
+        px.device_assert(n > 3, "n is small")
+
+    session, said = session_of(kernel[1], np.ones(4, np.float32), 1)
+    session.do("continue")
+    assert "assert: n is small (block (0, 0, 0), all warps)" in said[-1] and "px.device_assert(n > 3" in said[-1]
+
+
+def test_questions_are_asked_until_quit() -> None:
+    answers = iter(["step", "", "quit", "never read"])
+    session, said = session_of(ring[1], *ring_arguments())
+    session.interact(lambda prompt: next(answers))
+    assert len(said) == 3 and said[1] != said[2] and next(answers) == "never read"
+
+
+def test_a_long_run_stays_usable() -> None:
+    """Ten thousands of ticks, there and back, in a second or two."""
+    x, y, _ = ring_arguments()
+    session, said = session_of(ring[1], x, y, 700)
+    session.do("until 32 if k == 650", "back", "print k")
+    assert said[-1] == "k = 650"
