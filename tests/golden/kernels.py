@@ -6,6 +6,8 @@ import phalanx as px
 import support.cluster_cases as cluster_cases
 import support.collective_cases as collective_cases
 from examples.simple import module
+from phalanx.kernels.attention.config import AttentionConfig
+from phalanx.kernels.attention.forms import TilesForm
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from support.plain_products import plain_matmul
 
@@ -166,7 +168,7 @@ CASES = {
         attention_tiles[2],
         [spec((1, 2, 150, 16), px.bf16)] * 4
         + [spec((1, 2, 150), px.f32), *[None] * 6, 0.36, *[None] * 4, 0, 1, 2, *[None] * 5],
-        {"DIM": 16, "WIDE": 16, "GROUPS": 2, "KEYS": 32, "PRODUCER_REGS": None, "REGS": None},
+        {"config": AttentionConfig(2, 32, producer_regs=None, regs=None), "form": TilesForm(16, 16)},
     ),
     "plain_product": (
         plain_matmul[1, 2], [spec((100, 80), px.bf16), spec((100, 80), px.bf16), spec((100, 100), px.f32)],

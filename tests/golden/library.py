@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.decode_ring import decode_ring
+from phalanx.kernels.attention.forms import CacheForm
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.split_ring import split_ring
 from phalanx.kernels.rowwise.losses import LossConfig, loss_rows
@@ -42,7 +44,7 @@ def decoding() -> Launch:
     q, pages, logs = px.spec((8 * 16, 128), px.bf16), px.spec((512, 64, 2, 128), px.bf16), px.spec((8 * 16,), px.f32)
     lengths, table = px.spec((8,), px.i32), px.spec((8, 64), px.i32)
     args = [q, pages, pages, lengths, table, None, None, q, logs, 0.125, None, None, 1.0, None, 0, 4096, 16]
-    return decode_ring[2, 2, 8], args, {"C": 2, "G": 8, "PAGE": 64}
+    return decode_ring[2, 2, 8], args, {"config": DecodeConfig(2, 3), "form": CacheForm(group=8, page=64)}
 
 
 CASES: dict[str, Launch] = {

@@ -27,8 +27,8 @@ def compiled(sizes, *, dtype="bf16", left=None, right=None, cap=False, bias=None
     return px.compile(
         attention_tiles[CTAS], q, q, v, o, px.spec(short, px.f32) if lse else None, arrays[bias], starts, starts, None,
         None, None, None if biased else 0.1, 0.1 if biased else None, 30.0 if cap else None, 0.5 if narrow else None,
-        left, right, 1, 4, *plan, arch="sm_90a", DIM=dim, WIDE=wide, BIAS_KIND=bias,
-        SURE=not packed and bias != "tile", **config.constants(heads),
+        left, right, 1, 4, *plan, arch="sm_90a", config=config,
+        form=config.form(heads, bias, sure=not packed and bias != "tile"),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from phalanx.kernels.attention.arguments import columns_of
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_decode, choose_latent, lone_ring, ring_stages
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
+from phalanx.kernels.attention.forms import CacheForm
 from phalanx.kernels.attention.latent_ring import latent_ring
 from support.decode_cases import BF16, F8, caches, decoded, error, paged
 from support.host_cuda import COMPILER, MISSING, run_on_host
@@ -113,34 +114,37 @@ def test_values_that_are_the_first_columns_of_the_keys(config: DecodeConfig) -> 
     assert error(got, decoded(q, k, k[..., :128], lengths)) < TOLERANCE
 
 
-def decoding(C: int = 1, G: int = 4, **constants: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+def decoding(
+    C: int = 1, G: int = 4, *, rows: int = 64, ctas: int = 2, narrow: bool = False
+) -> tuple[Any, list[Any], dict[str, Any]]:
     """A launch of `decode_ring`, by hand: two sequences, the ring wraps, one of them ends inside a block."""
     lengths = np.array([260, 70], np.int32)
     q = np.random.default_rng(0).standard_normal((2 * G, 32)).astype(BF16)
     k, v = caches(0, (2, 270, 1, 32), 32, lengths)
     out, logs = np.zeros((2 * G, 32), BF16), np.zeros(2 * G, np.float32)
     args = [q, k, v, lengths, None, None, None, out, logs, 0.25, None, None, 1.0, None, 0, 270, G]
-    return decode_ring[C, 1, 2], args, {"C": C, "STAGES": 2, "D": 32, "DV": 32, "G": G, **constants}
+    constants = {"config": DecodeConfig(C, 2, ctas=ctas, rows=rows), "form": CacheForm(32, 32, group=G, narrow=narrow)}
+    return decode_ring[C, 1, 2], args, constants
 
 
-IN_TURNS = {"G": 100, "BM": 128, "CTAS": 1}
+IN_TURNS = {"G": 100, "rows": 128, "ctas": 1}
 
 
 @pytest.mark.share(2)
-@pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
-def test_checked_clean(constants: dict[str, Any]) -> None:
-    bound, args, constants = decoding(**constants)
+@pytest.mark.parametrize("options", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
+def test_checked_clean(options: dict[str, Any]) -> None:
+    bound, args, constants = decoding(**options)
     assert px.check(bound, *args, **constants).ok
 
 
 @pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.parametrize("constants", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
-def test_text_on_the_cpu(constants: dict[str, Any]) -> None:
-    bound, args, constants = decoding(**constants)
+@pytest.mark.parametrize("options", [{}, {"C": 2}, IN_TURNS], ids=["one", "cluster", "in turns"])
+def test_text_on_the_cpu(options: dict[str, Any]) -> None:
+    bound, args, constants = decoding(**options)
     run_on_host(decode_ring, bound.grid, *args, **constants)
     q, k, v, lengths = args[:4]
-    want, logs = decoded(q.reshape(2, 1, constants["G"], 32), k, v, lengths, scale=0.25 / np.log2(np.e))
+    want, logs = decoded(q.reshape(2, 1, constants["form"].group, 32), k, v, lengths, scale=0.25 / np.log2(np.e))
     assert np.abs(args[7].reshape(want.shape).astype(np.float64) - want).max() < TOLERANCE
     assert np.abs(args[8].reshape(logs.shape) - logs).max() < 1e-5
 
@@ -152,11 +156,11 @@ def test_others_checked_clean() -> None:
     k, _ = caches(0, (1, 210, 1, 192), 64, lengths)
     for C in (1, 2):
         args = (q, k, lengths, None, np.zeros((4, 128), BF16), None, 0.25, None, None, None, 0, 210, 4)
-        assert px.check(latent_ring[C, 1, 1], *args, C=C, D=192, DV=128, HERE=64, G=4).ok
-    bound, args, constants = decoding(C=2, BM=128, CTAS=1)
+        assert px.check(latent_ring[C, 1, 1], *args, config=DecodeConfig(C, 2, ctas=1), form=CacheForm(192, 128)).ok
+    bound, args, constants = decoding(C=2, rows=128, ctas=1)
     assert px.check(bound, *args, **constants).ok
     k8, v8 = (x.astype(F8) for x in args[1:3])
-    assert px.check(bound, args[0], k8, v8, *args[3:], **constants, NARROW=True).ok
+    assert px.check(bound, args[0], k8, v8, *args[3:], **decoding(C=2, rows=128, ctas=1, narrow=True)[2]).ok
     parts, logs = np.zeros((24, 32), np.float32), np.zeros(24, np.float32)
     assert px.check(join_splits[2], parts, logs, np.zeros((8, 32), BF16), np.zeros(8, np.float32), 8, SPLITS=3, DV=32).ok
 
@@ -198,11 +202,11 @@ def test_no_spills(size: int, group: int, tokens: int, page: int, item: int, bat
     config = choose_decode(batch, 2, group * tokens, 4096, size, size, page, item)
     arrays = specs(config, tokens, group, size, page, px.bf16 if item == 2 else px.f8e4m3)
     wide = columns_of(size)
-    sizes = {"D": wide, "DV": wide, "T": tokens, "G": group, "PAGE": page, "NARROW": item == 1}
+    form = CacheForm(wide, wide, tokens, group, page, item == 1)
     for slope, cap, left in ((None, None, None), (0.1, 30.0, 512)):
         made = px.compile(
             decode_ring[config.cluster * config.splits, 2, 3], *arrays, 1.0, slope, cap, 1.0, left, 0, 4096, 2 * group,
-            **config.constants(), **sizes,
+            config=config, form=form,
         )  # fmt: skip
         assert made.spills == 0
         assert made.shared_bytes <= {1: 232448, 2: 115712, 3: 76800}[config.ctas]
@@ -218,7 +222,7 @@ def test_no_spills_of_latent_caches(cluster: int, page: int, box: int, heads: in
         latent_ring[cluster, px.cdiv(heads, 64), 3], px.spec((3 * heads, 576), px.bf16),
         px.spec((9, page or 4096, 1, 576), px.bf16), px.spec((3,), px.i32), px.spec((3, 3), px.i32) if page else None,
         px.spec((3 * heads, 512), px.bf16), px.spec((3 * heads,), px.f32) if heads < 128 else None, *softmax, 4096, heads,
-        C=cluster, G=heads, PAGE=page, BOX=box,
+        config=DecodeConfig(cluster, 2, box, 1), form=CacheForm(576, 512, group=heads, page=page),
     )  # fmt: skip
     assert made.spills == 0
 

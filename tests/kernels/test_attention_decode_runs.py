@@ -11,6 +11,7 @@ import phalanx as px
 from phalanx.kernels.attention.decode import attention_decode
 from phalanx.kernels.attention.decode_config import DecodeConfig, choose_runs
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs, owner, share
+from phalanx.kernels.attention.forms import CacheForm, RunsForm
 from support.decode_cases import BF16, attended, caches, decoded, error, paged
 
 TOLERANCE = 0.012
@@ -120,13 +121,13 @@ def by_hand(heads: int, count: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     out, logs = np.zeros((12, 32), BF16), np.zeros(12, np.float32)
     parts, part_logs = np.zeros((2 * count * 64, 32), np.float32), np.zeros(2 * count * 64, np.float32)
     args = (q, k, v, lengths, None, out, logs, parts, part_logs, 0.25, None, None, None, 0, 110, 4)
-    return args, {"BATCH": 4, "DV": 32, "T": 1, "G": 2, "HEADS": heads, "UNITS": 2 // heads}
+    return args, {"form": CacheForm(32, 32, group=2), "dealt": RunsForm(4, heads, 2 // heads)}
 
 
 @pytest.mark.parametrize("heads, count", [(2, 3), pytest.param(1, 5, marks=pytest.mark.long)])
 def test_checked_clean(heads: int, count: int) -> None:
     args, constants = by_hand(heads, count)
-    assert px.check(decode_runs[count], *args, D=32, **constants).ok
+    assert px.check(decode_runs[count], *args, **constants).ok
     lengths, out, logs, parts, part_logs = (args[i] for i in (3, 5, 6, 7, 8))
     joined = (lengths, parts, part_logs, out, logs, None, 0, 110, 4, count)
     assert px.check(join_runs[1, 2 // heads, 3], *joined, **constants).ok
@@ -147,19 +148,20 @@ def test_no_spills(size: int, group: int, kv_heads: int, tokens: int, page: int)
     assert config.runs == 132 and shared == (kv_heads if 64 % kv_heads == 0 and tokens * heads <= 64 else 1)
     cache = px.spec((900 if page else batch, (page or 4096) * shared, kv_heads // shared, size), px.bf16)
     rows, parts = batch * tokens * heads, 2 * config.runs * 64
-    constants = {"BATCH": 128, "DV": size, "T": tokens, "G": group, "HEADS": shared, "UNITS": kv_heads // shared}
+    form = CacheForm(size, size, tokens, group, page * shared)
+    dealt = RunsForm(128, shared, kv_heads // shared)
     for slope, cap, left in ((None, None, None), (0.1, 30.0, 512)):
         made = px.compile(
             decode_runs[config.runs], px.spec((rows, size), px.bf16), cache, cache, px.spec((batch,), px.i32),
             px.spec((batch, 9), px.i32) if page else None, px.spec((rows, size), px.bf16), px.spec((rows,), px.f32),
-            px.spec((parts, size), px.f32), px.spec((parts,), px.f32), 1.0, slope, cap, left, 0, 4096, heads, D=size,
-            STAGES=config.stages, ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=page * shared, **constants,
+            px.spec((parts, size), px.f32), px.spec((parts,), px.f32), 1.0, slope, cap, left, 0, 4096, heads,
+            config=config, form=form, dealt=dealt,
         )  # fmt: skip
         assert made.spills == 0 and 115712 < made.shared_bytes <= 232448
     joined = px.compile(
         join_runs[1, 1, batch], px.spec((batch,), px.i32), px.spec((parts, size), px.f32), px.spec((parts,), px.f32),
         px.spec((rows, size), px.bf16), px.spec((rows,), px.f32), None, 0, 4096, heads, config.runs,
-        R=4 if size > 64 else 8, **constants,
+        R=4 if size > 64 else 8, form=form, dealt=dealt,
     )  # fmt: skip
     assert joined.spills == 0
 

@@ -14,6 +14,7 @@ from mutation.launches import Case
 from mutation.library import LIBRARY
 from phalanx.kernels.attention.backward_rows import finish_sums, prepare_rows
 from phalanx.kernels.attention.decode_ring import join_splits
+from phalanx.kernels.attention.forms import ListForm
 from phalanx.kernels.attention.narrow import turn_values
 from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.gather import gather_tiles, scatter_tiles, sum_tiles
@@ -62,7 +63,7 @@ BEFORE_AND_AFTER_ATTENTION = {
         "sparse_loop", sparse_loop[1, 1, 1],
         [ROWS_OF_HEADS, CACHE, CACHE, INDICES.reshape(1, 1, 16), ROWS_OF_HEADS.copy(), np.zeros(64, np.float32),
          1.0, 100, 1, 1, 64],
-        {"BM": 64, "BN": 32, "D": 64, "DV": 64, "T": 1, "G": 64},
+        {"form": ListForm(64, 64, group=64, block=32)},
     ),
 }  # fmt: skip
 WITHOUT_A_RING = {

@@ -10,6 +10,7 @@ import pytest
 import phalanx as px
 from phalanx.ir.archs import arch_of
 from phalanx.kernels.attention.decode_config import lone_ring
+from phalanx.kernels.attention.forms import ListForm
 from phalanx.kernels.attention.sparse import ROWS, Call, _latent, loop_tiles, sparse_attention
 from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
@@ -79,7 +80,7 @@ def test_checked_clean(C: int) -> None:
     q, k, v, indices = make(0, 150, 200, queries=1, lists=1)
     rows = [x.reshape(-1, 64) for x in (q, k, v)]
     args = (*rows, indices[0], np.zeros((4, 64), BF16), np.zeros(4, np.float32), 0.2, 150, 2, 1, 4)
-    assert px.check(sparse_ring[C, 2], *args, C=C, STAGES=2, D=64, DV=64, G=2).ok
+    assert px.check(sparse_ring[C, 2], *args, C=C, STAGES=2, form=ListForm(64, 64, group=2)).ok
 
 
 @pytest.mark.long
@@ -87,7 +88,7 @@ def test_checked_clean(C: int) -> None:
 def test_latent_checked_clean(pair: bool) -> None:
     q, k, _, indices = make(0, 150, 200, queries=1, lists=1, heads=128, kv_heads=1, list_heads=1, size=192)
     args = (q.reshape(-1, 192), k.reshape(-1, 192), indices[0], np.zeros((128, 128), BF16), None, 0.2, 150, 1, 1, 128)
-    assert px.check(sparse_latent[1, 2], *args, D=192, DV=128, HERE=64, G=128, PAIR=pair).ok
+    assert px.check(sparse_latent[1, 2], *args, form=ListForm(192, 128, group=128), PAIR=pair).ok
 
 
 RINGS = [(64, 6, 2, 1), (128, 2, 2, 1), (128, 3, 2, 4), (256, 2, 1, 1), (256, 3, 1, 2)]
@@ -99,7 +100,7 @@ def compiled_ring(size: int, stages: int, ctas: int, C: int, block: int) -> px.C
     q, o = (px.spec((64 * 32, size), px.bf16) for _ in range(2))
     return px.compile(
         sparse_ring[64 * C, 8], q, cache, cache, px.spec((64, 8, 2048), px.i32), o, px.spec((64 * 32,), px.f32), 1.0,
-        65536, 8, 64, 32, D=size, DV=size, BLOCK=block, STAGES=stages, CTAS=ctas, C=C,
+        65536, 8, 64, 32, form=ListForm(size, size, entry=block), STAGES=stages, CTAS=ctas, C=C,
     )  # fmt: skip
 
 
@@ -124,8 +125,8 @@ def test_no_spills_of_latent_caches(block: int, pair: bool, lse: bool) -> None:
     cache = px.spec((65536, 576) if block < 16 else (1, 65536, 1, 576), px.bf16)
     made = px.compile(
         sparse_latent[64, 2], px.spec((64 * 128, 576), px.bf16), cache, px.spec((64, 1, 2048), px.i32),
-        px.spec((64 * 128, 512), px.bf16), px.spec((64 * 128,), px.f32) if lse else None, 1.0, 65536, 1, 64, 128, G=128,
-        BLOCK=block, PAIR=pair,
+        px.spec((64 * 128, 512), px.bf16), px.spec((64 * 128,), px.f32) if lse else None, 1.0, 65536, 1, 64, 128,
+        form=ListForm(576, 512, group=128, entry=block), PAIR=pair,
     )  # fmt: skip
     assert made.spills == 0
 
@@ -194,7 +195,7 @@ def compiled_loop(arch: str, size: int, v_size: int, block: int = 1, latent: boo
         sparse_loop[64, 1, v_size // columns], px.spec((4096, size), px.bf16), cache,
         None if latent else px.spec((65536, v_size), px.bf16), px.spec((64, 1, 2048 // block), px.i32),
         px.spec((4096, v_size), px.bf16), px.spec((4096,), px.f32), 1.0, 65536, 1, 64, 64, arch=arch,
-        BM=rows, BN=keys, D=size, DV=columns, G=64, BLOCK=block,
+        form=ListForm(size, columns, group=64, entry=block, rows=rows, block=keys),
     )  # fmt: skip
 
 
@@ -225,13 +226,13 @@ def test_keys_that_do_not_fit_an_sm() -> None:
     assert "keys of 576 elements on sm_120a, whose CTAs have 101,376 bytes of shared memory" in str(caught.value)
 
 
-def loop_case() -> tuple[list[Any], dict[str, int], np.ndarray]:
+def loop_case() -> tuple[list[Any], dict[str, Any], np.ndarray]:
     """70 rows in tiles of 64, 40 entries in blocks of 16, values in two parts of 64 columns."""
     q, k, v, indices = make(3, 150, 40, queries=1, lists=1, heads=70, kv_heads=1, list_heads=1, size=128)
     indices[0, 0, 0, ::3] = np.arange(14) * 11  # it names some after all
     args = [q.reshape(-1, 128), k.reshape(-1, 128), v.reshape(-1, 128), indices[0], np.zeros((70, 128), BF16)]
     args += [np.zeros(70, np.float32), 128**-0.5 * np.log2(np.e), 150, 1, 1, 70]
-    return args, {"BM": 64, "BN": 16, "D": 128, "DV": 64, "G": 70}, listed(q, k, v, indices, 1)[0].reshape(70, 128)
+    return args, {"form": ListForm(128, 64, group=70, block=16)}, listed(q, k, v, indices, 1)[0].reshape(70, 128)
 
 
 @pytest.mark.parametrize("arch", OTHERS)

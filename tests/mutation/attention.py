@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -27,7 +28,8 @@ def attending(length: tuple[int, int], right: int | None, **settings: Any) -> Ca
         heights = heights_for(2, rows, config.groups, 2 * (rows // config.groups), 1)
         plan = (None,) * 5 if right is not None else (heights.whole, heights.more, 1, heights.first, heights.second)
         constants = {
-            "DIM": 16, "WIDE": 16, **config.constants(heads), "PRODUCER_REGS": None, "REGS": None, "SURE": True,
+            "config": replace(config, producer_regs=None, regs=None),
+            "form": replace(config.form(heads, sure=True), dim=16, wide=16, whole=True),
         }  # fmt: skip
         args = [q, k, v, np.zeros_like(q), *[None] * 7, 0.36, None, None, None, None, right, 1, 2, *plan]
         return Case("attention_tiles", attention_tiles[1], args, constants)

@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from mutation.launches import Case
+from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.decode_ring import decode_ring
 from phalanx.kernels.attention.decode_runs import decode_runs
+from phalanx.kernels.attention.forms import CacheForm, ListForm, RunsForm
 from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.attention.sparse_ring import sparse_latent, sparse_ring
 
@@ -32,7 +34,7 @@ def decoding(C: int, tokens: int, narrow: bool = False) -> Callable[[], Case]:
             k, v = (x.astype(ml_dtypes.float8_e4m3fn) for x in (k, v))
         lengths = np.array([tokens], np.int32)
         args = [q, k, v, lengths, *[None] * 3, np.zeros((2, 32), BF16), None, 0.25, None, None, 1.0, None, 0, tokens + 5, 2]
-        constants = {"C": C, "STAGES": 2, "D": 32, "DV": 32, "G": 2, "NARROW": narrow}
+        constants = {"config": DecodeConfig(C, 2), "form": CacheForm(32, 32, group=2, narrow=narrow)}
         return Case("decode_ring", decode_ring[C, 1, 1], args, constants)
 
     return make
@@ -43,7 +45,7 @@ def in_turns() -> Case:
     q, k, v = arrays((70, 32), (1, 175, 1, 32), (1, 175, 1, 32))
     args = [q, k, v, np.array([170], np.int32), *[None] * 3, np.zeros((70, 32), BF16), None, 0.25]
     args += [None, None, 1.0, None, 0, 175, 70]
-    constants = {"STAGES": 2, "D": 32, "DV": 32, "G": 70, "BM": 128, "CTAS": 1}
+    constants = {"config": DecodeConfig(1, 2, ctas=1, rows=128), "form": CacheForm(32, 32, group=70)}
     return Case("decode_ring", decode_ring[1, 1, 1], args, constants)
 
 
@@ -52,7 +54,7 @@ def in_runs() -> Case:
     q, k, v = arrays((8, 32), (2, 180, 1, 32), (2, 180, 1, 32))
     out, parts, logs = np.zeros((8, 32), BF16), np.zeros((256, 32), np.float32), np.zeros(256, np.float32)
     args = [q, k, v, np.array([85, 30], np.int32), None, out, None, parts, logs, 0.25, None, None, None, 0, 90, 4]
-    constants = {"BATCH": 2, "STAGES": 2, "D": 32, "DV": 32, "G": 2, "HEADS": 2}
+    constants = {"form": CacheForm(32, 32, group=2), "dealt": RunsForm(2, 2)}
     return Case("decode_runs", decode_runs[2], args, constants)
 
 
@@ -63,7 +65,7 @@ def latent(C: int) -> Callable[[], Case]:
         q, k = arrays((2, 64), (1, 190 * C, 1, 64))
         lengths = np.array([190 * C - 3], np.int32)
         args = [q, k, lengths, None, np.zeros((2, 64), BF16), None, 0.25, None, None, None, 0, 190 * C, 2]
-        constants = {"C": C, "D": 64, "DV": 64, "HERE": 32, "G": 2}
+        constants = {"config": DecodeConfig(C, 2, ctas=1), "form": CacheForm(64, 64, group=2)}
         return Case("latent_ring", latent_ring[C, 1, 1], args, constants, schedules=6)
 
     return make
@@ -74,7 +76,7 @@ def sparse() -> Case:
     q, k, v = arrays((2, 32), (90, 32), (90, 32))
     indices = np.random.default_rng(1).integers(-3, 95, (1, 1, 180)).astype(np.int32)
     args = [q, k, v, indices, np.zeros((2, 32), BF16), None, 0.25, 90, 1, 1, 2]
-    return Case("sparse_ring", sparse_ring[1, 1], args, {"STAGES": 2, "D": 32, "DV": 32, "G": 2})
+    return Case("sparse_ring", sparse_ring[1, 1], args, {"STAGES": 2, "form": ListForm(32, 32, group=2)})
 
 
 def sparse_pair() -> Case:
@@ -82,7 +84,7 @@ def sparse_pair() -> Case:
     q, k = arrays((66, 64), (90, 64))
     indices = np.random.default_rng(1).integers(-3, 95, (1, 1, 180)).astype(np.int32)
     args = [q, k, indices, np.zeros((66, 64), BF16), None, 0.25, 90, 1, 1, 66]
-    return Case("sparse_latent", sparse_latent[1, 2], args, {"D": 64, "DV": 64, "HERE": 32, "G": 66, "PAIR": True})
+    return Case("sparse_latent", sparse_latent[1, 2], args, {"form": ListForm(64, 64, group=66), "PAIR": True})
 
 
 CACHES: dict[str, Callable[[], Case]] = {

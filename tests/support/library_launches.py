@@ -53,7 +53,7 @@ def launches(
         def __getitem__(self, grid: Any) -> Callable[..., None]:
             def launch(*args: Any, **constants: Any) -> None:
                 kept = {name: value for name, value in constants.items() if name != "arch"}
-                found.append(LibraryLaunch(self.kernel, grid, args, kept))
+                found.append(LibraryLaunch(self.kernel, grid, tuple(self.kernel.spread(args)), kept))
                 if on_host:
                     found[-1].on_host(**named)
                 elif run:

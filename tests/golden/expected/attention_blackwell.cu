@@ -1,4 +1,4 @@
-// attention_blackwell(DIM=16, KEYS=16, STAGES=4, PART=16, OUT_PART=16, SOFTMAX_REGS=176, CORRECTING_REGS=80, ISSUING_REGS=24) for sm_100a, from forward_blackwell.py:294
+// attention_blackwell(DIM=16, KEYS=16, STAGES=4, PART=16, OUT_PART=16) for sm_100a, from forward_blackwell.py:302
 // 640 threads, 19776 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+  // forward_blackwell.py:314: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   if (px_warp_id == 0) {
     // scores: accumulator, columns 0 to 31
     // results: accumulator, columns 32 to 63
@@ -115,52 +115,52 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
     ptx::tcgen05_alloc_cta_group_1_64(tmem_address_addr);
     ptx::tcgen05_relinquish_alloc_permit_cta_group_1_sync_aligned();
   }
-  // forward_blackwell.py:309: scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
+  // forward_blackwell.py:316: scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(scored + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(ready + 8 * px_i, 2);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(summed + 8 * px_i, 1);
-    // forward_blackwell.py:310: handed, taken = px.barrier(TILES), px.barrier(TILES)
+    // forward_blackwell.py:317: handed, taken = px.barrier(TILES), px.barrier(TILES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(handed + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(taken + 8 * px_i, 1);
-    // forward_blackwell.py:311: queries, blocks = px.pipe(TILES), px.pipe(STAGES)
+    // forward_blackwell.py:318: queries, blocks = px.pipe(TILES), px.pipe(STAGES)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 1);
     for (int px_i = 0; px_i < 4; ++px_i) ptx::mbarrier_init_shared_cta(blocks_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 4; ++px_i) ptx::mbarrier_init_shared_cta(blocks_empty + 8 * px_i, 1);
-    // forward_blackwell.py:294: def attention_blackwell(
+    // forward_blackwell.py:302: def attention_blackwell(
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:316)
+  // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:323)
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:316)
+  // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:323)
   const int block_x = (int)blockIdx.x;
   const int blocks_x = (int)gridDim.x;
-  // forward_blackwell.py:82: Reach(Q.shape[2], K.shape[2], left, right), KEYS,  (called at forward_blackwell.py:316)
+  // forward_blackwell.py:82: Reach(Q.shape[2], K.shape[2], left, right), KEYS,  (called at forward_blackwell.py:323)
   const int K_size2 = K.shape[2];
-  // forward_blackwell.py:294: def attention_blackwell(
+  // forward_blackwell.py:302: def attention_blackwell(
   __syncthreads();  // barriers are initialised before their first use
-  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+  // forward_blackwell.py:314: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // launches.py:23: px.wait_prior()  (called at forward_blackwell.py:313)
+  // launches.py:23: px.wait_prior()  (called at forward_blackwell.py:320)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at forward_blackwell.py:313)
+  // launches.py:24: px.launch_dependents()  (called at forward_blackwell.py:320)
   ptx::griddepcontrol_launch_dependents();
-  // forward_blackwell.py:315: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
-  __syncthreads();  // all threads are done with tmem_address at line 307 before the elected thread arrives
+  // forward_blackwell.py:322: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
+  __syncthreads();  // all threads are done with tmem_address at line 314 before the elected thread arrives
   if (px_warp_id < 8) {  // warps 0 to 7, 2 copies
     const int px_copy = px_warp_id / 4;
     const int px_warp = px_warp_id % 4;
     const bool px_one = px_warp_id % 4 == 0 && ptx::elect_sync();
     ptx::setmaxnreg_inc<176>();
     const int c = px_copy;
-    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:316)
+    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:323)
     const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:316)
+    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:323)
     const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-    // forward_blackwell.py:234: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:318)
+    // forward_blackwell.py:234: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:325)
     int sent = 0;
     int turn = 0;
     #pragma unroll 1
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:236)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_blackwell.py:237: row = row + self.c * ROWS  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:237: row = row + self.c * ROWS  (called at forward_blackwell.py:325)
       const int row_1 = ptx::wrap_add(row, ptx::wrap_mul(c, 128));
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
       const int t_4 = ptx::wrap_add(row_1, ptx::wrap_sub(K_size2, Q_size2));
@@ -195,22 +195,22 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       const int high_2 = (ptx::maximum<int>(end_1, 0)) >> 4;
       // scores.py:66: return low, px.maximum(low, high)  (called at forward_blackwell.py:238)
       const int whole_high = ptx::maximum<int>(0, high_2);
-      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:325)
       int sent_1 = sent;
       int turn_1 = turn;
-      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:325)
       float top[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) top[i] = __int_as_float(0xff800000);
-      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:325)
       float top_1[1];
       #pragma unroll
       for (int px_r = 0; px_r < 1; ++px_r) top_1[px_r] = top[px_r];
-      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:239: top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)  (called at forward_blackwell.py:325)
       float total[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) total[i] = 0.0f;
-      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:325)
       float total_1[1];
       #pragma unroll
       for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total[px_r];
@@ -219,12 +219,12 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         int sent_2;
         float top_2[1];
         float total_2[1];
-        // forward_blackwell.py:241: signals.scores[self.c].wait(turn)  (called at forward_blackwell.py:318)
+        // forward_blackwell.py:241: signals.scores[self.c].wait(turn)  (called at forward_blackwell.py:325)
         ptx::mbarrier_wait_parity(scored + 8 * c, turn_1);
-        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:325)
         if ((bool)((j >= 0) & (j < whole_high))) {
           int sent_3;
-          // forward_blackwell.py:243: top, total = self.step(top, total, row, j * work.KEYS, j == low, False)  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:243: top, total = self.step(top, total, row, j * work.KEYS, j == low, False)  (called at forward_blackwell.py:325)
           // forward_blackwell.py:187: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:199)
           ptx::tcgen05_fence_after_thread_sync();
           float t_5[16];
@@ -366,7 +366,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float total_5[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_5[i] = t_10[0] + total_4[0];
-          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:325)
           sent_2 = sent_3;
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
@@ -376,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::tcgen05_wait_st_sync_aligned();
         } else {
           int sent_3;
-          // forward_blackwell.py:245: top, total = self.step(top, total, row, j * work.KEYS, j == low, True)  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:245: top, total = self.step(top, total, row, j * work.KEYS, j == low, True)  (called at forward_blackwell.py:325)
           // forward_blackwell.py:187: x = px.tcgen05.load(self.scores[:, first : first + self.PART])  (called at forward_blackwell.py:199)
           ptx::tcgen05_fence_after_thread_sync();
           float t_5[16];
@@ -567,7 +567,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           float total_5[1];
           #pragma unroll
           for (int i = 0; i < 1; ++i) total_5[i] = t_18[0] + total_4[0];
-          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
+          // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:325)
           sent_2 = sent_3;
           #pragma unroll
           for (int px_r = 0; px_r < 1; ++px_r) top_2[px_r] = v_new[px_r];
@@ -576,14 +576,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           // forward_blackwell.py:211: px.tcgen05.store(self.powers[:, n * self.PART : (n + 1) * self.PART], p.to(self.TYPE))  (called at forward_blackwell.py:228)
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:318)
-        // forward_blackwell.py:246: signals.ready[self.c].arrive()  (called at forward_blackwell.py:318)
+        // forward_blackwell.py:242: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py:325)
+        // forward_blackwell.py:246: signals.ready[self.c].arrive()  (called at forward_blackwell.py:325)
         ptx::tcgen05_fence_before_thread_sync();
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with powers at line 211 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready + 8 * c);
         }
-        // forward_blackwell.py:247: turn = turn ^ 1  (called at forward_blackwell.py:318)
+        // forward_blackwell.py:247: turn = turn ^ 1  (called at forward_blackwell.py:325)
         sent_1 = sent_2;
         turn_1 = turn_1 ^ 1;
         #pragma unroll
@@ -591,8 +591,8 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         #pragma unroll
         for (int px_r = 0; px_r < 1; ++px_r) total_1[px_r] = total_2[px_r];
       }
-      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:318)
-      // forward_blackwell.py:248: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:240: for j in range(low, high):  (called at forward_blackwell.py:325)
+      // forward_blackwell.py:248: self.hand_on(px.where(total == 0.0, 0.0, px.reciprocal(total)))  (called at forward_blackwell.py:325)
       bool t_5[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_5[i] = total_1[0] == 0.0f;
@@ -619,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
       }
       // forward_blackwell.py:219: self.sent = self.sent ^ 1  (called at forward_blackwell.py:248)
-      // forward_blackwell.py:250: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:250: logs = px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_blackwell.py:325)
       bool t_9[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) t_9[i] = total_1[0] == 0.0f;
@@ -635,7 +635,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       float logs[1];
       #pragma unroll
       for (int i = 0; i < 1; ++i) logs[i] = t_9[0] ? __int_as_float(0xff800000) : t_12[0];
-      // forward_blackwell.py:251: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:251: batch, head, _ = work.place(px.keep(t))  # once more: registers are needed in between  (called at forward_blackwell.py:325)
       const int t_13 = ptx::keep_scalar(t_1);
       // forward_blackwell.py:65: wide = self.heads * self.batches  (called at forward_blackwell.py:251)
       const int wide_1 = ptx::wrap_mul(Q_size1, Q_size0);
@@ -644,7 +644,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       // forward_blackwell.py:67: return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)  (called at forward_blackwell.py:251)
       const int batch = ptx::floor_div<int>(which, Q_size1);
       const int head = ptx::floor_mod<int>(which, Q_size1);
-      // forward_blackwell.py:252: px.store(self.LSE[batch, head, row : row + ROWS], logs)  (called at forward_blackwell.py:318)
+      // forward_blackwell.py:252: px.store(self.LSE[batch, head, row : row + ROWS], logs)  (called at forward_blackwell.py:325)
       {
         const unsigned x2 = (unsigned)row_1 + px_lane + px_warp * 32;
         float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -653,17 +653,17 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       sent = sent_1 ^ 1;
       turn = turn_1;
     }
-    // forward_blackwell.py:315: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
+    // forward_blackwell.py:322: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
     ptx::tcgen05_fence_before_thread_sync();
   } else if (px_warp_id >= 8 && px_warp_id < 12) {  // warps 8 to 11
     const int px_warp = px_warp_id - 8;
     const bool px_one = px_warp_id == 8 && ptx::elect_sync();
     ptx::setmaxnreg_dec<80>();
-    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:321)
+    // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:328)
     const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:321)
+    // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:328)
     const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-    // forward_blackwell.py:259: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:322)
+    // forward_blackwell.py:259: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:329)
     int turn = 0;
     #pragma unroll 1
     for (int t_1 = block_x; t_1 < t; t_1 += blocks_x) {
@@ -690,33 +690,33 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
       // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:261)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_blackwell.py:263: signals.ready[c].arrive()  # what was summed before is out  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:263: signals.ready[c].arrive()  # what was summed before is out  (called at forward_blackwell.py:329)
       ptx::tcgen05_fence_before_thread_sync();
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(ready);
         ptx::mbarrier_arrive_shared_cta(ready + 8);
       }
-      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:329)
       int turn_1 = turn;
       #pragma unroll 1
       for (int t_4 = ptx::wrap_add(low_1, 1); t_4 < high_1; ++t_4) {
-        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:329)
         ptx::mbarrier_wait_parity(handed, turn_1);
-        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:329)
         float alpha[1];
         {
           float* const p = factors + px_lane + px_warp * 32;
           alpha[0] = *(p);
         }
-        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:329)
         ptx::tcgen05_fence_before_thread_sync();
         ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(taken);
         }
-        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:329)
         ptx::mbarrier_wait_parity(summed, turn_1);
-        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:329)
         bool t_5[1];
         #pragma unroll
         for (int i = 0; i < 1; ++i) t_5[i] = alpha[0] != 1.0f;
@@ -742,7 +742,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         const bool t_7 = t_max[0];
         if (t_7) {
-          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
           ptx::tcgen05_fence_after_thread_sync();
           float t_8[16];
           // 32x32b: 1 of each warp
@@ -752,7 +752,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_8);
-          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:322)
+          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:329)
           float t_9[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_9[i] = t_8[i] * alpha[0];
@@ -766,28 +766,28 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:329)
         ptx::tcgen05_fence_before_thread_sync();
         ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 269 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready);
         }
-        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:266: signals.handed[c].wait(turn)  (called at forward_blackwell.py:329)
         ptx::mbarrier_wait_parity(handed + 8, turn_1);
-        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:267: alpha = px.load(factors[c])  (called at forward_blackwell.py:329)
         float alpha_1[1];
         {
           float* const p = factors + px_lane + px_warp * 32;
           alpha_1[0] = *(p + 128);
         }
-        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:268: signals.taken[c].arrive()  (called at forward_blackwell.py:329)
         ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 266 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(taken + 8);
         }
-        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:269: signals.summed[c].wait(turn)  (called at forward_blackwell.py:329)
         ptx::mbarrier_wait_parity(summed + 8, turn_1);
-        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:270: if px.any(alpha != 1.0):  (called at forward_blackwell.py:329)
         bool t_8[1];
         #pragma unroll
         for (int i = 0; i < 1; ++i) t_8[i] = alpha_1[0] != 1.0f;
@@ -813,7 +813,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         const bool t_10 = t_max_1[0];
         if (t_10) {
-          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+          // forward_blackwell.py:272: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
           ptx::tcgen05_fence_after_thread_sync();
           float t_11[16];
           // 32x32b: 1 of each warp
@@ -823,7 +823,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_ld_sync_aligned();
           ptx::keep_float<16>(t_11);
-          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:322)
+          // forward_blackwell.py:273: px.tcgen05.store(results[c][:, first : first + PART], part * alpha)  (called at forward_blackwell.py:329)
           float t_12[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_12[i] = t_11[i] * alpha_1[0];
@@ -837,19 +837,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
           ptx::tcgen05_wait_st_sync_aligned();
         }
-        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:274: signals.ready[c].arrive()  (called at forward_blackwell.py:329)
         ptx::tcgen05_fence_before_thread_sync();
         ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 269 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready + 8);
         }
-        // forward_blackwell.py:275: turn = turn ^ 1  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:275: turn = turn ^ 1  (called at forward_blackwell.py:329)
         turn_1 = turn_1 ^ 1;
       }
-      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:322)
-      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:264: for _ in range(low + 1, high):  (called at forward_blackwell.py:329)
+      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:329)
       ptx::mbarrier_wait_parity(handed, turn_1);
-      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:329)
       float inverse[4];
       {
         float* const p = factors + (px_lane >> 2) + px_warp * 32;
@@ -858,19 +858,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           inverse[i] = *(p + i * 8);
         }
       }
-      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:329)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 277 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(taken);
       }
-      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:329)
       ptx::mbarrier_wait_parity(summed, turn_1);
-      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:329)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
       ptx::tcgen05_fence_after_thread_sync();
       float t_4[16];
       // 16x256b: 2 of each warp
@@ -879,14 +879,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x2_float(t_4, px_at);
         ptx::tcgen05_ld_16x256b_x2_float(t_4 + 8, px_at + 1048576);
       }
-      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:329)
       bool t_5[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_5[i] = inverse[i] == 0.0f;
-      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<16>(t_4);
-      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:329)
       float t_6[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_6[i] = t_4[i] * inverse[((i >> 1) & 1) + (i >> 3) * 2];
@@ -907,19 +907,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * i * 32, words);
         }
       }
-      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:329)
       ptx::fence_proxy_async_shared_cta();
-      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:329)
       ptx::bar_sync<3, 128>();  // out was written at line 284 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, row, head, batch, out_addr);
-        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:329)
         ptx::cp_async_bulk_commit_group();
       }
-      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:277: signals.handed[c].wait(turn)  (called at forward_blackwell.py:329)
       ptx::mbarrier_wait_parity(handed + 8, turn_1);
-      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:278: inverse = px.load(factors[c])  (called at forward_blackwell.py:329)
       float inverse_1[4];
       {
         float* const p = factors + (px_lane >> 2) + px_warp * 32;
@@ -928,18 +928,18 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           inverse_1[i] = *(p + i * 8 + 128);
         }
       }
-      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:279: signals.taken[c].arrive()  (called at forward_blackwell.py:329)
       ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 277 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(taken + 8);
       }
-      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:280: signals.summed[c].wait(turn)  (called at forward_blackwell.py:329)
       ptx::mbarrier_wait_parity(summed + 8, turn_1);
-      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:281: px.tma.wait(1, read=True)  # the result before the last has left its buffer  (called at forward_blackwell.py:329)
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
       ptx::tcgen05_fence_after_thread_sync();
       float t_9[16];
       // 16x256b: 2 of each warp
@@ -948,14 +948,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x2_float(t_9, px_at);
         ptx::tcgen05_ld_16x256b_x2_float(t_9 + 8, px_at + 1048576);
       }
-      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:329)
       bool t_10[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_10[i] = inverse_1[i] == 0.0f;
-      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:283: part = px.tcgen05.load(results[c][:, first : first + PART])  (called at forward_blackwell.py:329)
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<16>(t_9);
-      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:284: px.store(out[c][:, first : first + PART], px.where(inverse == 0.0, 0.0, part * inverse).to(O.dtype))  (called at forward_blackwell.py:329)
       float t_11[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_11[i] = t_9[i] * inverse_1[((i >> 1) & 1) + (i >> 3) * 2];
@@ -976,36 +976,36 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * (i * 32 + 256), words);
         }
       }
-      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:285: px.fence.async_proxy()  (called at forward_blackwell.py:329)
       ptx::fence_proxy_async_shared_cta();
-      // forward_blackwell.py:286: at = row + c * ROWS  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:286: at = row + c * ROWS  (called at forward_blackwell.py:329)
       const int at = ptx::wrap_add(row, 128);
-      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:287: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py:329)
       ptx::bar_sync<3, 128>();  // out was written at line 284 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, at, head, batch, out_addr + 4096);
-        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:322)
+        // forward_blackwell.py:288: px.tma.commit()  (called at forward_blackwell.py:329)
         ptx::cp_async_bulk_commit_group();
       }
-      // forward_blackwell.py:289: turn = turn ^ 1  (called at forward_blackwell.py:322)
+      // forward_blackwell.py:289: turn = turn ^ 1  (called at forward_blackwell.py:329)
       turn = turn_1 ^ 1;
     }
-    // forward_blackwell.py:290: px.tma.wait(0)  (called at forward_blackwell.py:322)
+    // forward_blackwell.py:290: px.tma.wait(0)  (called at forward_blackwell.py:329)
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
-    // forward_blackwell.py:320: with px.warps(CORRECTING_WARP, GROUP_WARPS, regs=CORRECTING_REGS):
+    // forward_blackwell.py:327: with px.warps(CORRECTING_WARP, GROUP_WARPS, regs=CORRECTING_REGS):
     ptx::tcgen05_fence_before_thread_sync();
   } else if (px_warp_id >= 12 && px_warp_id < 16) {  // warp 12
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<24>();
     if (px_warp_id == 12) {
-      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:325)
+      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:332)
       const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:325)
+      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:332)
       const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-      // forward_blackwell.py:132: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:326)
+      // forward_blackwell.py:132: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:333)
       int taking_parity = 0;
       int taking = 0;
       int taking_parity_1 = 0;
@@ -1032,13 +1032,13 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
         // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:134)
         const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-        // forward_blackwell.py:135: k = signals.blocks.wait()  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:135: k = signals.blocks.wait()  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(blocks_full + 8 * taking, taking_parity_1);
-        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(queries_full, taking_parity);
-        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(summed, turn ^ 1);
-        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:333)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1048,16 +1048,16 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
           }
         }
-        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:333)
         __syncwarp();  // all threads have passed the wait at line 135 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored);
         }
-        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:137: slot = signals.queries.wait()  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(queries_full + 8, taking_parity);
-        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:138: signals.summed[c].wait(turn ^ 1)  # the powers of the tile before, in the place of scores, have been read  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(summed + 8, turn ^ 1);
-        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:139: px.tcgen05.mma(q[slot], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:333)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1067,30 +1067,30 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
           }
         }
-        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:140: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:333)
         __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored + 8);
-          // forward_blackwell.py:141: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:141: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:333)
           ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking);
         }
         const int t_4 = ptx::wrap_add(taking, 1);
         const bool t_5 = t_4 == 4;
-        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:333)
         int taking_1 = t_5 ? 0 : t_4;
         int taking_parity_2 = taking_parity_1 ^ ((int)t_5);
         int turn_1 = turn;
         #pragma unroll 1
         for (int j_1 = low_1; j_1 < ptx::wrap_sub(high_1, 1); ++j_1) {
-          // forward_blackwell.py:143: v, k = signals.blocks.wait(), signals.blocks.wait()  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:143: v, k = signals.blocks.wait(), signals.blocks.wait()  (called at forward_blackwell.py:333)
           ptx::mbarrier_wait_parity(blocks_full + 8 * taking_1, taking_parity_2);
           const int t_6 = ptx::wrap_add(taking_1, 1);
           const bool t_7 = t_6 >= 4;
           const int k = t_7 ? ptx::wrap_sub(t_6, 4) : t_6;
           ptx::mbarrier_wait_parity(blocks_full + 8 * k, taking_parity_2 ^ ((int)t_7));
-          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:333)
           ptx::mbarrier_wait_parity(ready, turn_1);
-          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:333)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1100,14 +1100,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, j_1 > low_1);
             }
           }
-          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:333)
           __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed);
           }
-          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:333)
           ptx::mbarrier_wait_parity(summed, turn_1);
-          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:333)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1117,14 +1117,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
             }
           }
-          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:333)
           __syncwarp();  // all threads have passed the wait at line 150 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored);
           }
-          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:145: signals.ready[c].wait(turn)  (called at forward_blackwell.py:333)
           ptx::mbarrier_wait_parity(ready + 8, turn_1);
-          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:146: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)  (called at forward_blackwell.py:333)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1134,19 +1134,19 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, j_1 > low_1);
             }
           }
-          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:147: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:333)
           __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed + 8);
-            // forward_blackwell.py:149: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
+            // forward_blackwell.py:149: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:333)
             ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking_1);
           }
           const int t_8 = ptx::wrap_add(taking_1, 1);
           const bool t_9 = t_8 == 4;
           const int t_10 = t_9 ? 0 : t_8;
-          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:150: signals.summed[c].wait(turn)  (called at forward_blackwell.py:333)
           ptx::mbarrier_wait_parity(summed + 8, turn_1);
-          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:151: px.tcgen05.mma(q[c], kv[k].T, scores[c], accumulate=False)  (called at forward_blackwell.py:333)
           ptx::tcgen05_fence_after_thread_sync();
           if (px_one) {
             {
@@ -1156,31 +1156,31 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
               ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a, px_b, 0x8040490u, false);
             }
           }
-          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:152: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py:333)
           __syncwarp();  // all threads have passed the wait at line 150 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored + 8);
-            // forward_blackwell.py:153: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:326)
+            // forward_blackwell.py:153: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py:333)
             ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * t_10);
           }
           const int t_11 = ptx::wrap_add(t_10, 1);
           const bool t_12 = t_11 == 4;
-          // forward_blackwell.py:154: turn = turn ^ 1  (called at forward_blackwell.py:326)
+          // forward_blackwell.py:154: turn = turn ^ 1  (called at forward_blackwell.py:333)
           taking_1 = t_12 ? 0 : t_11;
           taking_parity_2 = (taking_parity_2 ^ ((int)t_9)) ^ ((int)t_12);
           turn_1 = turn_1 ^ 1;
         }
-        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:326)
-        // forward_blackwell.py:156: px.tcgen05.commit(signals.queries)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:142: for j in range(low, high - 1):  (called at forward_blackwell.py:333)
+        // forward_blackwell.py:156: px.tcgen05.commit(signals.queries)  (called at forward_blackwell.py:333)
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(queries_empty);
           ptx::tcgen05_commit_cta_group_1(queries_empty + 8);
         }
-        // forward_blackwell.py:157: v = signals.blocks.wait()  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:157: v = signals.blocks.wait()  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(blocks_full + 8 * taking_1, taking_parity_2);
-        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(ready, turn_1);
-        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:333)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1190,14 +1190,14 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, ptx::wrap_sub(high_1, 1) > low_1);
           }
         }
-        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:333)
         __syncwarp();  // all threads have passed the wait at line 157 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(summed);
         }
-        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:159: signals.ready[c].wait(turn)  (called at forward_blackwell.py:333)
         ptx::mbarrier_wait_parity(ready + 8, turn_1);
-        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:160: px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=high - 1 > low)  (called at forward_blackwell.py:333)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -1207,18 +1207,18 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16_tmem(px_d, px_a, px_b, 0x8050490u, ptx::wrap_sub(high_1, 1) > low_1);
           }
         }
-        // forward_blackwell.py:162: px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:162: px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end  (called at forward_blackwell.py:333)
         __syncwarp();  // all threads have passed the wait at line 159 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking_1);
         }
         const int t_6 = ptx::wrap_add(taking_1, 1);
         const bool t_7 = t_6 == 4;
-        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:163: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py:333)
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(summed + 8);
         }
-        // forward_blackwell.py:164: turn = turn ^ 1  (called at forward_blackwell.py:326)
+        // forward_blackwell.py:164: turn = turn ^ 1  (called at forward_blackwell.py:333)
         taking_parity = taking_parity ^ 1;
         taking = t_7 ? 0 : t_6;
         taking_parity_1 = taking_parity_2 ^ ((int)t_7);
@@ -1229,11 +1229,11 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<24>();
     if (px_warp_id == 16) {
-      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:329)
+      // forward_blackwell.py:79: rows = px.cdiv(Q.shape[2], ROWS * TILES)  (called at forward_blackwell.py:336)
       const int rows = ptx::wrap_add((Q_size2 >> 8), ((int)((Q_size2 & 255) != 0)));
-      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:329)
+      // forward_blackwell.py:81: px.block_id(0), rows * Q.shape[1] * Q.shape[0], px.num_blocks(0), rows, Q.shape[1], Q.shape[0],  (called at forward_blackwell.py:336)
       const int t = ptx::wrap_mul(ptx::wrap_mul(rows, Q_size1), Q_size0);
-      // forward_blackwell.py:107: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:330)
+      // forward_blackwell.py:107: for t in range(work.first, work.count, work.step):  (called at forward_blackwell.py:337)
       int filling_parity = 0;
       int filling = 0;
       int filling_parity_1 = 0;
@@ -1262,96 +1262,96 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
         // forward_blackwell.py:73: return low, px.maximum(high, low + 1)  (called at forward_blackwell.py:109)
         const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-        // forward_blackwell.py:110: source = head // group  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:110: source = head // group  (called at forward_blackwell.py:337)
         const int source = ptx::floor_div<int>(head, group);
-        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling, filling_parity_1 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 111 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling, 512);
-          // forward_blackwell.py:112: px.tma.load(K[batch, source, low * KEYS : low * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:112: px.tma.load(K[batch, source, low * KEYS : low * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:337)
           // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling * 512, &K_map, 0, ptx::wrap_mul(low_1, 16), source, batch, blocks_full + 8 * filling);
         }
-        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:111: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
         const int t_4 = ptx::wrap_add(filling, 1);
         const bool t_5 = t_4 == 4;
-        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:337)
         ptx::mbarrier_wait_parity(queries_empty, filling_parity ^ 1);
         __syncwarp();  // all threads have passed the wait at line 114 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full, 4096);
-          // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:337)
           // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(q_addr, &Q_map, 0, row, head, batch, queries_full);
         }
-        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:337)
         ptx::mbarrier_wait_parity(queries_empty + 8, filling_parity ^ 1);
         __syncwarp();  // all threads have passed the wait at line 114 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8, 4096);
         }
-        // forward_blackwell.py:115: at = row + c * ROWS  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:115: at = row + c * ROWS  (called at forward_blackwell.py:337)
         const int at = ptx::wrap_add(row, 128);
-        // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:116: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py:337)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + 4096, &Q_map, 0, at, head, batch, queries_full + 8);
         }
-        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:330)
-        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:114: with signals.queries.produce() as slot:  (called at forward_blackwell.py:337)
+        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:337)
         int filling_1 = t_5 ? 0 : t_4;
         int filling_parity_2 = filling_parity_1 ^ ((int)t_5);
         #pragma unroll 1
         for (int j_1 = low_1; j_1 < ptx::wrap_sub(high_1, 1); ++j_1) {
-          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
           __syncwarp();  // all threads have passed the wait at line 118 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
-            // forward_blackwell.py:119: px.tma.load(V[batch, source, j * KEYS : j * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
+            // forward_blackwell.py:119: px.tma.load(V[batch, source, j * KEYS : j * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:337)
             // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
             ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling_1 * 512, &V_map, 0, ptx::wrap_mul(j_1, 16), source, batch, blocks_full + 8 * filling_1);
           }
-          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:118: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
           const int t_6 = ptx::wrap_add(filling_1, 1);
           const bool t_7 = t_6 == 4;
           const int s = t_7 ? 0 : t_6;
           const int t_8 = filling_parity_2 ^ ((int)t_7);
-          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * s, t_8 ^ 1);
           __syncwarp();  // all threads have passed the wait at line 120 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * s, 512);
           }
-          // forward_blackwell.py:121: key = (j + 1) * KEYS  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:121: key = (j + 1) * KEYS  (called at forward_blackwell.py:337)
           const int key = ptx::wrap_mul(ptx::wrap_add(j_1, 1), 16);
-          // forward_blackwell.py:122: px.tma.load(K[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:122: px.tma.load(K[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:337)
           if (px_one) {
             // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
             ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + s * 512, &K_map, 0, key, source, batch, blocks_full + 8 * s);
           }
-          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+          // forward_blackwell.py:120: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
           const int t_9 = ptx::wrap_add(s, 1);
           const bool t_10 = t_9 == 4;
           filling_1 = t_10 ? 0 : t_9;
           filling_parity_2 = t_8 ^ ((int)t_10);
         }
-        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:330)
-        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:117: for j in range(low, high - 1):  (called at forward_blackwell.py:337)
+        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 123 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
         }
-        // forward_blackwell.py:124: key = (high - 1) * KEYS  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:124: key = (high - 1) * KEYS  (called at forward_blackwell.py:337)
         const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 16);
-        // forward_blackwell.py:125: px.tma.load(V[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:125: px.tma.load(V[batch, source, key : key + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py:337)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 16 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(kv_addr + filling_1 * 512, &V_map, 0, key, source, batch, blocks_full + 8 * filling_1);
         }
-        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:330)
+        // forward_blackwell.py:123: with signals.blocks.produce() as s:  (called at forward_blackwell.py:337)
         const int t_6 = ptx::wrap_add(filling_1, 1);
         const bool t_7 = t_6 == 4;
         filling_parity = filling_parity ^ 1;
@@ -1360,7 +1360,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       }
     }
   }
-  // forward_blackwell.py:307: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+  // forward_blackwell.py:314: scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
   __syncthreads();  // nobody uses the tensor memory any more
   ptx::tcgen05_fence_after_thread_sync();
   if (px_warp_id == 0) {

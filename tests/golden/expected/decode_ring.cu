@@ -1,4 +1,4 @@
-// decode_ring(C=2, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=8, PAGE=64, NARROW=False) for sm_90a, from decode_ring.py:33
+// decode_ring(config=DecodeConfig(cluster=2, stages=3, box=64, ctas=2, rows=64, splits=1, room=0, runs=0, heads=1), form=CacheForm(dim=128, wide=128, tokens=1, group=8, page=64, narrow=False, block=64)) for sm_90a, from decode_ring.py:42
 // 160 threads, 115296 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -103,40 +103,40 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     ptx::prefetch_tensormap(&K_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // decode_ring.py:54: keys, values = px.pipe(STAGES), px.pipe(STAGES)
+  // decode_ring.py:75: keys, values = px.pipe(STAGES), px.pipe(STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 1);
-    // decode_ring.py:33: def decode_ring(
+    // decode_ring.py:42: def decode_ring(
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // decode_ring.py:46: split = px.block_id(0) // C
+  // decode_ring.py:65: split = px.block_id(0) // C
   const int block_x = (int)blockIdx.x;
-  // decode_ring.py:47: rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
+  // decode_ring.py:66: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
   const int block_z = (int)blockIdx.z;
   const int blocks_z = (int)gridDim.z;
-  // decode_terms.py:64: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:47)
+  // decode_terms.py:64: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:66)
   const int block_y = (int)blockIdx.y;
-  // decode_terms.py:283: first = px.cluster.rank() * each  (called at decode_ring.py:83)
+  // decode_terms.py:283: first = px.cluster.rank() * each  (called at decode_ring.py:107)
   const int rank = ptx::cluster_ctarank();
-  // decode_ring.py:33: def decode_ring(
+  // decode_ring.py:42: def decode_ring(
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // launches.py:23: px.wait_prior()  (called at decode_ring.py:45)
+  // launches.py:23: px.wait_prior()  (called at decode_ring.py:64)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at decode_ring.py:45)
+  // launches.py:24: px.launch_dependents()  (called at decode_ring.py:64)
   ptx::griddepcontrol_launch_dependents();
-  // decode_ring.py:46: split = px.block_id(0) // C
+  // decode_ring.py:65: split = px.block_id(0) // C
   const int split = block_x >> 1;
-  // decode_ring.py:47: rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
+  // decode_ring.py:66: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
   const int t = ptx::wrap_mul(ptx::wrap_mul(split, blocks_z), heads);
-  // decode_terms.py:64: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:47)
+  // decode_terms.py:64: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:66)
   const int t_1 = ptx::wrap_mul((block_y & 0), 64);
-  // decode_terms.py:130: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)  (called at decode_ring.py:48)
+  // decode_terms.py:130: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)  (called at decode_ring.py:67)
   const int t_2 = ptx::inside(block_z, LENGTHS.shape[0]) ? *(LENGTHS.data + block_z) : 0;
   const int length = ptx::minimum<int>((ptx::maximum<int>(t_2, 0)), capacity);
   // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -148,33 +148,33 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
   const int high = ptx::wrap_add((t_4 >> 6), ((int)((t_4 & 63) != 0)));
   // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at decode_terms.py:132)
   const int low = ptx::minimum<int>(0, high);
-  // decode_terms.py:133: first, end = low + part * (high - low) // parts, low + (part + 1) * (high - low) // parts  (called at decode_ring.py:48)
+  // decode_terms.py:133: first, end = low + part * (high - low) // parts, low + (part + 1) * (high - low) // parts  (called at decode_ring.py:67)
   const int t_5 = (ptx::wrap_mul(block_x, ptx::wrap_sub(high, low))) >> 1;
   const int first = ptx::wrap_add(low, t_5);
   const int t_6 = ptx::wrap_mul(ptx::wrap_add(block_x, 1), ptx::wrap_sub(high, low));
   const int end_1 = ptx::wrap_add(low, (t_6 >> 1));
-  // decode_terms.py:220: made = Softmax(factor * scale, slope, cap)  (called at decode_ring.py:49)
+  // decode_terms.py:220: made = Softmax(factor * scale, slope, cap)  (called at decode_ring.py:70)
   const float t_7 = factor * 1.0f;
-  // decode_ring.py:50: results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
+  // decode_ring.py:71: results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
   const float t_8 = v_factor * 1.0f;
-  // decode_ring.py:59: with px.warps(BM // 16, 1):
+  // decode_ring.py:81: with px.warps(BM // 16, 1):
   if (px_warp_id == 4) {  // warp 4
     const bool px_one = ptx::elect_sync();
     // decode_terms.py:142: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:174)
     const int page = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside((ptx::wrap_mul(first, 64) >> 6), TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + (ptx::wrap_mul(first, 64) >> 6)) : (-1);
-    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:60)
+    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:82)
     // decode_terms.py:142: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:174)
     const int t_9 = (ptx::wrap_mul(ptx::wrap_add(first, 1), 64)) >> 6;
     const int t_10 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_9, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_9) : (-1);
-    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:60)
+    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:82)
     // decode_terms.py:142: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:174)
     const int t_11 = (ptx::wrap_mul(ptx::wrap_add(first, 2), 64)) >> 6;
     const int t_12 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_11, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_11) : (-1);
-    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:60)
+    // decode_terms.py:174: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:82)
     // decode_terms.py:142: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:174)
     const int t_13 = (ptx::wrap_mul(ptx::wrap_add(first, 3), 64)) >> 6;
     const int t_14 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_13, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_13) : (-1);
-    // decode_terms.py:175: for block in range(mine.first, mine.end):  (called at decode_ring.py:60)
+    // decode_terms.py:175: for block in range(mine.first, mine.end):  (called at decode_ring.py:82)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     int following_3__0 = t_14;
     #pragma unroll 1
     for (int block = first; block < end_1; ++block) {
-      // decode_terms.py:178: following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:60)
+      // decode_terms.py:178: following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:82)
       // decode_terms.py:142: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:178)
       const int t_15 = (ptx::wrap_mul(ptx::wrap_add(block, 4), 64)) >> 6;
       const int t_16 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_15, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_15) : (-1);
@@ -222,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       // decode_terms.py:150: with pipe.produce() as stage:  (called at decode_terms.py:181)
       const int t_19 = ptx::wrap_add(filling_1, 1);
       const bool t_20 = t_19 == 3;
-      // decode_terms.py:179: for part in px.static_range(len(parts)):  (called at decode_ring.py:60)
+      // decode_terms.py:179: for part in px.static_range(len(parts)):  (called at decode_ring.py:82)
       filling = t_18 ? 0 : t_17;
       filling_parity = filling_parity ^ ((int)t_18);
       filling_1 = t_20 ? 0 : t_19;
@@ -273,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     int numbers[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) numbers[i] = t_16[i] ? t_15[i] : (-1);
-    // decode_terms.py:56: px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))  (called at decode_ring.py:73)
+    // decode_terms.py:56: px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))  (called at decode_ring.py:96)
     px_bf16 t_17[32];
     {
       const int x1 = (px_lane & 7) * 8;
@@ -312,13 +312,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::store_vector<8>(p + (i >> 3) * 1024 + 4096, t_18 + i);
       }
     }
-    // decode_terms.py:57: px.fence.async_proxy()  (called at decode_ring.py:73)
+    // decode_terms.py:57: px.fence.async_proxy()  (called at decode_ring.py:96)
     ptx::fence_proxy_async_shared_cta();
-    // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:77)
+    // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:100)
     if (first < end_1) {
-      // decode_terms.py:336: with keys.consume() as s:  (called at decode_ring.py:77)
+      // decode_terms.py:336: with keys.consume() as s:  (called at decode_ring.py:100)
       ptx::mbarrier_wait_parity(keys_full, 0);
-      // decode_terms.py:339: x = px.dot(q, k[s].T)  (called at decode_ring.py:77)
+      // decode_terms.py:339: x = px.dot(q, k[s].T)  (called at decode_ring.py:100)
       float t_19[32];
       ptx::bar_sync<1, 128>();  // q was written at line 56 before q is read
       {
@@ -331,49 +331,49 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();
       ptx::keep_float<32>(t_19);
-      // decode_terms.py:336: with keys.consume() as s:  (called at decode_ring.py:77)
+      // decode_terms.py:336: with keys.consume() as s:  (called at decode_ring.py:100)
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(keys_empty);
       }
-      // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:77)
+      // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:100)
       taking = 1;
       #pragma unroll
       for (int px_r = 0; px_r < 32; ++px_r) x[px_r] = t_19[px_r];
     } else {
       taking = 0;
-      // decode_terms.py:333: sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)  (called at decode_ring.py:77)
+      // decode_terms.py:333: sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)  (called at decode_ring.py:100)
       float x_1[32];
-      // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:77)
+      // decode_terms.py:335: if mine.first < mine.end:  (called at decode_ring.py:100)
     }
-    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:77)
+    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:100)
     int taking_1 = taking;
     int taking_parity = 0;
     int taking_2 = 0;
     int taking_parity_1 = 0;
-    // decode_terms.py:333: sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)  (called at decode_ring.py:77)
+    // decode_terms.py:333: sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)  (called at decode_ring.py:100)
     float sums[64];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sums[i] = 0.0f;
-    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:77)
+    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:100)
     float sums_1[64];
     #pragma unroll
     for (int px_r = 0; px_r < 64; ++px_r) sums_1[px_r] = sums[px_r];
     float x_1[32];
     #pragma unroll
     for (int px_r = 0; px_r < 32; ++px_r) x_1[px_r] = x[px_r];
-    // decode_terms.py:334: top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)  (called at decode_ring.py:77)
+    // decode_terms.py:334: top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)  (called at decode_ring.py:100)
     float top[2];
     top[0] = __int_as_float(0xff800000);
     top[1] = __int_as_float(0xff800000);
-    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:77)
+    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:100)
     float top_1[2];
     top_1[0] = top[0];
     top_1[1] = top[1];
-    // decode_terms.py:334: top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)  (called at decode_ring.py:77)
+    // decode_terms.py:334: top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)  (called at decode_ring.py:100)
     float mass[2];
     mass[0] = 0.0f;
     mass[1] = 0.0f;
-    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:77)
+    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:100)
     float mass_1[2];
     mass_1[0] = mass[0];
     mass_1[1] = mass[1];
@@ -387,7 +387,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       int taking_parity_3;
       float sums_2[64];
       float x_3[32];
-      // decode_terms.py:341: at = values.wait()  (called at decode_ring.py:77)
+      // decode_terms.py:341: at = values.wait()  (called at decode_ring.py:100)
       ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
       // decode_terms.py:86: whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))  (called at decode_terms.py:120)
       // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
@@ -665,7 +665,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float sums_3[2];
       sums_3[0] = t_30[0] + t_33[0];
       sums_3[1] = t_30[1] + t_33[1];
-      // decode_terms.py:344: sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)  (called at decode_ring.py:77)
+      // decode_terms.py:344: sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)  (called at decode_ring.py:100)
       float t_34[2];
       t_34[0] = alpha[0];
       t_34[1] = alpha[1];
@@ -682,7 +682,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         }
       }
       ptx::keep_float<64>(sums_4);
-      // decode_terms.py:349: px.wgmma(p.to(v.dtype), v[at], sums)  (called at decode_ring.py:77)
+      // decode_terms.py:349: px.wgmma(p.to(v.dtype), v[at], sums)  (called at decode_ring.py:100)
       px_bf16 p_2[32];
       #pragma unroll
       for (int i = 0; i < 32; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
@@ -694,15 +694,15 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4<128, 256, 384>(sums_4, px_a, px_b, true);
       }
-      // decode_terms.py:350: px.wgmma_commit()  (called at decode_ring.py:77)
+      // decode_terms.py:350: px.wgmma_commit()  (called at decode_ring.py:100)
       ptx::wgmma_commit_group_sync_aligned();
-      // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:77)
+      // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:100)
       if (ptx::wrap_add(block, 1) < end_1) {
-        // decode_terms.py:352: s = keys.wait()  (called at decode_ring.py:77)
+        // decode_terms.py:352: s = keys.wait()  (called at decode_ring.py:100)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-        // decode_terms.py:355: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py:77)
+        // decode_terms.py:355: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py:100)
         float x_4[32];
-        // decode_terms.py:356: px.wgmma(q, k[s].T, x, accumulate=False)  (called at decode_ring.py:77)
+        // decode_terms.py:356: px.wgmma(q, k[s].T, x, accumulate=False)  (called at decode_ring.py:100)
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(q_addr, 0x4000004000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_1 * 16384, 0x4000004000010000ull);
@@ -710,27 +710,27 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n64k16_f32_bf16_bf16_x8<2, 4, 6, 512, 514, 516, 518, 2, 4, 6, 512, 514, 516, 518>(x_4, px_a, px_b, false);
         }
-        // decode_terms.py:357: px.wgmma_commit()  (called at decode_ring.py:77)
+        // decode_terms.py:357: px.wgmma_commit()  (called at decode_ring.py:100)
         ptx::wgmma_commit_group_sync_aligned();
-        // decode_terms.py:360: px.wgmma_wait(1)  (called at decode_ring.py:77)
+        // decode_terms.py:360: px.wgmma_wait(1)  (called at decode_ring.py:100)
         ptx::wgmma_wait_group_1();
-        // decode_terms.py:361: values.release()  (called at decode_ring.py:77)
+        // decode_terms.py:361: values.release()  (called at decode_ring.py:100)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
         const int t_35 = ptx::wrap_add(taking_2, 1);
         const bool t_36 = t_35 == 3;
-        // decode_terms.py:362: px.wgmma_wait(0)  (called at decode_ring.py:77)
+        // decode_terms.py:362: px.wgmma_wait(0)  (called at decode_ring.py:100)
         ptx::wgmma_wait_group_0();
         ptx::keep_float<64>(sums_4);
         ptx::keep_float<32>(x_4);
-        // decode_terms.py:363: keys.release()  (called at decode_ring.py:77)
+        // decode_terms.py:363: keys.release()  (called at decode_ring.py:100)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
         }
         const int t_37 = ptx::wrap_add(taking_1, 1);
         const bool t_38 = t_37 == 3;
-        // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:77)
+        // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:100)
         taking_3 = t_38 ? 0 : t_37;
         taking_parity_2 = taking_parity ^ ((int)t_38);
         taking_4 = t_36 ? 0 : t_35;
@@ -740,17 +740,17 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) x_3[px_r] = x_4[px_r];
       } else {
-        // decode_terms.py:367: px.wgmma_wait(0)  (called at decode_ring.py:77)
+        // decode_terms.py:367: px.wgmma_wait(0)  (called at decode_ring.py:100)
         ptx::wgmma_wait_group_0();
         ptx::keep_float<64>(sums_4);
         ptx::keep_float<32>(x_2);
-        // decode_terms.py:368: values.release()  (called at decode_ring.py:77)
+        // decode_terms.py:368: values.release()  (called at decode_ring.py:100)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
         const int t_35 = ptx::wrap_add(taking_2, 1);
         const bool t_36 = t_35 == 3;
-        // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:77)
+        // decode_terms.py:351: if block + 1 < mine.end:  (called at decode_ring.py:100)
         taking_3 = taking_1;
         taking_parity_2 = taking_parity;
         taking_4 = t_36 ? 0 : t_35;
@@ -773,8 +773,8 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       mass_1[0] = sums_3[0];
       mass_1[1] = sums_3[1];
     }
-    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:77)
-    // decode_terms.py:369: return sums, top, px.sum(mass, axis=1)  (called at decode_ring.py:77)
+    // decode_terms.py:340: for block in range(mine.first, mine.end):  (called at decode_ring.py:100)
+    // decode_terms.py:369: return sums, top, px.sum(mass, axis=1)  (called at decode_ring.py:100)
     float total_sum[2];
     {
       #pragma unroll
@@ -792,7 +792,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     float total[2];
     total[0] = total_sum[0];
     total[1] = total_sum[1];
-    // decode_terms.py:269: px.store(part, sums)  (called at decode_ring.py:78)
+    // decode_terms.py:269: px.store(part, sums)  (called at decode_ring.py:101)
     ptx::bar_sync<1, 128>();  // k was read at line 356 before part, in its memory, is written
     {
       float* const p = part + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
@@ -801,7 +801,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::store_vector<2>(p + ((i >> 1) & 1) * 64 + (i >> 2) * 512, sums_1 + i);
       }
     }
-    // decode_terms.py:270: px.store(tops, top)  (called at decode_ring.py:78)
+    // decode_terms.py:270: px.store(tops, top)  (called at decode_ring.py:101)
     if ((px_lane & 3) == 0) {
       float* const p = tops + (px_lane >> 2) + px_warp_id * 16;
       #pragma unroll
@@ -809,7 +809,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         *(p + i * 8) = top_1[i];
       }
     }
-    // decode_terms.py:271: px.store(masses, total)  (called at decode_ring.py:78)
+    // decode_terms.py:271: px.store(masses, total)  (called at decode_ring.py:101)
     if ((px_lane & 3) == 0) {
       float* const p = masses + (px_lane >> 2) + px_warp_id * 16;
       #pragma unroll
@@ -819,25 +819,25 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     }
   }
   __syncthreads();  // the roles join
-  // decode_ring.py:81: px.cluster.sync()
+  // decode_ring.py:105: px.cluster.sync()
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
-  // decode_ring.py:82: with px.warps(0, BM // 16):
+  // decode_ring.py:106: with px.warps(0, BM // 16):
   if (px_warp_id < 4) {  // warps 0 to 3
-    // decode_terms.py:283: first = px.cluster.rank() * each  (called at decode_ring.py:83)
+    // decode_terms.py:283: first = px.cluster.rank() * each  (called at decode_ring.py:107)
     const int first_1 = ptx::wrap_mul(rank, 4);
-    // decode_terms.py:284: if first < count:  (called at decode_ring.py:83)
+    // decode_terms.py:284: if first < count:  (called at decode_ring.py:107)
     if (first_1 < 8) {
-      // decode_terms.py:287: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:83)
+      // decode_terms.py:287: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:107)
       float t_9[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 0) + 4 * (first_1 + px_warp_id);
         ptx::load_remote<1>(t_9, a);
       }
-      // decode_terms.py:285: top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)  (called at decode_ring.py:83)
+      // decode_terms.py:285: top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)  (called at decode_ring.py:107)
       float top[1];
       top[0] = __int_as_float(0xff800000);
-      // decode_terms.py:287: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:83)
+      // decode_terms.py:287: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:107)
       float top_1[1];
       top_1[0] = ptx::max_NaN_f32(top[0], t_9[0]);
       float t_10[1];
@@ -847,12 +847,12 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
       float top_2[1];
       top_2[0] = ptx::max_NaN_f32(top_1[0], t_10[0]);
-      // decode_terms.py:288: base = px.where(top == NOTHING, 0.0, top)  (called at decode_ring.py:83)
+      // decode_terms.py:288: base = px.where(top == NOTHING, 0.0, top)  (called at decode_ring.py:107)
       bool t_11[1];
       t_11[0] = top_2[0] == __int_as_float(0xff800000);
       float base[1];
       base[0] = t_11[0] ? 0.0f : top_2[0];
-      // decode_terms.py:291: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:83)
+      // decode_terms.py:291: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:107)
       float t_12[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 0) + 4 * (first_1 + px_warp_id);
@@ -862,7 +862,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_13[0] = t_12[0] - base[0];
       float factor_1[1];
       factor_1[0] = ptx::exp2_approx(t_13[0]);
-      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:83)
+      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:107)
       float t_14[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(masses_addr, 0) + 4 * (first_1 + px_warp_id);
@@ -870,13 +870,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
       float t_15[1];
       t_15[0] = factor_1[0] * t_14[0];
-      // decode_terms.py:285: top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)  (called at decode_ring.py:83)
+      // decode_terms.py:285: top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)  (called at decode_ring.py:107)
       float total[1];
       total[0] = 0.0f;
-      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:83)
+      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:107)
       float total_1[1];
       total_1[0] = total[0] + t_15[0];
-      // decode_terms.py:291: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:83)
+      // decode_terms.py:291: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:107)
       float t_16[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 1) + 4 * (first_1 + px_warp_id);
@@ -886,7 +886,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_17[0] = t_16[0] - base[0];
       float factor_2[1];
       factor_2[0] = ptx::exp2_approx(t_17[0]);
-      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:83)
+      // decode_terms.py:292: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:107)
       float t_18[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(masses_addr, 1) + 4 * (first_1 + px_warp_id);
@@ -927,7 +927,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_29[0] = ptx::wrap_add(numbers[0], t);
       int targets[1];
       targets[0] = t_28[0] ? t_29[0] : (-1);
-      // decode_terms.py:299: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:83)
+      // decode_terms.py:299: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:107)
       float t_30[1];
       t_30[0] = factor_1[0];
       float t_31[4];
@@ -939,11 +939,11 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float t_32[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_32[i] = t_30[0] * t_31[i];
-      // decode_terms.py:296: sums = px.zeros((each, min(JOINED, right - column)), px.f32)  (called at decode_ring.py:83)
+      // decode_terms.py:296: sums = px.zeros((each, min(JOINED, right - column)), px.f32)  (called at decode_ring.py:107)
       float sums[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) sums[i] = 0.0f;
-      // decode_terms.py:299: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:83)
+      // decode_terms.py:299: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:107)
       float sums_1[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) sums_1[i] = sums[i] + t_32[i];
@@ -979,7 +979,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       px_bf16 t_41[4];
       ptx::bf16_pair_from_float(t_41 + 0, t_40[0], t_40[0 + 1]);
       ptx::bf16_pair_from_float(t_41 + 2, t_40[2], t_40[2 + 1]);
-      // decode_terms.py:300: px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))  (called at decode_ring.py:83)
+      // decode_terms.py:300: px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))  (called at decode_ring.py:107)
       {
         const int x1 = px_lane * 4;
         px_bf16* const p = O.data + (x1);
@@ -1042,7 +1042,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
     }
   }
-  // decode_ring.py:33: def decode_ring(
+  // decode_ring.py:42: def decode_ring(
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

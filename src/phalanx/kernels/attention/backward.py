@@ -32,6 +32,7 @@ from phalanx.kernels.attention.backward_keys import backward_keys
 from phalanx.kernels.attention.backward_order import KeyOrder, choose_order
 from phalanx.kernels.attention.backward_queries import backward_queries
 from phalanx.kernels.attention.backward_rows import finish_sums, part_size, prepare_rows
+from phalanx.kernels.attention.forms import GradientScores, KeyGradients, PackedStarts, QueryGradients
 from phalanx.kernels.attention.forward import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
@@ -120,7 +121,8 @@ class _Call:
         sums = None if apart else empty(q, rows_of_sums, "f32")
         rows = blocks, heads.heads, self.sequences
         prepare_rows[rows](o, do, lse, self.cu_q, stats, sums, **sizes)
-        given = *operands, stats, self.bias, self.cu_q, self.cu_k
+        given = *operands, stats, self.bias, PackedStarts(self.cu_q, self.cu_k)
+        scores = GradientScores(*self.scores)
         order = KeyOrder() if heads.varlen else choose_order(heads, self.scores[3], self.scores[4], sms_of(q))
         shares = order.shares if order.shares > 1 else None
         key_blocks = px.cdiv(heads.keys, KEYS)
@@ -128,9 +130,11 @@ class _Call:
         of_keys, of_values = (dk, dv) if shares is None else (empty(q, places, "f32"), empty(q, places, "f32"))
         for want in ("both",) if dim <= TOGETHER else ("values", "keys"):
             backward_keys[self._key_blocks() * order.shares](
-                *given, sums, of_keys, of_values, *self.scores, heads.group, order.band, shares, self.sequences, **sizes,
-                STAGES=2 if want == "values" else config.stages, BOUND=_may_end_early(heads),
-                BIAS_KIND=self.bias_kind, EARLY=config.early, AHEAD=config.ahead, WANT=want,
+                *given, sums, of_keys, of_values, scores, heads.group, order.band, shares, self.sequences,
+                form=KeyGradients(
+                    config.queries, dim, stages=2 if want == "values" else config.stages, bound=_may_end_early(heads),
+                    bias_kind=self.bias_kind, early=config.early, ahead=config.ahead, want=want,
+                ),
             )  # fmt: skip
         if shares is not None:
             grid = key_blocks, heads.kv_heads, self.sequences
@@ -138,7 +142,7 @@ class _Call:
                 finish_sums[grid](shared, None, result, factor, key_blocks, BM=KEYS, D=dim)
         if apart:
             tiles = px.cdiv(heads.queries, 128) * heads.heads * self.sequences
-            registers = {} if dim <= 192 else {"LOADER": 24, "REGISTERS": 240}
+            registers = {} if dim <= 192 else {"loader_regs": 24, "regs": 240}
             keys = 64  # of a block, as registers are left for
             if dim > 192:
                 keys = 16 if gradients is not None else 32
@@ -146,9 +150,10 @@ class _Call:
                 keys = 32
             for first, columns in self._columns():
                 backward_queries[tiles](
-                    *given, dq, gradients if first == 0 else None, *self.scores, heads.group, order.band * heads.group,
-                    **sizes, **registers,
-                    BN=keys, FIRST=first, COLUMNS=columns, BIAS_KIND=self.bias_kind,
+                    *given, dq, gradients if first == 0 else None, scores, heads.group, order.band * heads.group,
+                    form=QueryGradients(
+                        config.queries, dim, first, columns, keys, bias_kind=self.bias_kind, **registers
+                    ),
                 )  # fmt: skip
         elif sums is not None:
             finish_sums[rows](sums[None], self.cu_q, dq, scale, room, **sizes)

@@ -22,6 +22,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.backward_rows import block_order, parts, powers, sequence_of
+from phalanx.kernels.attention.forms import GradientScores, PackedStarts
 from phalanx.kernels.attention.tiles import in_bands
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
@@ -163,40 +164,46 @@ class Shared:
 
 @px.kernel(warps=12, pdl=True)
 def backward_keys(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, SUMS, DK, DV, factor, scale, cap, left, right, group, band, shares, sequences, *, BM,
-    BN=128, D, STAGES=2, BOUND=False, BIAS_KIND=None, EARLY=True, AHEAD=False, WANT="both", LOADER=24, REGISTERS=240,
+    Q, K, V, DO, STATS, BIAS, packed: PackedStarts, SUMS, DK, DV, scores: GradientScores, group, band, shares, sequences,
+    *, form,
 ):  # fmt: skip
-    """A CTA has BN keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
+    """A CTA has 128 keys of one head, half of them in each of two warpgroups; a third loads. `group` query heads pass by.
 
-    BIAS, CUQ and CUK, SUMS (no gradients of queries then), `cap`, `left`, `right` and `shares` may be None. With `shares` as
-    many CTAs share the keys, and DK and DV are sums in f32 (share, block, warpgroup, elements in `block_order`).
-    WANT: "both" gradients, or those of "keys" or "values" alone, without SUMS.
+    BIAS, SUMS (no gradients of queries then) and `shares` may be None. With `shares` as many CTAs share the keys, and DK
+    and DV are sums in f32 (share, block, warpgroup, elements in `block_order`). `form` is a `KeyGradients`; where it wants
+    one kind of gradients alone there are no SUMS.
     """
+    BM = form.queries
+    BN = form.keys
+    D = form.dim
+    STAGES = form.stages
+    # Step 1: shared memory and pipes, the keys of this CTA, and the blocks of queries that see them.
     use = Shared(
-        px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype) if WANT != "values" else None,
+        px.shared((1, BN, D), K.dtype), px.shared((1, BN, D), V.dtype) if form.want != "values" else None,
         px.shared((STAGES, BM, D), Q.dtype), px.shared((STAGES, BM, D), DO.dtype), px.shared((STAGES, 2, BM), px.f32),
         px.shared((SLOTS, BN, BM), Q.dtype) if SUMS is not None else None, px.barrier(), px.barrier(SLOTS),
         px.pipe(STAGES), px.pipe(STAGES),
     )
     wait_for_prior_launch()
-    here = key_block(K, CUK, px.block_id(0), band, shares, sequences, BN)
-    at = sequence_of(Q, CUQ, here.sequence, BM)
+    here = key_block(K, packed.CUK, px.block_id(0), band, shares, sequences, BN)
+    at = sequence_of(Q, packed.CUQ, here.sequence, BM)
     if SUMS is not None:
         _, M, _, N = parts(BM, D, 0)
         px.assume(SUMS.shape[2] == M * N)
-    first, last = query_blocks(here.start, here.keys, at.queries, left, right, BM, BN)
+    first, last = query_blocks(here.start, here.keys, at.queries, scores.left, scores.right, BM, BN)
     count = px.where(here.start < here.keys, last - first, 0)
     begin, end = 0, count * group
     if shares is not None:
         begin, end = end * here.part // shares, end * (here.part + 1) // shares
-    steps, scores = (last, begin, end), (factor, scale, cap, left, right)
-    arrays = Q, STATS, BIAS, CUK, SUMS, DK, DV
+    steps = (last, begin, end)
+    arrays = Q, STATS, BIAS, packed.CUK, SUMS, DK, DV
 
-    with px.warps(0, 4, regs=LOADER):
+    # Step 2: a warpgroup brings the keys and values once, then the queries of all heads that share them.
+    with px.warps(0, 4, regs=form.loader_regs):
         row = here.first_key + here.start
         with use.kv.transaction():
             px.tma.load(K[at.batch, here.head, row : row + BN, 0:D], use.k[0], use.kv)
-            if WANT != "values":
+            if form.want != "values":
                 px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
         t, member = last - 1 - begin // group, begin % group
         for _i in range(begin, end):
@@ -211,52 +218,55 @@ def backward_keys(
                 member = 0
                 t -= 1
 
+    # Step 3: two warpgroups add up the gradients.
     if BM < 128 and D < 128:  # halves of columns that are not equal, or no whole panels: known when the text is written
         for c in px.static_range(2):
-            with px.warps(4 + 4 * c, 4, regs=REGISTERS):
-                pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
+            with px.warps(4 + 4 * c, 4, regs=form.regs):
+                pass_queries(use, c, arrays, here, at, steps, scores, group, form)
     else:
-        with px.warps(4, 4, regs=REGISTERS, copies=2) as c:
-            pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT)
+        with px.warps(4, 4, regs=form.regs, copies=2) as c:
+            pass_queries(use, c, arrays, here, at, steps, scores, group, form)
 
 
 @px.func
-def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, BIAS_KIND, EARLY, AHEAD, WANT):
+def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
     """What warpgroup `c` does: queries pass by its 64 keys, from the last block on, those of all heads of a group in turn.
 
     `steps`: one more than the last block, and which of all steps, blocks times heads, are this CTA's.
     """
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
-    LATE = scores[2] is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
+    BM = form.queries
+    D = form.dim
+    EARLY = form.early
+    AHEAD = form.ahead
+    WANT = form.want
+    LATE = scores.cap is not None or form.bias_kind is not None  # a cap or a bias takes the registers of the second product
     # Few blocks are crossed by a bound, and the others need no mask. Without EARLY a branch gains less or spills registers;
     # with LATE and blocks of 64 queries it takes longer (`attention_backward_orders.json`).
-    BRANCH = (scores[3] is not None or scores[4] is not None or BOUND) and EARLY and (not LATE or BM == 128)
+    BRANCH = (scores.left is not None or scores.right is not None or form.bound) and EARLY and (not LATE or BM == 128)
     H = 64
     b, hk = at.batch, here.head
     last, begin, end = steps
-    factor, scale, cap, left, right = scores
     top = here.start + c * H
     ahead = here.keys - at.queries
     dk = px.zeros((H, D), px.f32) if WANT != "values" else None
     dv = px.zeros((H, D), px.f32) if WANT != "keys" else None
-    seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, left, right, BOUND)
+    seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, scores.left, scores.right, form.bound)
     row0, M, left0, N = parts(BM, D, c)
     t, member = last - 1 - begin // group, begin % group
     place = (b * Q.shape[1] + hk * group + member) * STATS.shape[2] + at.first_block + t
     former = place
     m = t * BM
+    # Step 1: gradients of scores of the block before the first are 0.
     if SUMS is not None:
-        px.assume(c >= 0)
-        px.assume(c < SUMS.shape[1])
-        # there is no block before the first: its gradients are 0
-        px.store(use.ds[0, c * H : c * H + H], px.zeros((H, BM), Q.dtype))
-        px.fence.async_proxy()
-        use.done[0].arrive()
+        clear_first(use, SUMS, c, H, BM)
+    # Step 2: blocks of queries pass by.
     use.kv.wait(0)
     put, take, zero = px.ring(SLOTS), px.ring(SLOTS), 0
     put.advance()
     for _i in range(begin, end):
         o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
+        # Step 2a: scores, and what gradients of powers are made of.
         sq = use.qp.wait()
         s = px.empty((H, BM), px.f32)
         px.wgmma(use.k[o, c * H : c * H + H], use.q[sq].T, s, accumulate=False)
@@ -269,10 +279,12 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, B
             px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
             px.wgmma_commit()
             px.wgmma_wait(1)
-        bias = bias_of(BIAS, b, hk * group + member, here.sequence, m, top, ahead, BM, BIAS_KIND)
-        p, damped = powers(s, bias, px.load(use.st[sq][0:1]), factor, cap)
-        if not BRANCH or is_crossed(m, top, ahead, here.keys, left, right, BM, BOUND):
+        # Step 2b: powers, 0 where a query does not see a key.
+        bias = bias_of(BIAS, b, hk * group + member, here.sequence, m, top, ahead, BM, form.bias_kind)
+        p, damped = powers(s, bias, px.load(use.st[sq][0:1]), scores.factor, scores.cap)
+        if not BRANCH or is_crossed(m, top, ahead, here.keys, scores.left, scores.right, BM, form.bound):
             p = seen.masked(p, m, BM)
+        # Step 2c: gradients of values, of scores, of keys.
         packed = p.to(use.g.dtype)
         if damped is not None:
             p = p * damped
@@ -292,7 +304,8 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, B
         if WANT != "values" and not AHEAD:
             px.wgmma(y, use.q[sq], dk)
             px.wgmma_commit()
-        if SUMS is not None:  # of the block before
+        # Step 2d: gradients of the queries of the block before, from the gradients that both warpgroups have left.
+        if SUMS is not None:
             use.done[take.stage].wait(take.parity)
             z = px.empty((M, N), px.f32)
             px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
@@ -311,6 +324,7 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, B
             add_part(SUMS, former, c, z, M, N)
             take.advance()
             put.advance()
+        # Step 2e: the next block: another head of the group, or the block before.
         px.wgmma_wait(0)
         use.gp.release()
         use.qp.release()
@@ -321,6 +335,7 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, B
             member = 0
             m -= BM
             place -= group * STATS.shape[2] + 1
+    # Step 3: what is left of the last block, and the gradients of the keys.
     if SUMS is not None:
         use.done[take.stage].wait(take.parity)
         z = px.empty((M, N), px.f32)
@@ -333,7 +348,17 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, BM, D, BOUND, B
     if WANT != "keys":
         leave_keys(half, dv, DV, b, hk, here, top, c, CUK)
     if WANT != "values":
-        leave_keys(half, dk if here.part is not None else dk * scale, DK, b, hk, here, top, c, CUK)
+        leave_keys(half, dk if here.part is not None else dk * scores.scale, DK, b, hk, here, top, c, CUK)
+
+
+@px.func
+def clear_first(use, SUMS, c, H, BM):
+    """Leaves zeros as the gradients of the scores of a block before the first one."""
+    px.assume(c >= 0)
+    px.assume(c < SUMS.shape[1])
+    px.store(use.ds[0, c * H : c * H + H], px.zeros((H, BM), use.ds.dtype))
+    px.fence.async_proxy()
+    use.done[0].arrive()
 
 
 @px.func

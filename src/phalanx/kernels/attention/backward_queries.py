@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import phalanx as px
 from phalanx.kernels.attention.backward_rows import powers, sequence_of
+from phalanx.kernels.attention.forms import GradientScores, PackedStarts
 from phalanx.kernels.attention.scores import Reach, distances
 from phalanx.kernels.attention.tiles import in_bands
 from phalanx.kernels.launches import wait_for_prior_launch
@@ -36,42 +37,45 @@ def add_to_bias(DB, y, b, h, row, key, M, N):
 
 @px.kernel(warps=12, pdl=True)
 def backward_queries(
-    Q, K, V, DO, STATS, BIAS, CUQ, CUK, DQ, DB, factor, scale, cap, left, right, group, band, *, BM, BN=64, D, FIRST,
-    COLUMNS, STAGES=2, BIAS_KIND=None, LOADER=40, REGISTERS=232,
+    Q, K, V, DO, STATS, BIAS, packed: PackedStarts, DQ, DB, scores: GradientScores, group, band, *, form
 ):  # fmt: skip
     """A CTA has 128 queries of one head, half of them in each of two warpgroups; a third loads keys and values.
 
     Those of all sequences and heads are numbered along one axis of the grid. Without a bound to the right head after head;
-    with one `band` heads take turns, their last queries, which see the most keys, first.
-
-    It computes COLUMNS columns of their gradients from column FIRST on. BM is what a block of STATS has. BIAS, CUQ and CUK,
-    DB (gradients of the bias are added to it), `cap`, `left` and `right` may be None.
+    with one `band` heads take turns, their last queries, which see the most keys, first. `form` is a `QueryGradients`. BIAS
+    and DB (gradients of the bias are added to it) may be None.
     """
+    BM = form.queries
+    BN = form.keys
+    D = form.dim
+    BIAS_KIND = form.bias_kind
+    # Step 1: shared memory and pipes, the queries of this CTA, and the blocks of keys that they see.
     q, g = px.shared((2, ROWS, D), Q.dtype), px.shared((2, ROWS, D), DO.dtype)
-    k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, D), V.dtype)
+    k, v = px.shared((form.stages, BN, D), K.dtype), px.shared((form.stages, BN, D), V.dtype)
     full = px.barrier(2)
-    kp, vp = px.pipe(STAGES), px.pipe(STAGES)
+    kp, vp = px.pipe(form.stages), px.pipe(form.stages)
     wait_for_prior_launch()
     heads, tiles = Q.shape[1], px.cdiv(Q.shape[2], 2 * ROWS)
-    sequences = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
+    sequences = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
     which, tile = in_bands(px.block_id(0), tiles, heads * sequences, band)
     sequence, h = which // heads, which % heads
     px.assume(sequence >= 0)
     px.assume(h >= 0)
     px.assume(tile >= 0)
-    at = sequence_of(Q, CUQ, sequence, BM)
+    at = sequence_of(Q, packed.CUQ, sequence, BM)
     first_key, keys = 0, K.shape[2]
-    if CUK is not None:
-        first_key = px.load(CUK[sequence])
-        keys = px.load(CUK[sequence + 1]) - first_key
-    reach = Reach(at.queries, keys, left, right)
-    if right is not None:
+    if packed.CUK is not None:
+        first_key = px.load(packed.CUK[sequence])
+        keys = px.load(packed.CUK[sequence + 1]) - first_key
+    reach = Reach(at.queries, keys, scores.left, scores.right)
+    if scores.right is not None:
         tile = tiles - 1 - tile
     m = tile * (2 * ROWS)
     low, high = reach.blocks(m, 2 * ROWS, BN)
     high = px.where(m < at.queries, high, low)
 
-    with px.warps(0, 4, regs=LOADER):
+    # Step 2: a warpgroup brings the queries once, then keys and values.
+    with px.warps(0, 4, regs=form.loader_regs):
         for c in px.static_range(2):
             row = at.first_query + m + c * ROWS
             with full[c].transaction():
@@ -84,11 +88,13 @@ def backward_queries(
             with vp.produce() as s:
                 px.tma.load(V[at.batch, h // group, row : row + BN, 0:D], v[s], vp.full[s])
 
+    # Step 3: two warpgroups compute scores once more, their gradients, and add up what queries get of them.
     for c in px.static_range(2):
-        with px.warps(4 + 4 * c, 4, regs=REGISTERS):
+        with px.warps(4 + 4 * c, 4, regs=form.regs):
             top = m + c * ROWS
-            dq = px.zeros((ROWS, COLUMNS), px.f32)
-            LATE = cap is not None or BIAS_KIND is not None  # a cap or a bias takes the registers of the second product
+            dq = px.zeros((ROWS, form.columns), px.f32)
+            # A cap or a bias takes the registers of the second product.
+            LATE = scores.cap is not None or BIAS_KIND is not None
             block, within = at.first_block + top // BM, top % BM
             logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
             sums = px.load(STATS[at.batch, h, block, 1, within : within + ROWS]).reshape(ROWS, 1)
@@ -97,6 +103,7 @@ def backward_queries(
             logs, sums = px.where(some, logs, -float("inf")), px.where(some, sums, 0.0)
             slopes = px.zeros((ROWS,), px.f32)
             full[c].wait(0)
+            # Step 3a: blocks of keys pass by.
             for j in range(low, high):
                 key = j * BN
                 sk = kp.wait()
@@ -116,13 +123,13 @@ def backward_queries(
                     bias = distances(reach, top, key, ROWS, BN) * (BIAS[sequence, h] * -LOG2E)
                 elif BIAS_KIND == "tile":
                     bias = px.load(BIAS[at.batch, h, top : top + ROWS, key : key + BN]).to(px.f32) * LOG2E
-                p, damped = powers(s, bias, logs, factor, cap)
-                if right is None:
+                p, damped = powers(s, bias, logs, scores.factor, scores.cap)
+                if scores.right is None:
                     ok = columns < keys - key
                 else:
-                    ok = columns < px.minimum(keys - key, reach.beside(top) + right + 1 - key + rows)
-                if left is not None:
-                    ok = ok & (columns >= reach.beside(top) - left - key + rows)
+                    ok = columns < px.minimum(keys - key, reach.beside(top) + scores.right + 1 - key + rows)
+                if scores.left is not None:
+                    ok = ok & (columns >= reach.beside(top) - scores.left - key + rows)
                 p = px.where(ok, p, 0.0)
                 if LATE:
                     px.wgmma(g[c], v[sv].T, x, accumulate=False)
@@ -137,16 +144,17 @@ def backward_queries(
                         add_to_bias(DB, y, at.batch, h, top, key, ROWS, BN)
                 if damped is not None:
                     y = y * damped
-                px.wgmma(y.to(Q.dtype), k[sk, :, FIRST : FIRST + COLUMNS], dq)
+                px.wgmma(y.to(Q.dtype), k[sk, :, form.first : form.first + form.columns], dq)
                 px.wgmma_commit()
                 px.wgmma_wait(0)
                 kp.release()
+            # Step 3b: the sums leave through the place of the queries.
             if DB is not None and BIAS_KIND == "slopes":
                 px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, sequence), h], px.sum(slopes))
-            px.store(q[c, :, 0:COLUMNS], (dq * scale).to(DQ.dtype))
+            px.store(q[c, :, 0:form.columns], (dq * scores.scale).to(DQ.dtype))
             to = px.arange(ROWS)
             to = px.where(to < at.queries - top, at.first_query + top + to, -1)
-            px.store(DQ[at.batch, h, to, FIRST : FIRST + COLUMNS], px.load(q[c, :, 0:COLUMNS]))
+            px.store(DQ[at.batch, h, to, form.first : form.first + form.columns], px.load(q[c, :, 0:form.columns]))
 
 
 __all__ = ["backward_queries"]

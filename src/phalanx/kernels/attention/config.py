@@ -24,10 +24,10 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from phalanx.frozen import frozen
 from phalanx.kernels.attention.arguments import DIMS, Heads
+from phalanx.kernels.attention.forms import TilesForm
 from phalanx.kernels.attention.scores import LAZY
 from phalanx.kernels.matrices import HALVES, refused
 
@@ -53,24 +53,20 @@ class AttentionConfig:
     turns: bool = False
     schedule: str = "counter"
     slack: float = LAZY
-    producer_regs: int = 32
-    regs: int = 160
+    producer_regs: int | None = 32
+    regs: int | None = 160
 
     @property
     def rows(self) -> int:
         """Queries of a tile."""
         return GROUP_ROWS * self.groups
 
-    def constants(self, heads: Heads) -> dict[str, Any]:
-        """The constants of the kernel: results leave through Q's place where that is free, and as wide as they are."""
+    def form(self, heads: Heads, bias_kind: str | None = None, sure: bool = False) -> TilesForm:
+        """What the kernel computes for such heads. Results leave through Q's place where that is free, and as wide."""
         dim, wide = heads.columns
         as_wide = wide == dim and heads.out_dtype == heads.dtype
-        return {
-            "GROUPS": self.groups, "KEYS": self.keys, "STAGES": self.stages, "QUERY_STAGES": self.query_stages,
-            "OWN_OUT": self.query_stages == 1 or not as_wide, "PARTS": self.parts,
-            "TURNS": self.turns, "SLACK": self.slack, "SCHEDULE": self.schedule,
-            "PRODUCER_REGS": self.producer_regs, "REGS": self.regs,
-        }  # fmt: skip
+        own_out = self.query_stages == 1 or not as_wide
+        return TilesForm(dim, wide, wide == heads.value_dim, own_out, bias_kind, sure)
 
 
 TWO = AttentionConfig(groups=2, keys=128, query_stages=1, producer_regs=24, regs=240)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import gcd
 from typing import Any
@@ -22,6 +23,8 @@ from phalanx.kernels.attention.decode_config import (
 )
 from phalanx.kernels.attention.decode_ring import decode_ring, join_splits
 from phalanx.kernels.attention.decode_runs import decode_runs, join_runs
+from phalanx.kernels.attention.decode_terms import Softmax
+from phalanx.kernels.attention.forms import CacheForm, CachePlace, RunsForm
 from phalanx.kernels.attention.latent_ring import latent_ring
 from phalanx.kernels.gather import INDICES, new
 from phalanx.kernels.logarithms import LOG2E
@@ -106,23 +109,22 @@ def _decode(
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
     if config.runs:
         _launch_runs(
-            (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), (factor, slope, cap), reach, call, config
-        )
+            (rows, k, v, lengths, pages, results, result_logs, parts, part_logs), Softmax(factor, slope, cap), reach, call,
+            config,
+        )  # fmt: skip
         return out
     grid = config.cluster * config.splits, call.kv_heads * px.cdiv(call.tokens * call.group, config.rows), call.batch
     target = (results, result_logs) if parts is None else (parts, part_logs)
-    softmax, where = (factor, slope, cap), (*reach, call.capacity, call.heads)
+    softmax = Softmax(factor, slope, cap)
+    place = CachePlace(*reach, call.capacity, call.heads)
     d, dv = call.columns
-    sizes = {"D": d, "DV": dv, "T": call.tokens, "G": call.group, "PAGE": call.page}
+    form = CacheForm(d, dv, call.tokens, call.group, call.page, call.item == 1)
     if v is None:
-        constants = config.constants()
-        del constants["CTAS"], constants["ROOM"]
-        latent_ring[grid](rows, k, lengths, pages, *target, *softmax, *where, **constants, **sizes, HERE=call.v_size // 2)
+        latent_ring[grid](rows, k, lengths, pages, *target, softmax, place, config=config, form=form)
     else:
         decode_ring[grid](
-            rows, k, v, lengths, pages, k_scale, v_scale, *target, *softmax, v_factor, *where,
-            **config.constants(), **sizes, NARROW=call.item == 1,
-        )  # fmt: skip
+            rows, k, v, lengths, pages, k_scale, v_scale, *target, softmax, v_factor, place, config=config, form=form
+        )
     if parts is not None:
         each = max(1, JOINED // dv)
         join_splits[px.cdiv(call.rows, each)](
@@ -132,7 +134,7 @@ def _decode(
 
 
 def _launch_runs(
-    arrays: tuple[Any, ...], softmax: tuple[Any, ...], reach: tuple[Any, Any], call: Call, config: DecodeConfig
+    arrays: tuple[Any, ...], softmax: Any, reach: tuple[Any, Any], call: Call, config: DecodeConfig
 ) -> None:
     """Launches `decode_runs` and `join_runs`, over caches whose heads lie in turn where a block has keys of all heads."""
     rows, k, v, lengths, table, out, logs, parts, part_logs = arrays
@@ -141,22 +143,20 @@ def _launch_runs(
     together = call.tokens * call.group * config.heads
     units = call.kv_heads // config.heads * px.cdiv(together, config.rows)
     d, dv = call.columns
-    constants = {
-        "BATCH": 1 << (call.batch - 1).bit_length(), "BM": config.rows, "DV": dv, "T": call.tokens,
-        "G": call.group, "HEADS": config.heads, "UNITS": units,
-    }  # fmt: skip
-    where = (*reach, call.capacity, call.heads)
+    dealt = RunsForm(1 << (call.batch - 1).bit_length(), config.heads, units)
+    place = CachePlace(*reach, call.capacity, call.heads)
     decode_runs[config.runs](
-        rows, k, v, lengths, table, out, logs, parts, part_logs, *softmax, *where, D=d, STAGES=config.stages,
-        ROOM=config.room, CTAS=config.ctas, BOX=config.box, PAGE=call.page * config.heads, **constants,
+        rows, k, v, lengths, table, out, logs, parts, part_logs, softmax, place, config=replace(config, runs=0),
+        form=CacheForm(d, dv, call.tokens, call.group, call.page * config.heads), dealt=dealt,
     )  # fmt: skip
     if config.runs > 1:
         parts_of_a_unit = px.cdiv(config.runs, call.batch * units) + 1
         at_once = next((count for count in AT_ONCE if count >= parts_of_a_unit), AT_ONCE[-1])
         each = 1 << (max(1, JOINED * AT_ONCE[0] // (dv * at_once)).bit_length() - 1)
         join_runs[px.cdiv(min(together, config.rows), each), units, call.batch](
-            lengths, parts, part_logs, out, logs, *where, config.runs, R=each, AT_ONCE=at_once, **constants
-        )
+            lengths, parts, part_logs, out, logs, place, config.runs,
+            form=CacheForm(dv, dv, call.tokens, call.group), dealt=dealt, BM=config.rows, R=each, AT_ONCE=at_once,
+        )  # fmt: skip
 
 
 def _require_fits(config: DecodeConfig, call: Call) -> None:

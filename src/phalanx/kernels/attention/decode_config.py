@@ -69,13 +69,6 @@ class DecodeConfig:
     runs: int = 0
     heads: int = 1
 
-    def constants(self) -> dict[str, int]:
-        """The kernel's constants."""
-        return {
-            "C": self.cluster, "STAGES": self.stages, "BN": BLOCK, "BOX": self.box, "CTAS": self.ctas, "BM": self.rows,
-            "SPLITS": self.splits, "ROOM": self.room,
-        }  # fmt: skip
-
 
 def ring_stages(rows: int, size: int, v_size: int, ctas: int, item: int = 2) -> int:
     """Blocks of keys and of values that fit beside the queries into the share of an SM that a CTA has.

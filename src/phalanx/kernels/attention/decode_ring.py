@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.decode_terms import (
     Queries,
     Results,
     Sequence,
+    Softmax,
     Turns,
     attend,
     attend_narrow,
@@ -25,44 +27,65 @@ from phalanx.kernels.attention.decode_terms import (
     sequence_of,
     softmax_of,
 )
+from phalanx.kernels.attention.forms import CacheForm, CachePlace
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
+USUAL = DecodeConfig(1, 3)
+FORM = CacheForm()
 
-@px.kernel(warps=lambda BM: BM // 16 + 1, cluster=lambda C: C, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
+
+@px.kernel(
+    warps=lambda config: config.rows // 16 + 1, cluster=lambda config: config.cluster,
+    ctas_per_sm=lambda config: config.ctas, pdl=True,
+)  # fmt: skip
 def decode_ring(
-    Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, factor, slope, cap, v_factor, left, right, capacity, heads,
-    *, C=1, SPLITS=1, CTAS=2, STAGES=3, ROOM=0, BM=64, BN=64, BOX=64, D=128, DV=128, T=1, G=4, PAGE=0,
-    NARROW=False
-):
-    """BM rows of queries of one sequence and KV head, over the keys that this CTA of C x SPLITS has.
+    Q, K, V, LENGTHS, TABLE, K_SCALE, V_SCALE, O, LSE, scores: Softmax, v_factor, place: CachePlace,
+    *, config=USUAL, form=FORM,
+):  # fmt: skip
+    """Some rows of queries of one sequence and KV head, over the keys that this CTA of all that share a sequence has.
 
-    With SPLITS the results of each cluster go to rows of their own, for `join_splits`. The rings have memory for ROOM
-    stages, and use STAGES of them: memory that keeps a second CTA off the SM, since more bytes on their way at once than
-    some 64 KB an SM make the memory slower.
+    With splits the results of each cluster go to rows of their own, for `join_splits`. Rings may have memory for more
+    stages than they use (`DecodeConfig.room`): it keeps a second CTA off the SM, since more bytes on their way at once
+    than some 64 KB an SM make the memory slower.
     """
+    BM = config.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    PAGE = form.page
+    C = config.cluster
+    STAGES = config.stages
+    BOX = config.box
+    # Step 1: which queries and keys this CTA has, and its shared memory.
     assert PAGE == 0 or PAGE % BOX == 0
     wait_for_prior_launch()
     split = px.block_id(0) // C
-    rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
-    mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    softmax = softmax_of(factor, slope, cap, K_SCALE, rows.h)
+    rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+    mine = sequence_of(
+        LENGTHS, rows, place.left, place.right, place.capacity, px.block_id(0), C * config.splits, BN
+    )  # fmt: skip
+    softmax = softmax_of(scores.factor, scores.slope, scores.cap, K_SCALE, rows.h)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
-    room = max(STAGES, ROOM)
+    room = max(STAGES, config.room)
     k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
     keys, values = px.pipe(STAGES), px.pipe(STAGES)
     part, tops, masses = None, None, None
     if C > 1:
         part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
 
+    # Step 2: one warp fills the rings.
     with px.warps(BM // 16, 1):
         fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
 
-    if BM > 64 and C == 1 and not NARROW:
+    # Step 3: the others multiply, 64 rows to a warpgroup; two warpgroups take turns.
+    if BM > 64 and C == 1 and not form.narrow:
         order = px.barrier(2, count=1, checked=False)
         with px.warps(0, 4, copies=2) as c:
-            half = Queries(rows.b, rows.h, rows.row + 64 * c, heads, rows.shift, T, G, 64)
+            half = Queries(rows.b, rows.h, rows.row + 64 * c, place.heads, rows.shift, T, G, 64)
             queries = q[64 * c : 64 * c + 64]
             half.load(Q, queries)
             sequence = Sequence(mine.reach, half, mine.first, mine.end, BN)
@@ -71,12 +94,13 @@ def decode_ring(
     else:
         with px.warps(0, BM // 16):
             rows.load(Q, q)
-            if NARROW:
+            if form.narrow:
                 sums, top, total = attend_narrow(q, k, v, keys, values, mine, softmax)
             else:
                 sums, top, total = attend(q, k, v, keys, values, mine, softmax)
             results.leave(sums, top, total, k, part, tops, masses)
 
+    # Step 4: a cluster joins what its CTAs have found.
     if C > 1:
         px.cluster.sync()
         with px.warps(0, BM // 16):

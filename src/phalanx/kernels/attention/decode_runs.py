@@ -14,7 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.decode_terms import PANEL, Queries, Sequence, Softmax, attend, fetch_all
+from phalanx.kernels.attention.forms import CacheForm, CachePlace, RunsForm
 from phalanx.kernels.attention.scores import LAZY, NOTHING, Reach, log_sums, partial_sums
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
@@ -107,26 +109,45 @@ def heads_in_turn(factor, slope, cap, BM, ROWS, G, HEADS):
     return HeadsInTurn(factor, slope, cap, heads == (px.arange(period) % HEADS).reshape(1, period))
 
 
-@px.kernel(warps=lambda BM: BM // 16 + 1, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
+USUAL = DecodeConfig(1, 2, 16, 1)
+FORM = CacheForm()
+DEALT = RunsForm()
+
+
+@px.kernel(warps=lambda config: config.rows // 16 + 1, ctas_per_sm=lambda config: config.ctas, pdl=True)
 def decode_runs(
-    Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, factor, slope, cap, left, right, capacity, heads,
-    *, BATCH=64, STAGES=2, ROOM=0, CTAS=1, BM=64, BN=64, BOX=16, D=128, DV=128, T=1, G=4, HEADS=8, UNITS=1, PAGE=0
-):
-    """The run of blocks of one CTA. PAGE counts rows of the cache, as BN and BOX do; BATCH is a power of two.
+    Q, K, V, LENGTHS, TABLE, O, LSE, PARTS, LOGS, scores: Softmax, cache: CachePlace,
+    *, config=USUAL, form=FORM, dealt=DEALT,
+):  # fmt: skip
+    """The run of blocks of one CTA. Pages, boxes and blocks count rows of the cache.
 
     Values of other heads are multiplied by 0, which leaves NaN of those that are infinite or NaN. Where a run has found
     one, it is done again for each head alone, with zeros in the place of the other heads' values.
     """
+    BM = config.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    PAGE = form.page
+    STAGES = config.stages
+    BOX = config.box
+    HEADS = dealt.heads
+    UNITS = dealt.units
+    BATCH = dealt.batch
+    # Step 1: shared memory, and what there is to do altogether.
     wait_for_prior_launch()
     part = px.block_id(0)
     tiles = px.cdiv(T * G * HEADS, BM)
-    work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
+    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
     q = px.shared((BM, D), Q.dtype)
-    room = max(STAGES, ROOM)
+    room = max(STAGES, config.room)
     k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
     keys, values = px.pipe(STAGES), px.pipe(STAGES)
     spoilt, known = px.shared((1,), px.i32), px.barrier()
 
+    # Step 2: one warp brings the keys and values of all sequences of the run, once more for each head alone.
     with px.warps(BM // 16, 1):
         only, turns = -1, 0
         while only < turns:
@@ -136,7 +157,7 @@ def decode_runs(
                 low, each = work.blocks(reach)
                 unit, first = place // each, place % each
                 end = px.minimum(each, first + count)
-                rows = Queries(b, unit // tiles, 0, heads, 0, T, G * HEADS, BM)
+                rows = Queries(b, unit // tiles, 0, cache.heads, 0, T, G * HEADS, BM)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
                 fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
                 count, place = count - (end - first), place + (end - first)
@@ -148,10 +169,11 @@ def decode_runs(
                     turns = spoilt[0]
             only = only + 1
 
+    # Step 3: the others attend, sequence by sequence.
     with px.warps(0, BM // 16):
-        softmax: Any = Softmax(factor, slope, cap)
+        softmax: Any = scores
         if HEADS > 1:
-            softmax = heads_in_turn(factor, slope, cap, BM, G * HEADS, G, HEADS)
+            softmax = heads_in_turn(scores.factor, scores.slope, scores.cap, BM, G * HEADS, G, HEADS)
         only, turns = -1, 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)
@@ -161,7 +183,7 @@ def decode_runs(
                 low, each = work.blocks(reach)
                 unit, first = place // each, place % each
                 end = px.minimum(each, first + count)
-                rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
+                rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
                 rows.load(Q, q)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS, only if HEADS > 1 else None)
                 sums, top, total = attend(q, k, v, keys, values, mine, softmax)
@@ -173,6 +195,7 @@ def decode_runs(
                         turns = px.where(px.any(px.isnan(found)), HEADS, turns)
                     counts = (only < 0) | (px.arange(BM) % (G * HEADS) // G == only)
                     targets, places = px.where(counts, targets, -1), px.where(counts, places, -1)
+                # Step 3a: a part of a sequence waits for `join_runs`; a whole one is the result.
                 if (first > 0) | (end < each):
                     px.store(PARTS[places, 0:DV], found)
                     px.store(LOGS[places], logs)
@@ -195,16 +218,22 @@ def decode_runs(
 
 @px.kernel(warps=4, pdl=True)
 def join_runs(
-    LENGTHS, PARTS, LOGS, O, LSE, left, right, capacity, heads, parts,
-    *, BATCH=64, BM=64, BN=64, DV=128, T=1, G=4, HEADS=8, UNITS=1, R=4, AT_ONCE=8
-):
+    LENGTHS, PARTS, LOGS, O, LSE, cache: CachePlace, parts, *, form=FORM, dealt=DEALT, BM=64, R=4, AT_ONCE=8
+):  # fmt: skip
     """Joins the parts of R rows of a unit that several of `parts` CTAs had, AT_ONCE of them at a time.
 
     The grid is (rows of a tile // R, UNITS, batch). Lengths are looked at before the launch before this one is over: it has
     waited for whoever wrote them.
     """
+    BN = form.block
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    HEADS = dealt.heads
+    UNITS = dealt.units
+    BATCH = dealt.batch
     tiles = px.cdiv(T * G * HEADS, BM)
-    work = Work(LENGTHS, left, right, capacity, T, UNITS, BN // HEADS)
+    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
     b, unit, row = px.block_id(2), px.block_id(1), px.block_id(0) * R
     counts = work.counts(BATCH)
     total = px.sum(counts)
@@ -214,7 +243,7 @@ def join_runs(
     one, other = owner(total, start, parts), owner(total, start + each - 1, parts)
     wait_for_prior_launch()
     if one < other:
-        rows = Queries(b, unit // tiles, unit % tiles * BM, heads, 0, T, G * HEADS, BM)
+        rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
         top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
         for first in range(one, other + 1, AT_ONCE):
             part = first + px.arange(AT_ONCE * R) // R

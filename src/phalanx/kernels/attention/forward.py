@@ -23,6 +23,7 @@ from phalanx.kernels.attention.arguments import (
 )
 from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
+from phalanx.kernels.attention.forms import OperandScales, PackedStarts, ScoreFactors, TileHeights, Window
 from phalanx.kernels.attention.forward_blackwell import attend_blackwell, require_blackwell
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.heights import Heights, choose_heights
@@ -143,17 +144,20 @@ def _launch(
     operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:
         operands[2] = turned_values(operands[2], heads.columns[1])
-    dim, wide = heads.columns
     even = given.kind == "full" and not config.turns  # in turns all groups attend to all tiles
     plan = choose_heights(heads, config, sms_of(q)) if even else None
     grid = _grid(q, heads, given.sequences, config, plan)
     band = choose_band(heads, config, grid) if given.right is not None and not given.sequences else 1
-    numbers = (None,) * 5 if plan is None else (plan.whole, plan.more, plan.low, plan.first, plan.second)
+    heights = TileHeights(*(None,) * 5)
+    if plan is not None:
+        heights = TileHeights(plan.whole, plan.more, plan.low, plan.first, plan.second)
+    bias, starts_of_queries, starts_of_keys, *scales = others
     attention_tiles[grid](
-        *operands, views[3], logs[None] if given.sequences and logs is not None else logs, *others, given.factor,
-        given.slope, given.cap, given.v_scale, given.left, given.right, heads.group, band, *numbers, DIM=dim,
-        WIDE=wide, WHOLE=wide == heads.value_dim, BIAS_KIND=given.bias_kind, SURE=_all_have_keys(given),
-        **config.constants(heads), **named,
+        *operands, views[3], logs[None] if given.sequences and logs is not None else logs, bias,
+        PackedStarts(starts_of_queries, starts_of_keys), OperandScales(*scales),
+        ScoreFactors(given.factor, given.slope, given.cap, given.v_scale), Window(given.left, given.right),
+        heads.group, band, heights,
+        config=config, form=config.form(heads, given.bias_kind, _all_have_keys(given)), **named,
     )  # fmt: skip
 
 

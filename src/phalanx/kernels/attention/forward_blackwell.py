@@ -290,10 +290,17 @@ def correct(work, signals, factors, results, out, O, DIM, PART):
     px.tma.wait(0)
 
 
+SOFTMAX_REGS = 176
+"""Registers of the warpgroups that make exponentials of scores."""
+CORRECTING_REGS = 80
+"""Registers of the warpgroup that corrects and stores results."""
+ISSUING_REGS = 24
+"""Registers of the warps that issue products and copies."""
+
+
 @px.kernel(warps=WARPS, pdl=True)
 def attention_blackwell(
     Q, K, V, O, LSE, factor, slope, cap, left, right, group, *, DIM=128, KEYS=128, STAGES=3, PART=32, OUT_PART=16,
-    SOFTMAX_REGS=176, CORRECTING_REGS=80, ISSUING_REGS=24,
 ):  # fmt: skip
     """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM).
 

@@ -15,6 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.config import AttentionConfig
+from phalanx.kernels.attention.forms import (
+    OperandScales,
+    PackedStarts,
+    ScoreFactors,
+    TileHeights,
+    TilesForm,
+    Window,
+)
 from phalanx.kernels.attention.narrow import SHIFT, in_order_of_registers
 from phalanx.kernels.attention.scores import (
     Reach,
@@ -29,6 +38,8 @@ from phalanx.kernels.attention.tiles import Tiles
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
+USUAL = AttentionConfig()
+FORM = TilesForm()
 WIDE_HEADS = 192
 """Elements of a head from which on products take so long that masks cost 1 to 2% beside them: with a bound on either side
 every block has one, and the step is written once, which compiles in three quarters of the time. So it is with caps and
@@ -425,47 +436,56 @@ def scaled(factor, FIRST, SECOND):
     return factor
 
 
-@px.kernel(warps=lambda GROUPS: 4 + 4 * GROUPS, pdl=True)
+@px.kernel(warps=lambda config: 4 + 4 * config.groups, pdl=True)
 def attention_tiles(
-    Q, K, V, O, LSE, BIAS, CUQ, CUK, QS, KS, VS, factor, slope, cap, v_scale, left, right, group, band, whole, more, low,
-    first, second, *, DIM=128, WIDE=128, GROUPS=3, KEYS=80, STAGES=2, QUERY_STAGES=2, OWN_OUT=False, PARTS=1, TURNS=False,
-    WHOLE=True, SLACK=8.0, BIAS_KIND=None, SCHEDULE="counter", SURE=False, PRODUCER_REGS=32, REGS=160,
+    Q, K, V, O, LSE, BIAS, packed: PackedStarts, scales: OperandScales, scores: ScoreFactors, window: Window, group, band,
+    heights: TileHeights, *, config=USUAL, form=FORM,
 ):  # fmt: skip
-    """O = softmax(scores) V. Q (batch, heads, queries, DIM), K and V (batch, heads // group, keys, DIM and WIDE).
+    """O = softmax(scores) V. Q (batch, heads, queries, dim), K and V (batch, heads // group, keys, dim and wide).
 
-    Scores, in units of log2, are ``factor * Q K^T``, or with `factor` None ``cap * tanh(slope * Q K^T)``, without a cap
-    ``slope * Q K^T``; plus the bias. QS, KS and VS are further factors of queries, keys and values. `whole` to
-    `second` are the numbers of `heights.Heights`, for full attention, or None. LSE, BIAS, CUQ and CUK, `left` and `right`
-    are None where there are none. SURE: each query has a key to attend to. WHOLE: O has WIDE columns; else it has fewer.
+    Scores are what `scores` makes of Q K^T, plus the bias. LSE and BIAS are None where there are none. `band` heads take
+    turns under a bound to the right; `heights` has numbers for full attention alone.
     """
     ROWS = 64
+    GROUPS = config.groups
     NARROW = V.dtype == px.f8e4m3
-    q = px.shared((QUERY_STAGES, GROUPS, ROWS, DIM), Q.dtype)
-    k = px.shared((STAGES, KEYS, DIM), K.dtype)
-    v = px.shared((STAGES, WIDE, KEYS) if NARROW else (STAGES, KEYS, WIDE), V.dtype)
-    out = px.shared((GROUPS, ROWS, WIDE // PARTS), O.dtype) if OWN_OUT else None
-    queries = px.pipe(QUERY_STAGES)
-    keys = px.pipe(STAGES)
-    values = px.pipe(STAGES)
-    turns = px.barrier(GROUPS) if TURNS else None
-    places = px.shared((QUERY_STAGES + 1 if OWN_OUT else QUERY_STAGES, 8), px.i32)
-    buffers = Buffers(q, k, v, out, queries, keys, values, turns, places, ROWS, KEYS, DIM, WIDE, GROUPS, NARROW, SCHEDULE)
-    batches = Q.shape[0] if CUQ is None else CUQ.shape[0] - 1
-    plan = None if whole is None else (whole, more, low, first, second)
-    reach = Reach(Q.shape[2], K.shape[2], left, right)
-    tiles = Tiles(CUQ, CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, plan, GROUPS, ROWS * GROUPS)
+    # Step 1: shared memory, pipes, and how tiles are numbered.
+    q = px.shared((config.query_stages, GROUPS, ROWS, form.dim), Q.dtype)
+    k = px.shared((config.stages, config.keys, form.dim), K.dtype)
+    v = px.shared((config.stages, form.wide, config.keys) if NARROW else (config.stages, config.keys, form.wide), V.dtype)
+    out = px.shared((GROUPS, ROWS, form.wide // config.parts), O.dtype) if form.own_out else None
+    queries = px.pipe(config.query_stages)
+    keys = px.pipe(config.stages)
+    values = px.pipe(config.stages)
+    turns = px.barrier(GROUPS) if config.turns else None
+    places = px.shared((config.query_stages + 1 if form.own_out else config.query_stages, 8), px.i32)
+    buffers = Buffers(
+        q, k, v, out, queries, keys, values, turns, places, ROWS, config.keys, form.dim, form.wide, GROUPS, NARROW,
+        config.schedule,
+    )  # fmt: skip
+    batches = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
+    plan = None
+    if heights.whole is not None:
+        plan = (heights.whole, heights.more, heights.low, heights.first, heights.second)
+    reach = Reach(Q.shape[2], K.shape[2], window.left, window.right)
+    tiles = Tiles(
+        packed.CUQ, packed.CUK, Q.shape[2], K.shape[2], Q.shape[1], batches, band, reach, plan, GROUPS, ROWS * GROUPS
+    )  # fmt: skip
     wait_for_prior_launch()
 
-    with px.warps(0, 1, regs=PRODUCER_REGS):
+    # Step 2: one warp brings queries, keys and values of all tiles.
+    with px.warps(0, 1, regs=config.producer_regs):
         fetch(Q, K, V, tiles, buffers, group)
 
-    with px.warps(4, 4, regs=REGS, copies=GROUPS) as c:
-        scale = 1.0 if factor is None else scaled(factor, QS, KS)
-        before = None if slope is None else scaled(slope, QS, KS)
-        turn = px.where(c == 0, 1, 0) if TURNS else 0
+    # Step 3: each warpgroup attends for its 64 queries of every tile.
+    with px.warps(4, 4, regs=config.regs, copies=GROUPS) as c:
+        scale = 1.0 if scores.factor is None else scaled(scores.factor, scales.QS, scales.KS)
+        before = None if scores.slope is None else scaled(scores.slope, scales.QS, scales.KS)
+        turn = px.where(c == 0, 1, 0) if config.turns else 0
         mine = Group(
-            buffers, reach, c, O, LSE, BIAS, scale, cap, before, scaled(v_scale, VS, None), turn, 0,
-            V.dtype, BIAS_KIND, CUQ is not None, plan is not None, SURE, WHOLE, right is not None and not TURNS,
-            SLACK, SHIFT if NARROW else 0.0, OWN_OUT, PARTS,
+            buffers, reach, c, O, LSE, BIAS, scale, scores.cap, before, scaled(scores.v_scale, scales.VS, None), turn, 0,
+            V.dtype, form.bias_kind, packed.CUQ is not None, plan is not None, form.sure, form.whole,
+            window.right is not None and not config.turns, config.slack, SHIFT if NARROW else 0.0, form.own_out,
+            config.parts,
         )  # fmt: skip
         mine.attend()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
+from phalanx.kernels.attention.decode_config import DecodeConfig
 from phalanx.kernels.attention.decode_terms import (
     Results,
     Softmax,
@@ -19,6 +20,7 @@ from phalanx.kernels.attention.decode_terms import (
     queries_of,
     sequence_of,
 )
+from phalanx.kernels.attention.forms import CacheForm, CachePlace
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
@@ -91,18 +93,35 @@ def sum_rest(k, far, handed, factors, hand, mine, HERE, DV):
     return sums
 
 
-@px.kernel(warps=12, cluster=lambda C: C, pdl=True)
+USUAL = DecodeConfig(1, 2, ctas=1)
+FORM = CacheForm(576, 512, group=64)
+
+
+@px.kernel(warps=12, cluster=lambda config: config.cluster, pdl=True)
 def latent_ring(
-    Q, K, LENGTHS, TABLE, O, LSE, factor, slope, cap, left, right, capacity, heads,
-    *, C=1, SPLITS=1, STAGES=2, BM=64, BN=64, BOX=64, D=576, DV=512, HERE=256, T=1, G=64, PAGE=0
-):
-    """64 rows of queries of one sequence, over the keys that this CTA of C x SPLITS has."""
+    Q, K, LENGTHS, TABLE, O, LSE, softmax: Softmax, place: CachePlace, *, config=USUAL, form=FORM
+):  # fmt: skip
+    """64 rows of queries of one sequence, over the keys that this CTA of all that share the sequence has."""
+    BM = config.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    PAGE = form.page
+    C = config.cluster
+    STAGES = config.stages
+    BOX = config.box
+    HERE = DV // 2
+    # Step 1: which queries and keys this CTA has, and its shared memory.
     assert PAGE == 0 or PAGE % BOX == 0
     wait_for_prior_launch()
     split = px.block_id(0) // C
-    rows = queries_of(px.block_id(2), heads, split * px.num_blocks(2) * T * heads, T, G, BM)
-    mine = sequence_of(LENGTHS, rows, left, right, capacity, px.block_id(0), C * SPLITS, BN)
-    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, slope, cap)
+    rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+    mine = sequence_of(
+        LENGTHS, rows, place.left, place.right, place.capacity, px.block_id(0), C * config.splits, BN
+    )  # fmt: skip
+    results = Results(O, LSE, rows, 1.0)
     q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
     handed, factors = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32)
     tops, masses = px.shared((BM,), px.f32), px.shared((BM,), px.f32)
@@ -114,12 +133,14 @@ def latent_ring(
     else:
         part = px.shared((BM, DV), px.f32, reuse=k)
 
+    # Step 2: a warpgroup fills the ring, near columns and far ones.
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
         parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE:D], HERE, far))
         fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX)
         if C > 1:
             px.cluster.sync()
 
+    # Step 3: a warpgroup makes scores, and sums up the near columns.
     with px.warps(0, 4, regs=CONSUMER_REGISTERS):
         rows.load(Q, q)
         sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
@@ -135,6 +156,7 @@ def latent_ring(
             px.cluster.sync()
             results.join(part, 0, HERE, tops, masses, C, LEAST)
 
+    # Step 4: another one sums up the far columns.
     with px.warps(4, 4, regs=CONSUMER_REGISTERS):
         sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
         if C > 1:

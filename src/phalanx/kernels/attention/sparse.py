@@ -9,6 +9,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, Arch, Feature
 from phalanx.kernels.attention.decode import positive_scale
 from phalanx.kernels.attention.decode_config import BLOCK, ctas_on_an_sm, largest_cluster, lone_ring, ring_stages
+from phalanx.kernels.attention.forms import ListForm
 from phalanx.kernels.attention.sparse_loop import sparse_loop
 from phalanx.kernels.attention.sparse_ring import SMALLEST_BOX, sparse_latent, sparse_ring
 from phalanx.kernels.gather import INDICES
@@ -76,14 +77,13 @@ def _sparse(
     tiles = px.cdiv(call.shared_queries * call.group, ROWS)
     results = (lists, out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1))
     options = (scale * LOG2E, call.tokens, call.kv_heads, call.lists, call.heads)
-    sizes = {"D": call.size, "DV": call.v_size, "T": call.shared_queries, "G": call.group, "BLOCK": call.block}
+    form = ListForm(call.size, call.v_size, call.shared_queries, call.group, call.block)
     rows = as_rows(q, info_of("q", q, HALVES))
     units = call.batch * call.lists
     if v is None:
         pair = by_row and tiles == 2  # the two tiles of 128 rows gather one half each, for both
         sparse_latent[units, tiles](
-            rows, rows_or_all(k), *results, *options, **sizes, HERE=call.v_size // 2, PAIR=pair,
-            **_named(named),
+            rows, rows_or_all(k), *results, *options, form=form, PAIR=pair, **_named(named),
         )  # fmt: skip
     else:
         ctas = ctas_on_an_sm(ROWS, call.size, call.v_size)
@@ -92,7 +92,7 @@ def _sparse(
         if by_row:  # more on its way is no quicker, on an SM with one CTA slower
             stages = min(stages, lone_ring(ROWS, call.size, call.v_size)[0])
         sparse_ring[units * cluster, call.kv_heads * tiles](
-            rows, rows_or_all(k), rows_or_all(v), *results, *options, **sizes,
+            rows, rows_or_all(k), rows_or_all(v), *results, *options, form=form,
             C=cluster, STAGES=stages, CTAS=ctas, **_named(named),
         )  # fmt: skip
     return out
@@ -110,7 +110,7 @@ def _sparse_by_loop(
         as_rows(q, info_of("q", q, HALVES)), k.reshape(-1, call.size), None if v is None else v.reshape(-1, call.v_size),
         indices.reshape(call.batch * call.lists, *indices.shape[2:]), out.reshape(-1, call.v_size),
         None if logs is None else logs.reshape(-1), scale * LOG2E, call.tokens, call.kv_heads, call.lists, call.heads,
-        BM=rows, BN=keys, D=call.size, DV=columns, T=call.shared_queries, G=call.group, BLOCK=call.block, **_named(named),
+        form=ListForm(call.size, columns, call.shared_queries, call.group, call.block, rows, keys), **_named(named),
     )  # fmt: skip
     return out
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import queries_of
+from phalanx.kernels.attention.forms import ListForm
 from phalanx.kernels.attention.scores import LAZY, NOTHING, log_sums, softmax_step
 from phalanx.kernels.attention.sparse_ring import source_of
 from phalanx.kernels.launches import wait_for_prior_launch
 
+FORM = ListForm()
 COLUMNS = 64
 """Columns of a result that are stored at once."""
 
@@ -21,12 +23,19 @@ COLUMNS = 64
 @px.kernel(warps=4, pdl=True)
 def sparse_loop(
     Q, K, V, INDICES, O, LSE, factor, tokens, kv_heads, lists, heads,
-    *, BM=64, BN=64, D=128, DV=128, T=1, G=4, BLOCK=1, STAGES=2
-):
-    """BM rows of queries that share a list and a KV head, over all blocks of the list; DV columns of the values.
+    *, form=FORM, STAGES=2,
+):  # fmt: skip
+    """Some rows of queries that share a list and a KV head, over all blocks of the list, for `form.wide` columns of values.
 
     Without V the values are columns of the keys.
     """
+    BM = form.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    BLOCK = form.entry
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)

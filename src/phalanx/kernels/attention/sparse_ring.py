@@ -13,6 +13,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_terms import Results, Softmax, attend, queries_of
+from phalanx.kernels.attention.forms import ListForm
 from phalanx.kernels.attention.latent_ring import score_and_sum, sum_rest
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
@@ -160,12 +161,23 @@ def source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN):
     return Source(INDICES, rows.b, rows.b // lists, rows.h, tokens, kv_heads, BLOCK, BN)
 
 
+FORM = ListForm()
+LATENT_FORM = ListForm(576, 512, group=64)
+
+
 @px.kernel(warps=6, cluster=lambda C: C, ctas_per_sm=lambda CTAS: CTAS, pdl=True)
 def sparse_ring(
     Q, K, V, INDICES, O, LSE, factor, tokens, kv_heads, lists, heads,
-    *, C=1, CTAS=2, STAGES=3, BM=64, BN=64, D=128, DV=128, T=1, G=4, BLOCK=1
-):
+    *, form=FORM, C=1, CTAS=2, STAGES=3,
+):  # fmt: skip
     """64 rows of queries that share a list and a KV head, over the blocks of the list that this CTA of C has."""
+    BM = form.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    BLOCK = form.entry
     BY_THREADS = BLOCK < SMALLEST_BOX
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
@@ -208,9 +220,17 @@ def sparse_ring(
 @px.kernel(warps=12, cluster=lambda PAIR: (1, 2 if PAIR else 1, 1), pdl=True)
 def sparse_latent(
     Q, K, INDICES, O, LSE, factor, tokens, kv_heads, lists, heads,
-    *, STAGES=2, BM=64, BN=64, D=576, DV=512, HERE=256, T=1, G=64, BLOCK=1, PAIR=False
-):
+    *, form=LATENT_FORM, STAGES=2, PAIR=False,
+):  # fmt: skip
     """64 rows of queries that share a list, over a latent cache. With PAIR two CTAs, of 128 rows, gather for each other."""
+    BM = form.rows
+    BN = form.block
+    D = form.dim
+    DV = form.wide
+    T = form.tokens
+    G = form.group
+    BLOCK = form.entry
+    HERE = DV // 2
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
     there = px.shared((STAGES, BN), px.i16)
