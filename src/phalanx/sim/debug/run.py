@@ -100,6 +100,7 @@ class Run:
         self.steps: Iterator[Agent | Copy] = self.scheduler.steps()
         self.tick = 0
         self.now: Agent | Copy | None = None
+        self.doer: Agent | Copy | None = None
         self.error: Error | None = None
         self.over = False
         self.seen: dict[AgentName, Seen] = {}
@@ -108,6 +109,7 @@ class Run:
         """Goes on by one instruction of an agent, or one step of a copy. False: the run has ended."""
         if self.over:
             return False
+        before = self.now
         try:
             with np.errstate(all="ignore"):
                 self.now = next(self.steps)
@@ -122,7 +124,18 @@ class Run:
             self.now = None
         elif isinstance(self.now, Agent):
             self._note(self.now)
+        self.doer = self.now if isinstance(self.now, Copy) else before
         return not self.over
+
+    def done_by(self) -> str:
+        """Whose work lies between the tick before and this one: a copy that made a step, else an agent."""
+        doer = self.doer
+        if isinstance(doer, Copy):
+            return f"{doer.op.call} of {doer.op.loc.short} for {doer.agent.role} of CTA {doer.agent.cta.rank}"
+        if doer is None or (seen := self.seen.get(name_of(doer))) is None:
+            return ""
+        position = seen.before if doer is self.now else seen.position
+        return f"{doer.role} of CTA {doer.cta.rank} at {position.place.short}"
 
     def _note(self, agent: Agent) -> None:
         seen = self.seen.setdefault(name_of(agent), Seen())

@@ -142,7 +142,8 @@ class Watch(Stop):
         if same(value, before):
             return ""
         self.before = value
-        return f"{self.text} changes" + how(before, value)
+        doer = run.done_by()
+        return f"{self.text} changes{how(before, value)}" + (f", by {doer}" if doer else "")
 
 
 def same(one: Any, two: Any) -> bool:
