@@ -68,7 +68,7 @@ lint: env
 		$(BIN)/mypy --explicit-package-bases --disable-error-code misc benchmarks
 
 golden: env
-	$(BIN)/python -m pytest -q tests/golden tests/kernels/test_choices.py tests/test_floors.py tests/docs -m "not long" --regenerate
+	$(BIN)/python -m pytest -q tests/golden tests/kernels/test_choices.py tests/test_floors.py tests/tools/test_stubs.py tests/docs -m "not long" --regenerate
 
 weight: env
 	$(BIN)/python benchmarks/weight.py

@@ -44,7 +44,7 @@ def build(folder: Path) -> Path:
 def missing_from(wheel: Path) -> list[str]:
     """Files of the package that the wheel lacks."""
     source = ROOT / "src"
-    wanted = [path for path in (source / "phalanx").rglob("*") if path.suffix in (".py", ".cuh", ".typed")]
+    wanted = [path for path in (source / "phalanx").rglob("*") if path.suffix in (".py", ".pyi", ".cuh", ".typed")]
     held = set(zipfile.ZipFile(wheel).namelist())
     return [name for path in wanted if (name := path.relative_to(source).as_posix()) not in held]
 
