@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from phalanx.cuda.abi import Signature
@@ -16,6 +16,7 @@ from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.printer import text
 from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
+from phalanx.runtime.launch.options import wants_line_info
 from phalanx.runtime.launch.strictness import refuse_slow
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ TIMES_TOO_MANY = 3
 """Where tiles take so many times the registers that there are, they are kept in memory from the start."""
 IN_MEMORY = ("--Ofast-compile=mid",)
 """How NVRTC does that: arrays stay arrays, and loops loops."""
+LINE_INFO = ("--generate-line-info",)
 MOST_TOLD = 6
 """Instructions that an error lists."""
 
@@ -91,18 +93,24 @@ def disk_cache() -> DiskCache:
     return DiskCache()
 
 
-def compile_function(function: Function, arch_name: str | Arch, *, watchdog: bool = False) -> Compiled:
-    """Compiles a prepared function for a target, or takes the result from the disk cache."""
+def compile_function(
+    function: Function, arch_name: str | Arch, *, watchdog: bool = False, line_info: bool | None = None
+) -> Compiled:
+    """Compiles a prepared function for a target, or takes the result from the disk cache.
+
+    `line_info`: the machine code says from which lines of the user's it comes; None leaves it to the environment.
+    """
     arch = arch_of(arch_name)
     compiler = compiler_identity()
-    key = program_key(function, arch, compiler, watchdog=watchdog)
+    lines = wants_line_info(line_info)
+    key = program_key(function, arch, compiler, watchdog=watchdog, line_info=lines)
     cache = disk_cache()
     entry = cache.load(key)
     if entry is not None:
         found = from_entry(entry, function, arch)
         if found is not None:
             return found
-    made = build(function, arch, watchdog)
+    made = build(function, arch, watchdog, lines)
     if compiler_identity() == compiler:  # else NVRTC, now that it is loaded, is another than it seemed
         cache.store(
             key,
@@ -117,9 +125,15 @@ def compile_function(function: Function, arch_name: str | Arch, *, watchdog: boo
     return made
 
 
-def program_key(function: Function, arch: Arch, compiler: str, *, watchdog: bool = False) -> str:
-    """What a function would compile to, for a cache: its IR, the user's lines, the compiler's identity, the target."""
-    return digest(text(function), source_digest(function), compiler, arch.name, "watchdog" if watchdog else "")
+def program_key(
+    function: Function, arch: Arch, compiler: str, *, watchdog: bool = False, line_info: bool = False
+) -> str:
+    """What a function would compile to, for a cache: its IR, the user's lines, the compiler's identity, the target.
+
+    Machine code that says from which lines it comes has the paths of their files in it.
+    """
+    files = sorted({op.loc.file for op in function.walk()}) if line_info else []
+    return digest(text(function), source_digest(function), compiler, arch.name, "watchdog" if watchdog else "", *files)
 
 
 def compiler_identity() -> str:
@@ -172,20 +186,26 @@ def planned(function: Function, arch: Arch) -> Plan:
     return lower(function, arch)
 
 
-def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
-    """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight."""
+def build(function: Function, arch: Arch, watchdog: bool, line_info: bool = False) -> Compiled:
+    """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight.
+
+    With `line_info` the text has `#line`, and the machine code says from which of the user's lines it comes.
+    """
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
     from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, TouchedInFlight
     from phalanx.cuda.text.cautions import CAREFREE, products_of
+    from phalanx.cuda.text.lines import with_line_directives
 
     cautions = CAREFREE
     while True:
         plan = lower(function, arch, watchdog=watchdog, cautions=cautions)
         module = generate(plan)
+        if line_info:
+            module = replace(module, source=with_line_directives(module.source, plan.function))
         try:
             require_known(arch)
-            image = _assembled(plan, module)
+            image = _assembled(plan, module, LINE_INFO if line_info else ())
         except CompilerMissing as problem:
             raise nvrtc_is_missing(problem).at(function.loc) from None
         except TouchedInFlight as touched:
@@ -208,7 +228,7 @@ def build(function: Function, arch: Arch, watchdog: bool) -> Compiled:
             return _compiled(function, plan, module, image)
 
 
-def _assembled(plan: Plan, module: Module) -> Image:
+def _assembled(plan: Plan, module: Module, options: tuple[str, ...]) -> Image:
     """The text compiled. Tiles that take many times the registers of a thread stay in memory, if NVRTC knows how: it takes
     half a minute to find places for them otherwise, most of which are in memory, too."""
     from phalanx.cuda.nvrtc import CompileFailure, TouchedInFlight, compile_cuda
@@ -216,10 +236,10 @@ def _assembled(plan: Plan, module: Module) -> Image:
     name = f"{plan.function.name}.cu"
     if _is_crowded(plan):
         try:
-            return compile_cuda(module.source, plan.arch.name, name=name, options=IN_MEMORY)
+            return compile_cuda(module.source, plan.arch.name, name=name, options=(*IN_MEMORY, *options))
         except (CompileFailure, TouchedInFlight):
             pass
-    return compile_cuda(module.source, plan.arch.name, name=name)
+    return compile_cuda(module.source, plan.arch.name, name=name, options=options)
 
 
 def _is_crowded(plan: Plan) -> bool:
@@ -295,17 +315,18 @@ def _place_told(plan: Plan, module: Module, message: str) -> Location | None:
     """The user's line that a message of the assembler is about: the one that it names, else the first product's."""
     from phalanx.cuda.nvrtc import CompileFailure, compile_cuda
     from phalanx.cuda.text.cautions import products_of
-    from phalanx.cuda.text.lines import user_line
+    from phalanx.cuda.text.lines import user_line, without_line_directives
 
     products = products_of(plan.function)
+    source = without_line_directives(module.source)
     usual = products[0].loc if products else None
     if not re.search(r"line [1-9]", message):
         return usual
     try:  # once more, with the lines of the text in the PTX
-        compile_cuda(module.source, plan.arch.name, name=f"{plan.function.name}.cu", options=("--generate-line-info",))
+        compile_cuda(source, plan.arch.name, name=f"{plan.function.name}.cu", options=LINE_INFO)
     except CompileFailure as failure:
         named = (re.search(r"line ([1-9]\d*)", text) for text in failure.warnings or [failure.log])
-        lines = [user_line(module.source, failure.ptx, int(match[1])) for match in named if match]
+        lines = [user_line(source, failure.ptx, int(match[1])) for match in named if match]
         places = {op.loc.short: op.loc for op in plan.function.walk() if op.loc is not NOWHERE}
         return next((places[line] for line in lines if line in places), usual)
     return usual

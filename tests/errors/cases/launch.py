@@ -383,3 +383,12 @@ def unknown_field_of_a_constant():
 @case
 def constant_is_a_dataclass_that_changes():
     between[1](X, Ends(0, 4), 1.0, cut=Changing())
+
+
+@case
+def line_info_that_is_no_flag():
+    @px.kernel(warps=1)
+    def nothing(X):
+        px.store(X[0:4], px.zeros((4,), px.f32))
+
+    px.compile(nothing[1], px.spec((4,), px.f32), line_info="yes")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.cells import Cells, find_cells
 from phalanx.cuda.text.helper import Helper, helper
+from phalanx.cuda.text.lines import source_comment
 from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
 from phalanx.cuda.text.pressure import Pressure
 from phalanx.cuda.text.read_again import find_read_again
@@ -196,10 +197,7 @@ class Writer:
         if loc is NOWHERE or (loc.file, loc.line) == self._last_source:
             return
         self._last_source = (loc.file, loc.line)
-        where = f"{loc.short}: {loc.text.strip()}" if loc.text.strip() else loc.short
-        if loc.caller is not None:
-            where += f"  (called at {loc.caller.short})"
-        self.comment(where)
+        self.comment(source_comment(loc))
 
     # ------------------------------------------------------------------ names and types
 

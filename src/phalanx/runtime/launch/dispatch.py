@@ -16,7 +16,7 @@ from phalanx.runtime.device.outlines import is_outlined, launch_taker, tell_laun
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch, refuse_recording
 from phalanx.runtime.launch.memory import memory_of
-from phalanx.runtime.launch.options import require_pipelined, split_target
+from phalanx.runtime.launch.options import require_pipelined, split_target, wants_line_info
 from phalanx.runtime.launch.overlaps import Watched, has_empty, watched_by
 from phalanx.runtime.launch.routes import Route, Types, constants_as_given, hides, types_of
 from phalanx.runtime.launch.specialise import (
@@ -387,31 +387,36 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
     return found
 
 
-def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool) -> Compiled:
-    """The kernel for a target, compiled once in this process, whoever asks for it first."""
-    key = (arch, watchdog)
+def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool, line_info: bool | None = None) -> Compiled:
+    """The kernel for a target, compiled once in this process, whoever asks for it first.
+
+    `line_info`: whether the machine code says from which lines it comes; None leaves it to the environment.
+    """
+    key = (arch, watchdog, wants_line_info(line_info))
     if key not in specialisation.programs:
         from phalanx.runtime.compiled import LossOfPerformance, compile_function
 
         target = arch_of(arch)
         try:
-            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
+            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog, line_info=line_info)
         except LossOfPerformance:
             if not specialisation.calm_down(target):
                 raise
-            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog)
+            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog, line_info=line_info)
         specialisation.programs[key] = made
     return specialisation.programs[key]
 
 
 def compile(
     bound: BoundLaunch, *args: Any, arch: str = "sm_90a", watchdog: bool | None = None, pipelined: bool = True,
-    **constants: Any,
+    line_info: bool | None = None, **constants: Any,
 ) -> Compiled:
     """Compiles a kernel without running it; arguments may be `px.spec(shape, dtype)` instead of data.
 
     Anyone may call it, outside kernels; needs no GPU. Targets: sm_90a; sm_100a, sm_103a, sm_107a, sm_110a and their `f`
-    forms; sm_120a, sm_121a. `pipelined=False` leaves loops over `px.pipelined` as they are written. Example::
+    forms; sm_120a, sm_121a. `pipelined=False` leaves loops over `px.pipelined` as they are written. With
+    `line_info=True` the text has `#line`, and profilers show the lines of the kernel; None leaves it to the environment
+    variable `PHALANX_LINE_INFO`. Example::
 
         made = px.compile(copy[64], px.spec((4096, 4096), px.f32), px.spec((4096, 4096), px.f32), arch="sm_90a")
         print(made.source)
@@ -433,4 +438,7 @@ def compile(
         specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
         if leaves_grid(bound.grid):
             specialisation.fitting(bound.grid, arguments, numbers=False)
-        return compiled_for(specialisation, arch, wants_watchdog(kernel) if watchdog is None else watchdog)
+        if line_info is not None and not isinstance(line_info, bool):
+            raise Error(f"line_info={line_info!r}", location=caller_location(), remedy="it is True, False or None")
+        bounded = wants_watchdog(kernel) if watchdog is None else watchdog
+        return compiled_for(specialisation, arch, bounded, line_info)

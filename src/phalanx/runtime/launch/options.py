@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from phalanx.errors import Error
@@ -41,3 +42,8 @@ def require_pipelined(pipelined: Any) -> bool:
     if not isinstance(pipelined, bool):
         raise Error(f"pipelined={pipelined!r}", remedy="it is True or False: whether loops over px.pipelined run ahead")
     return pipelined
+
+
+def wants_line_info(given: bool | None = None) -> bool:
+    """Whether machine code is to say from which lines of the user's it comes: as given, else as `PHALANX_LINE_INFO` says."""
+    return os.environ.get("PHALANX_LINE_INFO", "") not in ("", "0") if given is None else given
