@@ -154,6 +154,7 @@ def check_function(
         function, grid, copies_of(host), first, strict=strict, seed=seed, doubts=doubts, notes=report.notes,
         sms=SIMULATED_SMS,
     )
+    report.order = first if report.findings else None
     took = perf_counter() - began
     progress(1)
     asked = HeldRuns((first, *rest))
@@ -185,6 +186,7 @@ def check_function(
                 why = "; ".join(dict.fromkeys(doubt.why for doubt in held if doubt.why))
                 if why:
                     findings = [replace(finding, message=f"{finding.message}; {why}") for finding in findings]
+                report.order = report.order or (schedule if findings else None)
                 report.findings = merged(report.findings, findings)
                 asked.add(held, more.values())
                 progress(len(report.schedules))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from functools import partial
 from typing import Any
 
@@ -10,7 +12,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.ir.views import Buffer
-from phalanx.runtime.checking import require_bound, require_number
+from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_function, require_bound, require_number
 from phalanx.runtime.device.devices import SIMULATED_SMS
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
@@ -20,13 +22,14 @@ from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, re
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.finding_text import plain_text
 from phalanx.sanitizer.findings import KINDS, Finding, Findings
+from phalanx.sanitizer.report import Report
 from phalanx.sanitizer.runs import copies_of, describe, finding_of
 from phalanx.sim.debug.run import Run, Start
 from phalanx.sim.debug.session import Session
 from phalanx.sim.run import with_counters
 from phalanx.sim.scheduler import Schedule
 
-SCHEDULES = ("late", "early", "random")
+SCHEDULES = ("late", "early", "random", "found")
 
 
 def debug(
@@ -38,8 +41,9 @@ def debug(
     Anyone may call it, outside kernels; needs no GPU. The arguments are copied: nothing of the caller's changes. The
     session stops at lines, at `px.breakpoint`, at phases of barriers and at findings; it shows tiles, memory, barriers and
     who waits for whom; it goes back by replaying the same order of events. ``session.do("help")`` lists the commands,
-    ``session.interact()`` asks for them. `schedule` is "late", "early" or "random" with `seed`, as a finding names it;
-    `arch`, `strict` and `pipelined` are those of `px.check`; `write` takes what is said in the place of `print`. Example::
+    ``session.interact()`` asks for them. `schedule` is the order of events: "late", "early" or "random" with `seed`, as a
+    finding names it, or "found", the first one in which `px.check` finds something. `arch`, `strict` and `pipelined` are
+    those of `px.check`; `write` takes what is said in the place of `print`. Example::
 
         session = px.debug(copy[1], x, y)
         session.do("break 12", "continue", "print acc", "waits", "back")
@@ -48,7 +52,8 @@ def debug(
     require_number("seed", seed, 0, "seeds are numbers from 0 on")
     if schedule not in SCHEDULES:
         raise Error(
-            f"schedule={schedule!r}", location=caller_location(), remedy='it is "late", "early" or "random", with seed='
+            f"schedule={schedule!r}", location=caller_location(),
+            remedy='it is "late", "early", "random" with seed=, or "found"',
         )
     kernel = bound.kernel
     with debugging(kernel):
@@ -65,10 +70,19 @@ def debug(
             grid = normalise_grid(kernel, bound.grid, resolved)
         if 0 in grid:
             raise Error(f"a grid of {grid} has no CTA", location=kernel.location, remedy="there is nothing to step through")
-        start = partial(begin, function, on_host(arguments), Schedule(schedule, seed), strict)
-        run = Run(function, grid, start, Schedule(schedule, seed), SIMULATED_SMS)
+        host = on_host(arguments)
+        order = found_order(function, grid, host, seed, strict) if schedule == "found" else Schedule(schedule, seed)
+        run = Run(function, grid, partial(begin, function, host, order, strict), order, SIMULATED_SMS)
         layouts = Layouts(function, target or specialisation.default_arch)
         return Session(run, dict(resolved), layouts.text, write)
+
+
+def found_order(function: Function, grid: Sequence[int], host: list[Any], seed: int, strict: bool) -> Schedule:
+    """The first order of events in which the checks find something; the usual one where they find nothing."""
+    report = Report(function.name)
+    with redirect_stdout(io.StringIO()):  # what the kernel prints, the session will say
+        check_function(function, grid, host, report, DEFAULT_SCHEDULES, seed=seed, strict=strict)
+    return report.order or Schedule("late", seed)
 
 
 def begin(function: Function, given: list[Any], schedule: Schedule, strict: bool) -> Start:

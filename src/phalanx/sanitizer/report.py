@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.errors import Error
 from phalanx.sanitizer.finding_text import lines_of, plain_text
 from phalanx.sanitizer.findings import Finding
+from phalanx.sim.scheduler import Schedule
 
 
 @dataclass
@@ -24,6 +25,8 @@ class Report:
     schedules: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     """What is legal but may surprise."""
+    order: Schedule | None = None
+    """The order of events of the first run that found something, for a run that shows it again."""
 
     @property
     def ok(self) -> bool:

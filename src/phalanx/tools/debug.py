@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,9 @@ def debug(
     commands: Annotated[
         Path | None, typer.Option(help="Take the commands from a file, one a line, and print each before what it says.")
     ] = None,
-    schedule: Annotated[str, typer.Option(help="The order of events: late, early or random.")] = "late",
+    schedule: Annotated[
+        str, typer.Option(help="The order of events: late, early, random, or found: one in which the checks find something.")
+    ] = "late",
     seed: Annotated[int, typer.Option(help="The seed of a random order.", min=0)] = 0,
     arch: Annotated[
         str | None, typer.Option(help="The target whose version runs (default: the first that has all of it).")
@@ -53,6 +56,8 @@ def writer() -> Callable[[str], object]:
     """Prints plainly, and with the places and numbers marked where a person looks."""
     if not sys.stdout.isatty():
         return say
+    with suppress(ImportError):
+        import readline  # noqa: F401  (the prompt has a history then)
     from rich.console import Console
 
     console = Console(soft_wrap=True)

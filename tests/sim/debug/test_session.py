@@ -225,3 +225,37 @@ def test_a_long_run_stays_usable() -> None:
     session, said = session_of(ring[1], x, y, 700)
     session.do("until 32 if k == 650", "back", "print k")
     assert said[-1] == "k = 650"
+
+
+@px.kernel(warps=2)
+def late_waiter(X):
+    """Where the barrier runs ahead of its waiter, the wait never passes."""
+    bar = px.barrier(count=1, checked=False)
+    with px.warps(0, 1):
+        bar.wait(0)
+    with px.warps(1, 1):
+        bar.arrive()
+        bar.arrive()
+
+
+@pytest.mark.parametrize(("schedule", "ends"), [("late", "the run is over"), ("found", "deadlock: no agent")])
+def test_an_order_that_shows_a_finding_can_be_asked_for(schedule: str, ends: str) -> None:
+    """No usual order holds the waiter back; the checks do, and a session in their order is stuck too."""
+    session, said = session_of(late_waiter[1], np.zeros(4, np.float32), schedule=schedule)
+    session.do("continue")
+    assert said[-1].startswith(ends)
+    if schedule == "found":
+        session.do("back", "waits")
+        assert session.run.schedule.kind == "starve"
+
+
+def test_the_usual_order_is_taken_where_nothing_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    @px.kernel(warps=1)
+    def fine(X):
+        px.print("here")
+        px.store(X[0:4], px.zeros((4,), px.f32))
+
+    session, said = session_of(fine[1], np.zeros(4, np.float32), schedule="found")
+    assert session.run.schedule.kind == "late" and capsys.readouterr().out == ""
+    session.do("continue")
+    assert said == ["block (0, 0, 0), all warps: here\nthe run is over (tick 4): 0 findings"]

@@ -69,7 +69,10 @@ class Seen:
 
 
 class Run:
-    """One launch. `advance` goes on by one instruction, `replay` goes to any tick."""
+    """One launch. `advance` goes on by one instruction, `replay` goes to any tick.
+
+    Whoever calls `advance` keeps NumPy from warning of what the kernel computes: ``with np.errstate(all="ignore")``.
+    """
 
     def __init__(
         self, function: Function, grid: int | Sequence[int], start: Callable[[], Start], schedule: Schedule | None = None,
@@ -104,6 +107,9 @@ class Run:
         self.error: Error | None = None
         self.over = False
         self.seen: dict[AgentName, Seen] = {}
+        self.current: Seen | None = None
+        """What is known of the agent that goes on next; None where a copy has just made a step."""
+        self._numbers: dict[Agent, int] = {}
 
     def advance(self) -> bool:
         """Goes on by one instruction of an agent, or one step of a copy. False: the run has ended."""
@@ -111,8 +117,7 @@ class Run:
             return False
         before = self.now
         try:
-            with np.errstate(all="ignore"):
-                self.now = next(self.steps)
+            self.now = next(self.steps)
         except StopIteration:
             self.over = True
         except Error as error:
@@ -122,8 +127,7 @@ class Run:
         self.tick += 1
         if self.over:
             self.now = None
-        elif isinstance(self.now, Agent):
-            self._note(self.now)
+        self.current = self._note(self.now) if isinstance(self.now, Agent) else None
         self.doer = self.now if isinstance(self.now, Copy) else before
         return not self.over
 
@@ -137,18 +141,34 @@ class Run:
         position = seen.before if doer is self.now else seen.position
         return f"{doer.role} of CTA {doer.cta.rank} at {position.place.short}"
 
-    def _note(self, agent: Agent) -> None:
-        seen = self.seen.setdefault(name_of(agent), Seen())
-        seen.before, seen.position = seen.position, position_of(agent, self)
-        if comes_to_line(seen.before, seen.position):
+    @property
+    def at_line(self) -> bool:
+        """Whether the agent that goes on next has come to another line, or once more to the beginning of the same one."""
+        return self.current is not None and self.current.ticks[-1:] == [self.tick]
+
+    def _note(self, agent: Agent) -> Seen:
+        cta = agent.cta
+        number = self._numbers.get(agent)
+        if number is None:
+            number = self._numbers[agent] = family(cta.main).index(agent)
+        name = (cta.cluster.index, cta.rank, number)
+        seen = self.seen.get(name)
+        if seen is None:
+            seen = self.seen[name] = Seen()
+        before = seen.before = seen.position
+        line = agent.generator.gi_frame.f_lineno
+        after = seen.position = Position(self.code.ops[line], line)
+        if (line <= before.line or after.op is not before.op) and comes_to_line(before, after):
             seen.ticks.append(self.tick)
+        return seen
 
     def replay(self, tick: int) -> None:
         """To the state at a tick, by the same order of events from the start."""
         if tick < self.tick:
             self.begin()
-        while self.tick < tick and self.advance():
-            pass
+        with np.errstate(all="ignore"):
+            while self.tick < tick and self.advance():
+                pass
 
     # --- who is there -----------------------------------------------------------------------------------------------
 

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from phalanx.ir.views import Buffer
 from phalanx.sim.agents import Agent
-from phalanx.sim.debug.commands import COMMANDS, carry_out
+from phalanx.sim.debug.commands import carry_out
 from phalanx.sim.debug.expressions import evaluate
 from phalanx.sim.debug.run import AgentName, Run, name_of, outermost, who
 from phalanx.sim.debug.show import agent_text
@@ -130,11 +132,16 @@ class Session:
         run = self.run
         if run.over:
             return ["the run is over: 'back' goes back, 'restart' begins again"]
+        with np.errstate(all="ignore"):
+            return self._go(wanted)
+
+    def _go(self, wanted: Wanted) -> list[str]:
+        run = self.run
         count = run.started.count
         while run.advance():
             now = run.now
             agent = now if isinstance(now, Agent) else None
-            at_line = agent is not None and run.seen[name_of(agent)].ticks[-1:] == [run.tick]
+            at_line = run.at_line
             found = count()
             if found > self.known:
                 return self._stop_at_findings(found, agent)
@@ -153,10 +160,9 @@ class Session:
 
     def _reason(self, agent: Agent | None, at_line: bool) -> str:
         """Why one of the stops holds the run here; "" where none does."""
-        if agent is not None:
-            op = self.run.seen[name_of(agent)].position.op
-            if op is not None and op.stops:
-                return "px.breakpoint"
+        current = self.run.current
+        if current is not None and current.position.op is not None and current.position.op.stops:
+            return "px.breakpoint"
         for number, stop in enumerate(self.stops, 1):
             reason = stop.reached(self.run, agent, at_line)
             if reason:
@@ -240,7 +246,7 @@ class Session:
         return ("", 0) if place is None else (place.file, place.line)
 
     def __repr__(self) -> str:
-        return f"<Session of {self.run.function.name}, {len(COMMANDS)} commands: do('help')>"
+        return f"<Session of {self.run.function.name}: {self.here()[0]}; do('help') lists the commands>"
 
 
 HERE = "here"

@@ -13,7 +13,7 @@ from phalanx.location import Location
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.debug.expressions import truth
-from phalanx.sim.debug.run import Run, name_of
+from phalanx.sim.debug.run import Run
 
 Evaluate = Callable[[str, Agent | None], Any]
 
@@ -52,7 +52,9 @@ class LineStop(Stop):
         """Asked when an agent has come to a line."""
         if not at_line or agent is None:
             return ""
-        seen = run.seen[name_of(agent)]
+        seen = run.current
+        if seen is None:
+            return ""
         again = seen.position.line <= seen.before.line
         if not self.leads_there(seen.position.place) or (self.leads_there(seen.before.place) and not again):
             return ""
