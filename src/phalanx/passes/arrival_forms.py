@@ -1,4 +1,4 @@
-"""How an arrive is issued: by one thread for all, or by one of each warpgroup, and what that makes of the counts."""
+"""How an arrive is issued: by one thread for all, or by one of each warp or warpgroup, and what that makes of counts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from phalanx.ir.views import BarrierArray
 from phalanx.passes.registry import counting, in_form, registered
 
 
-def choose_forms(function: Function, groups: Mapping[Op, int], elected: Container[Op]) -> Function:
-    """The kernel in which the arrives of `groups` are made by one thread of each of so many warpgroups.
+def choose_forms(function: Function, shares: Mapping[Op, tuple[Form, int]], elected: Container[Op]) -> Function:
+    """The kernel in which the arrives of `shares` are made by one thread of each of so many warps or warpgroups.
 
     An arrive in several CTAs is spread over the lanes of a warp, unless it is one of `elected`, which follow
     something that only the elected thread did.
@@ -24,7 +24,7 @@ def choose_forms(function: Function, groups: Mapping[Op, int], elected: Containe
     each of the threads that issue it brings its share, and an elected thread brings them all.
     """
     factors: dict[BarrierArray, int] = {}
-    for op, number in groups.items():
+    for op, (_, number) in shares.items():
         barrier = op.effects().arrivals[0].barrier.barrier
         factors[barrier] = lcm(factors.get(barrier, 1), number)
 
@@ -35,7 +35,7 @@ def choose_forms(function: Function, groups: Mapping[Op, int], elected: Containe
                 counted = registered(counting, op)(op, factors[life.barrier])
                 return None if counted is op else [counted]
         for arrival in effects.arrivals:
-            form = Form.PER_WARPGROUP if op in groups else Form.ELECTED
+            form = shares[op][0] if op in shares else Form.ELECTED
             spread = arrival.mask is not None and op not in elected
             issue = in_form.of(op)
             issued = op if issue is None else issue(op, form, factors.get(arrival.barrier.barrier, 1), spread)

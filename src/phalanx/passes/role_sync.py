@@ -15,6 +15,9 @@ The tensor cores are an exception. A product needs all four warps of its warpgro
 them, all four have passed whatever stood before it. A thread that arrives after `wgmma.wait` therefore speaks for its
 warpgroup, and an arrive of several warpgroups takes no barrier but one thread of each: its `form` says so.
 
+Nor does one that gives back a stage which warps of several warpgroups have read themselves: each warp arrives when it is
+done, and whoever waits for the phase waits for all of them. So nobody waits for the slowest warp but who fills the stage.
+
 What the elected thread does twice is in order by itself, and so is a wait of all threads before an access of all
 threads. Any other fence needs no barrier of its own: either the accesses it covers are still pending, then they cause
 one, or a barrier already lies between them and the fence, and the elected thread has passed the fence itself.
@@ -36,6 +39,7 @@ from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Block, Function, Op, map_blocks
 from phalanx.ir.effects import Access, Effects, Executor, FenceKind, Group, GroupAction, Mode, When
 from phalanx.ir.ops.control import For, Roles, Sync, While
+from phalanx.ir.ops.mbarrier import Form
 from phalanx.location import NOWHERE
 from phalanx.passes.arrival_forms import choose_forms
 from phalanx.passes.role_rules import trip_count
@@ -44,7 +48,7 @@ from phalanx.passes.role_rules import trip_count
 def insert_role_syncs(function: Function) -> Function:
     """The kernel with a `Sync` wherever program order inside an agent needs one; each says why.
 
-    Arrives that several warpgroups make without one get their form and their barriers the factor.
+    Arrives that several warps or warpgroups make without one get their form and their barriers the factor.
     """
     outcome = _Agent(ThreadOrder(function), function.body, function.warps).run(function.body, frozenset())
     syncs = syncs_of(outcome)
@@ -61,9 +65,9 @@ def insert_role_syncs(function: Function) -> Function:
     if syncs:
         function = dataclasses.replace(function, body=insert(function.body))
     needs: dict[Op, Need] = outcome.notes
-    groups = {op: need.warpgroups for op, need in needs.items() if need.warpgroups and not need.sync}
+    shared = {op: need.shares for op, need in needs.items() if need.shares is not None}
     elected = {op for op, need in needs.items() if need.elected}
-    return choose_forms(function, groups, elected)
+    return choose_forms(function, shared, elected)
 
 
 class Done(Enum):
@@ -142,8 +146,15 @@ class Need:
 
     sync: str = ""
     """Why a barrier of threads goes right before it; empty where none does."""
-    warpgroups: int = 0
-    """An arrive takes no barrier, since one thread of each of so many warpgroups speaks for it."""
+    shares: tuple[Form, int] | None = None
+    """An arrive takes no barrier, since one thread of each of so many warps, or warpgroups, speaks for it."""
+    saved: str = ""
+    """Why a barrier would go before an arrive that each warp makes."""
+
+    @property
+    def cost(self) -> str:
+        """Why threads have something to do here that a barrier before it, in a better place, would save."""
+        return self.sync or self.saved
     elected: bool = False
     """It follows what the elected thread alone did."""
 
@@ -153,6 +164,7 @@ class _Agent(OpWalk[State]):
 
     def __init__(self, order: ThreadOrder, body: Block, warps: int) -> None:
         self.order = order
+        self.warps = warps
         self.warpgroups = -(-warps // WARPGROUP)
         self.grouped = [
             access for op in own_code(body) for access in order.effects(op).accesses
@@ -173,13 +185,12 @@ class _Agent(OpWalk[State]):
         if effects.is_pure:
             return Outcome(state)
         causes = [pending for pending in state if self.order.must_follow(pending, node)]
-        sync, warpgroups = "", 0
-        if self.warpgroups > 1:
-            apart = [pending for pending in state if self.order.must_follow(pending, node, apart=True)]
-            if apart and not causes and self.order.may_arrive_by_group(node):
-                warpgroups = self.warpgroups
-            else:
-                causes += apart
+        sync, shares = "", self._shares(node, state, causes)
+        saved = self.order.why(min(causes, key=_place), node) if shares is not None and causes else ""
+        if shares is not None:
+            causes = []
+        elif self.warpgroups > 1:
+            causes += [pending for pending in state if self.order.must_follow(pending, node, apart=True)]
         if causes:
             sync = self.order.why(min(causes, key=_place), node)
             state = _in_flight(state)
@@ -198,9 +209,18 @@ class _Agent(OpWalk[State]):
         if node not in self._left:
             self._left[node] = frozenset(self._left_by(node, effects))
         outcome = Outcome(state | self._left[node])
-        if sync or warpgroups or elected:
-            outcome.notes[node] = Need(sync, warpgroups, elected)
+        if sync or shares or elected:
+            outcome.notes[node] = Need(sync, shares, saved=saved, elected=elected)
         return outcome
+
+    def _shares(self, node: Op, state: State, causes: list[Pending]) -> tuple[Form, int] | None:
+        """Who makes an arrive together, so that it takes no barrier of threads; None where one thread makes it."""
+        if self.warpgroups == 1 or not self.order.may_be_shared(node):
+            return None  # a barrier of one warpgroup is cheap, and its products bring its warps together anyway
+        if causes:
+            return (Form.PER_WARP, self.warps) if self.order.each_warp_is_done(node, causes) else None
+        apart = any(self.order.must_follow(pending, node, apart=True) for pending in state)
+        return (Form.PER_WARPGROUP, self.warpgroups) if apart else None
 
     def _left_by(self, op: Op, effects: Effects) -> Iterator[Pending]:
         """What `op` adds to the state."""
@@ -252,15 +272,18 @@ class _Agent(OpWalk[State]):
         return outcome
 
     def loop(self, cycle: Cycle[Op], entry: State) -> Outcome[State]:
-        """The loop from a fixpoint at its head. A barrier that only the first iteration needs goes before the loop."""
+        """The loop from a fixpoint at its head. A barrier that only the first iteration needs goes before the loop.
+
+        So it does where it lets fewer threads arrive in all iterations.
+        """
         key = (cycle.node, entry)
         if key not in self._loops:
             outcome = super().loop(cycle, entry)
             if entry:
                 settled = self.loop(cycle, frozenset())
-                syncs, repeated = syncs_of(outcome), syncs_of(settled)
-                if len(syncs) > len(repeated):
-                    reason = next(why for op, why in syncs.items() if op not in repeated)
+                costs, repeated = _costs(outcome), _costs(settled)
+                if len(costs) > len(repeated):
+                    reason = next(why for op, why in costs.items() if op not in repeated)
                     outcome = Outcome(settled.out, settled.exits, {cycle.node: Need(reason), **settled.notes})
             self._loops[key] = outcome
         return self._loops[key]
@@ -287,6 +310,11 @@ def _in_flight(state: State) -> State:
 def syncs_of(outcome: Outcome[State]) -> dict[Op, str]:
     """The instructions that need a barrier of threads before them, each with the reason."""
     return {op: need.sync for op, need in outcome.notes.items() if need.sync}
+
+
+def _costs(outcome: Outcome[State]) -> dict[Op, str]:
+    """The instructions before which a barrier goes, or would, each with the reason."""
+    return {op: need.cost for op, need in outcome.notes.items() if need.cost}
 
 
 class ThreadOrder:
@@ -339,9 +367,13 @@ class ThreadOrder:
             known = self._known[key] = self._must_follow(pending, self.effects(op), forked, apart)
         return known
 
-    def may_arrive_by_group(self, op: Op) -> bool:
-        """Whether an arrive may be split over warpgroups: the compiler sets the count, and nobody arrives with
-        bytes."""
+    def each_warp_is_done(self, op: Op, causes: list[Pending]) -> bool:
+        """Whether an arrive that gives back a stage follows nothing but what warps have done, each for itself."""
+        given = all(arrival.gives_back is not None for arrival in self.effects(op).arrivals)
+        return given and all(pending.done in _EACH_THREAD for pending in causes)
+
+    def may_be_shared(self, op: Op) -> bool:
+        """Whether several threads may make an arrive: the compiler sets the count, and nobody arrives with bytes."""
         return any(
             arrival.divisible and arrival.barrier.barrier.init and arrival.barrier.barrier not in self._armed
             for arrival in self.effects(op).arrivals
@@ -412,6 +444,7 @@ class ThreadOrder:
         return None
 
 
+_EACH_THREAD = (Done.ALL_ACCESSED, Done.ALL_WAITED)
 _ONE_THREAD = (Done.ONE_ACCESSED, Done.ONE_EXPECTED)
 _PAST = {Mode.READ: "read", Mode.WRITE: "written", Mode.ATOMIC: "updated"}
 

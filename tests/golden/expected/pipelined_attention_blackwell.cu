@@ -102,12 +102,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
   // attention.py:16: k, v = px.load(K[head, j : j + KEYS, 0:D]), px.load(V[head, j : j + KEYS, 0:D])
   if (px_one) {
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(K_full + 8 * px_i, 1);
-    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(K_empty + 8 * px_i, 1);
+    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(K_empty + 8 * px_i, 8);
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(V_full + 8 * px_i, 1);
-    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(V_empty + 8 * px_i, 1);
+    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(V_empty + 8 * px_i, 8);
     // attention.py:13: q, o = px.load(Q[head, row : row + ROWS, 0:D]), px.zeros((ROWS, D), px.f32)
     ptx::mbarrier_init_shared_cta(Q_full, 1);
-    ptx::mbarrier_init_shared_cta(Q_empty, 1);
+    ptx::mbarrier_init_shared_cta(Q_empty, 8);
     // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
     ptx::mbarrier_init_shared_cta(dot_done, 1);
     // attention.py:9: def attention(Q, K, V, O, *, D=128, ROWS=128, KEYS=128):
@@ -190,6 +190,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
     }
   } else if (px_warp_id < 8) {  // consumer: warps 0 to 7
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+    const bool px_warp_one = ptx::elect_sync();
     ptx::setmaxnreg_inc<232>();
     // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
     int dot_phase = 0;
@@ -277,8 +278,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
         ptx::tcgen05_wait_ld_sync_aligned();
         ptx::keep_float<16>(t_4);
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<1, 256>();  // all threads are done with acc_tmem at line 17 before the elected thread arrives
-        if (px_one) {
+        __syncwarp();  // all lanes of this warp are done with the stage
+        if (px_warp_one) {
           ptx::mbarrier_arrive_shared_cta(K_empty + 8 * take_stage_4);
         }
         int t_5[16];
@@ -464,8 +465,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
         ptx::tcgen05_wait_ld_sync_aligned();
         ptx::keep_float<32>(o_2);
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<1, 256>();  // all threads are done with o_tmem at line 21 before the elected thread arrives
-        if (px_one) {
+        __syncwarp();  // all lanes of this warp are done with the stage
+        if (px_warp_one) {
           ptx::mbarrier_arrive_shared_cta(V_empty + 8 * take_stage_5);
         }
         #pragma unroll
@@ -477,8 +478,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_kernel(
       }
       // attention.py:15: for j in px.pipelined(range(0, K.shape[1], KEYS)):
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<1, 256>();  // all threads have passed the wait at line 13 before the elected thread goes on
-      if (px_one) {
+      __syncwarp();  // all lanes of this warp are done with the stage
+      if (px_warp_one) {
         ptx::mbarrier_arrive_shared_cta(Q_empty + 8 * take_stage_3);
       }
       // attention.py:22: px.store(O[head, row : row + ROWS, 0:D], (o * (1.0 / total)[:, None]).to(O.dtype))

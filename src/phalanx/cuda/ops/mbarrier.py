@@ -12,6 +12,7 @@ from phalanx.cuda.text.masks import for_each_cta
 from phalanx.cuda.text.prelude import device_function, function_name, instruction, predicate
 from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
+from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.mbarrier import (
@@ -151,28 +152,30 @@ def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
 
 @emits(Arrive)
 def emit_arrive(w: Writer, op: Arrive) -> None:
-    """By the elected thread, or by one of each warpgroup; they share the barrier's factor."""
-    by_group = op.form is Form.PER_WARPGROUP
-    share = op.factor // (w.agent.warps // 4) if by_group else op.factor
+    """By the elected thread, or by one of each warpgroup, or of each warp; they share the barrier's factor."""
+    sharers = {Form.ELECTED: 1, Form.PER_WARPGROUP: w.agent.warps // WARPGROUP, Form.PER_WARP: w.agent.warps}[op.form]
+    share = op.factor // sharers
     constant = constant_of(op.count)
     text = bare(w.name(op.count)) if share == 1 else f"{share} * {w.name(op.count)}"
     if constant is not None:
         text = str(int(constant) * share)
     counted = text != "1"
+    if op.form is Form.PER_WARP:
+        w.line("__syncwarp();  // all lanes of this warp are done with the stage")
     if op.spread:
-        _spread(w, op, by_group, counted, f", {text}" if counted else "")
+        _spread(w, op, counted, f", {text}" if counted else "")
         return
-    with w.elected_of_group() if by_group else w.elected():
+    with w.elected() if op.form is Form.ELECTED else w.elected_of("warp" if op.form is Form.PER_WARP else "group"):
         _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), f", {text}" if counted else "")
 
 
-def _spread(w: Writer, op: Arrive, by_group: bool, counted: bool, operands: str) -> None:
-    """Lane r of one warp (of each warpgroup) arrives in CTA r."""
+def _spread(w: Writer, op: Arrive, counted: bool, operands: str) -> None:
+    """Lane r of one warp (of each warpgroup, of each warp) arrives in CTA r."""
     assert op.ctas is not None
     conditions = []
-    if by_group:
-        conditions.append(f"{w.warp_id} % 4 == {w.agent.first % 4}")
-    elif w.agent.warps > 1:
+    if op.form is Form.PER_WARPGROUP:
+        conditions.append(f"{w.warp_id} % {WARPGROUP} == {w.agent.first % WARPGROUP}")
+    elif op.form is Form.ELECTED and w.agent.warps > 1:
         conditions.append(w.is_first_warp)
     mask = constant_of(op.ctas)
     if mask is not None and int(mask) & (int(mask) + 1) == 0:

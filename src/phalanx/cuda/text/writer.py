@@ -401,10 +401,10 @@ class Writer:
         return "px_one"
 
     @contextmanager
-    def elected_of_group(self) -> Iterator[None]:
-        """`if (px_group_one) {` ... `}`: what one thread of each warpgroup does on behalf of it."""
-        self._wanted.add("group_one")
-        self.line("if (px_group_one) {")
+    def elected_of(self, each: str) -> Iterator[None]:
+        """`if (px_group_one) {` ... `}`: what one thread of each "group" (of warps) or "warp" does on behalf of it."""
+        self._wanted.add(f"{each}_one")
+        self.line(f"if (px_{each}_one) {{")
         with self.indent(), self.scope():
             yield
         self.line("}")
@@ -442,6 +442,8 @@ class Writer:
         if "group_one" in wanted:
             self._kernel_wanted.add("warp_id")
             lines.append(f"const bool px_group_one = px_warp_id % 4 == {agent.first % 4} && {self.use('elect_sync')}();")
+        if "warp_one" in wanted:
+            lines.append(f"const bool px_warp_one = {self.use('elect_sync')}();")
         return lines
 
     @contextmanager

@@ -32,10 +32,11 @@ MAX_BARRIERS = max(arch.shared_limit for arch in ARCHS.values()) // 8
 
 
 class Form(Enum):
-    """The threads of an agent that make an arrival: one elected thread, or one thread of each warpgroup."""
+    """The threads of an agent that make an arrival: one elected thread, or one thread of each warpgroup or warp."""
 
     ELECTED = "elected"
     PER_WARPGROUP = "per_warpgroup"
+    PER_WARP = "per_warp"
 
 
 @frozen(eq=False, repr=False)
@@ -89,9 +90,9 @@ class FenceBarrierInit(Op):
 class Arrive(Op):
     """`count` arrivals of the agent, here or in every CTA of the mask `ctas`.
 
-    `form` is the compiler's choice: one elected thread, or one thread of each warpgroup. On a barrier with a `factor`,
-    an arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing warp
-    arrives in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that
+    `form` is the compiler's choice: one elected thread, or one thread of each warpgroup or warp. On a barrier with a
+    `factor`, an arrival is so many of the hardware's, which the issuing threads share. With `spread`, lane r of the issuing
+    warp arrives in CTA r, all at once. `releases`: the arrival gives back a stage that copies fill which complete on that
     array; without `ctas` the compiler finds out whose. `scope` is the compiler's choice too: "cluster" where ordinary
     stores must reach another CTA. A `relaxed` one orders nothing.
     """
