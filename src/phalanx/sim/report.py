@@ -94,7 +94,14 @@ def in_exchange(barrier: MBarrier) -> str:
 
 
 def barrier_state(barrier: MBarrier) -> str:
-    """`phase 2, 1 of 2 arrivals pending, 0 bytes outstanding; short of 1 arrival`."""
+    """What is missing on a barrier that somebody waits for in vain, and whether the wait may be a round late."""
+    late = barrier.live and barrier.phase >= 2 and barrier.pending == barrier.expected and not barrier.tx
+    hint = f"; phase {barrier.phase - 2} of the same parity is over: the wait may have come a round late"
+    return barrier_counts(barrier) + (hint if late else "")
+
+
+def barrier_counts(barrier: MBarrier) -> str:
+    """`phase 2: 1 of 2 arrivals pending, 0 bytes outstanding; short of 1 arrival`."""
     if not barrier.live:
         return "invalidated"
     state = (
@@ -110,6 +117,4 @@ def barrier_state(barrier: MBarrier) -> str:
     if barrier.tx < 0:
         state = state.replace("short of nothing", "")
         state += f"{' and ' if missing else ''}{-barrier.tx} bytes landed that nobody expected"
-    if barrier.phase >= 2 and barrier.pending == barrier.expected and not barrier.tx:
-        state += f"; phase {barrier.phase - 2} of the same parity is over: the wait may have come a round late"
     return state

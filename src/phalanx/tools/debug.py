@@ -12,8 +12,16 @@ import typer
 
 from phalanx.errors import Error
 from phalanx.runtime.debugging import debug as begin
+from phalanx.sanitizer.findings import KINDS
 from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say
+
+STYLES = (
+    (r"(?m)^.*, CTA \d+, cluster \d+(?=, )", "bold"), (r"(?m)^ *\d+ [|>]", "dim"), (r"(?m)^ *--> .*$", "blue"),
+    (r"(?m)\^+( .*)?$", "red"), (rf"(?m)^(suspected )?({'|'.join(KINDS)})(?=: )", "bold red"),
+    (r"waits? for [^;\n]*", "yellow"), (r"can't arrive any more|it has ended|nobody has .*$", "red"),
+)  # fmt: skip
+"""What stands out in what a session says: who, the margin of the source, findings, waits."""
 
 
 def debug(
@@ -53,12 +61,20 @@ def debug(
 
 
 def writer() -> Callable[[str], object]:
-    """Prints plainly, and with the places and numbers marked where a person looks."""
+    """Prints plainly, and in colours where a person looks."""
     if not sys.stdout.isatty():
         return say
     with suppress(ImportError):
         import readline  # noqa: F401  (the prompt has a history then)
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(soft_wrap=True)
-    return lambda text: console.print(text, markup=False)
+
+    def write(text: str) -> None:
+        shown = Text(text)
+        for pattern, style in STYLES:
+            shown.highlight_regex(pattern, style)
+        console.print(shown)
+
+    return write

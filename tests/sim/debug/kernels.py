@@ -69,3 +69,17 @@ def pair(X):
 
 def ring_arguments() -> tuple[np.ndarray, np.ndarray, int]:
     return np.arange(32 * 32, dtype=np.float32).reshape(32, 32), np.zeros((8, 32), np.float32), 4
+
+
+@px.kernel(warps=2)
+def piped(X, Y):
+    """A pipe, whose barriers have names with a dot."""
+    s, pipe = px.shared((2, 32), px.f32), px.pipe(2)
+    with px.warps(0, 1):
+        for k in range(3):
+            with pipe.produce() as stage:
+                px.tma.load(X[k, 0:32], s[stage], pipe.full[stage])
+    with px.warps(1, 1):
+        for k in range(3):
+            with pipe.consume() as stage:
+                px.store(Y[k, 0:32], px.load(s[stage]))

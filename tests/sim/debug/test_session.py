@@ -10,7 +10,7 @@ import pytest
 
 import phalanx as px
 from phalanx.sim.debug.session import Session
-from sim.debug.kernels import pair, racing, ring, ring_arguments, stuck
+from sim.debug.kernels import pair, piped, racing, ring, ring_arguments, stuck
 
 EXPECTED = Path(__file__).with_name("expected")
 
@@ -66,6 +66,7 @@ SCRIPTS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
         print s[1, 0, 0:4]
         continue
         print Y[0, 0:4]
+        print s[1, 0, 0:4]
         waits
         step
         back
@@ -135,6 +136,18 @@ SCRIPTS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
         barriers nothing
         watch nothing
         step x
+    """),
+    "pipe": (piped[1], (np.ones((3, 32), np.float32), np.zeros((3, 32), np.float32)), """
+        break pipe.full[0]
+        continue
+        print pipe.full
+        print pipe.empty[1].pending
+        barriers pipe.empty
+        print pipe
+        delete 1
+        until 85 if k == 2
+        barriers pipe.full
+        continue
     """),
     "help": (ring[1], ring_arguments(), "help\n# a comment\n\nquit\nhelp"),
 }  # fmt: skip

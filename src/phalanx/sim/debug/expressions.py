@@ -33,14 +33,14 @@ BARRIER = ("phase", "pending", "expected", "bytes", "live")
 """What is asked of a barrier behind a dot."""
 
 
-def evaluate(text: str, run: Run, agent: Agent | None, constants: dict[str, Any]) -> Any:
-    """The value of an expression where `agent` stands; an `Error` without a place for what there is no value of."""
+def evaluate(text: str, run: Run, agent: Agent | None, cta: Cta | None, constants: dict[str, Any]) -> Any:
+    """The value of an expression where `agent` stands, in the memory of `cta`; an `Error` for what has no value."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as problem:
         raise Error(f"{text!r} is no expression", remedy="e.g. print acc[0, 0:4]") from problem
     try:
-        return Evaluation(run, agent, constants).value(tree.body)
+        return Evaluation(run, agent, cta, constants).value(tree.body)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as problem:
         raise Error(f"{text!r} has no value: {problem}") from problem
 
@@ -53,10 +53,9 @@ def truth(value: Any) -> bool:
 class Evaluation:
     """Names as the agent sees them: its variables, the buffers and barriers of its CTA, arguments, constants."""
 
-    def __init__(self, run: Run, agent: Agent | None, constants: dict[str, Any]) -> None:
+    def __init__(self, run: Run, agent: Agent | None, cta: Cta | None, constants: dict[str, Any]) -> None:
         self.run = run
-        self.agent = agent
-        self.cta = None if agent is None else agent.cta
+        self.cta = cta
         self.constants = constants
         self.variables = {} if agent is None else variables(agent, run.code)
 
@@ -108,6 +107,9 @@ class Evaluation:
     def of_Attribute(self, node: ast.Attribute) -> Any:
         if isinstance(node.value, ast.Name) and self.is_struct(node.value.id) and node.attr in self.variables:
             return self.variables[node.attr]
+        dotted = ast.unparse(node)
+        if self.cta is not None and dotted in {array.title for array in self.cta.barriers}:
+            return self.named(dotted, self.cta)  # of a pipe: tiles.full
         owner = self.value(node.value)
         if isinstance(owner, MBarrier) and node.attr in BARRIER:
             return owner.tx if node.attr == "bytes" else getattr(owner, node.attr)

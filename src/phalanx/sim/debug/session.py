@@ -97,11 +97,11 @@ class Session:
 
     @property
     def cta(self) -> Cta | None:
-        """The CTA of that agent, or where that is gone, of another."""
+        """The CTA of that agent, or where that is gone, another; once all are over, that which was the last to end."""
         agent = self.agent
         if agent is not None:
             return agent.cta
-        clusters = self.run.clusters
+        clusters = self.run.clusters or self.run.scheduler.free[-1:]
         return clusters[0].ctas[0] if clusters else None
 
     @property
@@ -119,7 +119,8 @@ class Session:
 
     def evaluate(self, text: str, agent: Agent | None = None) -> Any:
         """The value of an expression, as that agent or the one that commands are about sees it."""
-        return evaluate(text, self.run, agent or self.agent, self.constants)
+        agent = agent or self.agent
+        return evaluate(text, self.run, agent, self.cta if agent is None else agent.cta, self.constants)
 
     def found(self) -> list[str]:
         """Every finding so far; those that are certain, once the run is over."""

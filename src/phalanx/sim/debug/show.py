@@ -17,7 +17,7 @@ from phalanx.sim.barriers import MBarrier
 from phalanx.sim.debug.run import Run, awaited, position_of, who
 from phalanx.sim.debug.waits import copy_text, in_flight, is_spinning, needs_of, waits_for
 from phalanx.sim.machine import Cluster, Cta
-from phalanx.sim.report import barrier_state
+from phalanx.sim.report import barrier_counts
 
 AROUND = 4
 """Source lines that are listed before and after a place."""
@@ -96,7 +96,7 @@ def state_of(barrier: MBarrier) -> str:
     if not barrier.live:
         return "invalidated" if barrier.invalidated else "not initialised"
     waiters = [f"{agent.role} of CTA {agent.cta.rank}" for agent, _ in barrier.waiters]
-    return barrier_state(barrier) + (f"; waited for by {', '.join(waiters)}" if waiters else "")
+    return barrier_counts(barrier) + (f"; waited for by {', '.join(waiters)}" if waiters else "")
 
 
 def copies_text(clusters: list[Cluster]) -> list[str]:

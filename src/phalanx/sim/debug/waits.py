@@ -8,7 +8,7 @@ from phalanx.sim.barriers import ClusterBarrier, MBarrier
 from phalanx.sim.debug.run import Run, awaited, family, position_of
 from phalanx.sim.engines import Copy, GroupWait
 from phalanx.sim.machine import Cluster
-from phalanx.sim.report import barrier_state, in_exchange
+from phalanx.sim.report import barrier_counts, barrier_state, in_exchange
 from phalanx.sim.waiting import doing, may_come, named_here, senders
 
 
@@ -40,7 +40,8 @@ def needs_of(agent: Agent, run: Run) -> list[str]:
     """What its wait lacks, and who would bring it: a line each. Nothing for one that does not wait."""
     thing = awaited(agent, run)
     if isinstance(thing, MBarrier):
-        return [f"{thing.name} of CTA {thing.cta.rank}: {barrier_state(thing)}", *_of_barrier(thing, agent, run)]
+        state = barrier_state(thing) if run.over else barrier_counts(thing)
+        return [f"{thing.name} of CTA {thing.cta.rank}: {state}", *_of_barrier(thing, agent, run)]
     if isinstance(thing, ClusterBarrier):
         missing = [
             f"  {each.role} of CTA {each.cta.rank} has not arrived; {standing(each, run)}"
