@@ -12,7 +12,7 @@ All that is written users could write: a buffer, a store, a fence, a product. Ba
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import phalanx.passes.ops  # noqa: F401  # what the families registered
 from phalanx.frozen import frozen
@@ -22,26 +22,23 @@ from phalanx.ir.dots import DotDecision, Unit, decided
 from phalanx.ir.effects import Mode, Proxy
 from phalanx.ir.memory import memory_owner
 from phalanx.ir.ops.control import For, RoleCopy, While
-from phalanx.ir.ops.memory import FenceAsyncProxy, Store
-from phalanx.ir.ops.tile import Empty, Transpose
+from phalanx.ir.ops.memory import FenceAsyncProxy
+from phalanx.ir.ops.tile import Empty
 from phalanx.ir.ops.wgmma import Wgmma, WgmmaCommit, WgmmaWait
 from phalanx.ir.traits import Product
-from phalanx.ir.types import BOOL, I32, DType, TileType
+from phalanx.ir.types import BOOL, I32, DType
 from phalanx.ir.values import Const, Value
-from phalanx.ir.views import SharedBuffer, SharedView, View, in_shared
+from phalanx.ir.views import SharedBuffer, SharedView, in_shared
 from phalanx.ir.wgmma_rules import Objection, major_objection, place_objection, shape_objection
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
+from phalanx.passes.operand_forms import MOST_STEPS, OperandForm, OperandForms, loaded_from, tiles
 from phalanx.passes.rank_code import fresh_name
 from phalanx.passes.registry import registered, with_operands
 from phalanx.passes.tensor_products import tensor_objection
 
 FENCE = "what threads wrote is seen by the tensor cores"
-EITHER_MAJOR = 16
-"""Bits of elements that the tensor cores read along either axis; of others they read K alone."""
-MOST_STEPS = 32
-"""Instructions in a row that are looked back at, from a tile to where it came from."""
 
 
 def stage_operands(function: Function, arch: Arch) -> Function:
@@ -56,12 +53,16 @@ def stage_operands(function: Function, arch: Arch) -> Function:
 
 @frozen(eq=False)
 class _Room:
-    """Shared memory of an agent for a register tile, which is stored at `view`, as its transpose where `turned`."""
+    """Shared memory of an agent for a register tile, which is stored at `view`."""
 
     agent: AgentCode
-    tile: Value
+    form: OperandForm
     view: SharedView
-    turned: bool
+
+    @property
+    def tile(self) -> Value:
+        """What is stored, or whose transpose."""
+        return self.form.tile
 
 
 @frozen
@@ -99,6 +100,7 @@ class _Stager:
         self.arch = arch
         self.decided: dict[Op, _Rewrite] = {}
         self.makers = {value: op for op in function.walk() for value in op.defined_values()}
+        self.forms = OperandForms(self.makers)
         self.home: dict[Op, Block] = {}
         self.around: dict[Block, Op] = {}
         self._find_homes(function.body)
@@ -203,34 +205,24 @@ class _Stager:
         """A register tile as an operand in shared memory, were it to become one; None for what is no register tile."""
         if not isinstance(item, Value):
             return None
-        base, flipped = self._without_transposes(item)
+        base, flipped = self.forms.without_transposes(item)
         there = self._loaded_view(op, base)
         if there is not None:
             return _Staged(_turned(there) if flipped else there, fenced=memory_owner(there.buffer) in self.stored)
-        assert isinstance(item.type, TileType)
-        turned = k_axis == 0 if item.type.dtype.bits != EITHER_MAJOR else self._contiguous_axis(item) == 0
-        room = self._room(agent, base, turned != flipped, "a" if k_axis else "b", op.loc)
-        return _Staged(_turned(room.view) if turned else room.view, room)
+        form = self.forms.of(item, k_axis)
+        room = self._room(agent, form, "a" if k_axis else "b", op.loc)
+        return _Staged(_turned(room.view) if form.turned else room.view, room)
 
-    def _without_transposes(self, item: Value) -> tuple[Value, bool]:
-        """What a tile is, or is the transpose of, and whether it is that."""
-        flipped, maker = False, self.makers.get(item)
-        while maker is not None and (before := _transposed(maker)) is not None:
-            item, flipped = before, not flipped
-            maker = self.makers.get(item)
-        return item, flipped
-
-    def _room(self, agent: AgentCode, tile: Value, turned: bool, name: str, loc: Location) -> _Room:
-        key = agent, tile, turned
+    def _room(self, agent: AgentCode, form: OperandForm, name: str, loc: Location) -> _Room:
+        key = agent, form.tile, form.transposed
         if key not in self.rooms:
-            assert isinstance(tile.type, TileType)
-            rows, columns = reversed(tile.type.shape) if turned else tile.type.shape
+            rows, columns = form.shape
             own = (agent.copies,) if agent.copies > 1 else ()
-            called = fresh_name(f"{tile.name or name}_tile", self.names)
-            buffer = SharedBuffer(called, (*own, rows, columns), tile.type.dtype, loc)
+            called = fresh_name(f"{form.tile.name or name}_tile", self.names)
+            buffer = SharedBuffer(called, (*own, rows, columns), form.dtype, loc)
             offsets = (*((self._copy(agent, loc),) if own else ()), Const(0, I32), Const(0, I32))
             view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
-            self.rooms[key] = _Room(agent, tile, view, turned)
+            self.rooms[key] = _Room(agent, form, view)
         return self.rooms[key]
 
     def _copy(self, agent: AgentCode, loc: Location) -> Value:
@@ -243,7 +235,7 @@ class _Stager:
     def _loaded_view(self, op: Op, tile: Value) -> SharedView | None:
         """The region of this CTA's shared memory that a tile was loaded from, if it still has the same elements."""
         maker = self.makers.get(tile)
-        view = None if maker is None else _loaded_from(maker)
+        view = None if maker is None else loaded_from(maker)
         if view is None or not in_shared(view) or view.cta is not None or view.index_axis is not None:
             return None
         assert maker is not None
@@ -256,34 +248,12 @@ class _Stager:
         maker = self.makers.get(item) if isinstance(item, Value) else None
         if maker is None or depth > MOST_STEPS:
             return False
-        view = _loaded_from(maker)
+        view = loaded_from(maker)
         if view is not None:
             return view.space.is_common
         if not maker.computes or maker.product is not None or not maker.effects().is_pure:
             return False
-        return all(self._is_loaded(tile, depth + 1) for tile in _tiles(maker.operands()))
-
-    def _contiguous_axis(self, item: Value) -> int:
-        """The axis of a matrix along which it is contiguous in the memory that it was loaded from; 1 where nobody knows."""
-        turned = False
-        for _ in range(MOST_STEPS):
-            maker = self.makers.get(item)
-            if maker is None:
-                break
-            view = _loaded_from(maker)
-            if view is not None:
-                last = len(view.offsets) - 1
-                axis = view.kept.index(last) if last in view.kept else 1
-                return 1 - axis if turned else axis
-            before = _transposed(maker)
-            if before is not None:
-                turned, item = not turned, before
-                continue
-            alike = [tile for tile in _tiles(maker.operands()) if tile.type.shape == item.type.shape]  # type: ignore[union-attr]
-            if not alike or not maker.effects().is_pure:
-                break
-            item = alike[0]
-        return 0 if turned else 1
+        return all(self._is_loaded(tile, depth + 1) for tile in tiles(maker.operands()))
 
     def _reads_shared_alone(self, agent: AgentCode, what: Product, a: _Staged | None, b: _Staged | None) -> bool:
         """Whether tensor cores of the target do the product that read both operands from shared memory, and no others."""
@@ -331,7 +301,7 @@ class _Stager:
         """Lets threads copy a tile, if they can: products alone read it, and nothing changes meanwhile."""
         maker = self.makers[room.tile]
         load, block = maker.tile_load, self.home[maker]
-        if load is None or room.turned or room.agent.anew or not is_copyable(load):
+        if load is None or room.form.transposed or room.agent.anew or not is_copyable(load):
             return False
         if any(self.home[op] is not block for op in readers) or not is_read_by(room.tile, readers, self.users):
             return False
@@ -350,14 +320,8 @@ class _Stager:
 
     def _store(self, room: _Room, readers: list[Op]) -> None:
         """Stores a tile once, as late as its readers allow, so that loads before it are all on their way by then."""
-        tile = room.tile
-        place = self._before_all(self.home[self.makers[tile]], readers)
-        ops = self.before.setdefault(place, [])
-        if room.turned:
-            assert isinstance(tile.type, TileType)
-            tile = Value(dataclasses.replace(tile.type, shape=tuple(reversed(tile.type.shape))), tile.name)
-            ops.append(Transpose(room.tile, (1, 0), tile, loc=place.loc))
-        ops.append(Store(room.view, tile, loc=place.loc))
+        place = self._before_all(self.home[self.makers[room.tile]], readers)
+        self.before.setdefault(place, []).extend(room.form.store(room.view, place.loc))
         if room in self.seen_by_engine:
             self.fenced.append(place)
 
@@ -421,21 +385,6 @@ def _with(what: Product, a: _Staged | None, b: _Staged | None) -> Product:
 
 def _turned(view: SharedView) -> SharedView:
     return view.replaced(kept=tuple(reversed(view.kept)))
-
-
-def _loaded_from(op: Op) -> View | None:
-    """The region that an instruction brings into registers, if it does nothing else."""
-    return None if op.tile_load is None else op.tile_load.view
-
-
-def _transposed(op: Op) -> Value | None:
-    """The matrix that an instruction transposes, if it does nothing else."""
-    order = op.permutation
-    return order.x if order is not None and order.perm == (1, 0) else None
-
-
-def _tiles(values: Iterable[Value]) -> list[Value]:
-    return [value for value in values if isinstance(value.type, TileType) and value.type.shape]
 
 
 def _dtype(item: SharedView | Value) -> DType:

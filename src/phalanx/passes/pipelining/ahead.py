@@ -25,7 +25,7 @@ def fetch_ahead(loop: For, distance: int, fetch: Fetch, *, late: bool) -> tuple[
     before, inner = LoopCode(loop.loc), LoopCode(loop.loc)
     number = Value(I32, "ahead")
     first = _moved(inner, loop, loop.start, number)
-    inner.branch(_inside(inner, loop, first), _code(inner, fetch(first)))
+    inner.branch(inside(inner, loop, first), _code(inner, fetch(first)))
     before.ops.append(
         For(
             number, Const(0, I32), Const(distance, I32), Const(1, I32), Block(tuple(inner.ops)), Label("ahead"),
@@ -34,7 +34,7 @@ def fetch_ahead(loop: For, distance: int, fetch: Fetch, *, late: bool) -> tuple[
     )
     step = LoopCode(loop.loc)
     following = _moved(step, loop, loop.index, Const(distance, I32))
-    step.branch(_inside(step, loop, following), _code(step, fetch(following)))
+    step.branch(inside(step, loop, following), _code(step, fetch(following)))
     ops = (*loop.body.ops, *step.ops) if late else (*step.ops, *loop.body.ops)
     return before.ops, dataclasses.replace(loop, body=Block(ops))
 
@@ -57,7 +57,7 @@ def _moved(code: LoopCode, loop: For, index: Value, steps: Value) -> Value:
     return result
 
 
-def _inside(code: LoopCode, loop: For, index: Value) -> Value:
+def inside(code: LoopCode, loop: For, index: Value) -> Value:
     """Whether a loop comes to an index that it would step to."""
     if isinstance(loop.step, Const):
         return code.compare("lt" if int(loop.step.value) > 0 else "gt", index, loop.stop, "inside")

@@ -20,6 +20,8 @@ from phalanx.ir.values import Const, Value
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.location import Location
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
+from phalanx.passes.pipelining.alternated import Alternated
+from phalanx.passes.pipelining.alternation import Alternation
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -39,7 +41,8 @@ class Consumer:
 
     def __init__(
         self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
-        leaving: list[Leaving], rotations: dict[For, Rotation], fetchers: dict[For, Fetch],
+        leaving: list[Leaving], rotations: dict[For, Rotation], alternations: dict[For, Alternation],
+        fetchers: dict[For, Fetch],
     ) -> None:
         self.places = places
         self.operands = operands
@@ -47,6 +50,7 @@ class Consumer:
         self.kept = products.kept
         self.flights = flights
         self.rotations = rotations
+        self.alternations = alternations
         self.fetchers = fetchers
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
@@ -207,6 +211,8 @@ class Consumer:
         """A loop that runs ahead, as a plain one."""
         if loop in self.rotations:
             return Rotated(self, self.rotations[loop]).ops()
+        if loop in self.alternations:
+            return Alternated(self, self.alternations[loop]).ops()
         flight = self.flights.get(loop)
         body = self.block(loop.body)
         plain = dataclasses.replace(loop, pipelined=None, body=body)

@@ -70,16 +70,17 @@ class Products:
         for staged in operands.by_load.values():
             for op in staged.products:
                 if op not in self.found:
-                    self.found[op] = self._describe(op)
+                    self.found[op] = self.describe(op)
         for op in places.order:
             product = op.product
             if product is not None and op not in self.found and (kept.view_of(product.a) or kept.view_of(product.b)):
-                self.found[op] = self._describe(op)
+                self.found[op] = self.describe(op)
 
-    def _describe(self, op: Op) -> StagedProduct:
+    def describe(self, op: Op, right: SharedView | None = None) -> StagedProduct:
+        """What a product becomes; `right` is where its right operand will be written, if it is a register tile."""
         what = op.product
         assert what is not None
-        a, b = self._side(op, what.a), self._side(op, what.b)
+        a, b = self.side(op, what.a), right or self.side(op, what.b)
         warps = self.places.function.warps
         if not self.arch.has((Feature.WGMMA,)):
             return StagedProduct(op, what, a, b, None, f"{self.arch} has no wgmma")
@@ -104,7 +105,8 @@ class Products:
         remedy = remedy or "load tiles that px.wgmma reads"
         return StagedProduct(op, what, a, b, None, why.removeprefix(f"{TOPIC}: "), remedy)
 
-    def _side(self, op: Op, given: SharedView | Value) -> Side:
+    def side(self, op: Op, given: SharedView | Value) -> Side:
+        """Where an operand of a product lies."""
         found = self.operands.staged_of(given)
         if found is None or op not in found[0].products:
             return self.kept.view_of(given) or given

@@ -58,7 +58,7 @@ def find_rotation(places: Places, operands: Operands, products: Products, loop: 
     loads = (item.load for item in operands.by_load.values())
     skipped = {first, second, write, *operands.views, *products.kept.views, *loads}
     rest = [op for op in body if op not in skipped]
-    if not all(map(_is_arithmetic, rest)):
+    if not all(map(is_arithmetic, rest)):
         return None
     reads = tuple(op for op in rest if isinstance(op, ReadVar) and op.var is write.var)
     writes = [op for op in rest if isinstance(op, Assign) and op.var is write.var]
@@ -85,7 +85,7 @@ def _has_own_ring(item: Staged) -> bool:
     return len(item.products) == 1 and not item.in_registers
 
 
-def _is_arithmetic(op: Op) -> bool:
+def is_arithmetic(op: Op) -> bool:
     """Whether an instruction may run at another place of the step."""
     if isinstance(op, Assign | ReadVar):
         return True

@@ -24,6 +24,7 @@ from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.ahead import Fetch
+from phalanx.passes.pipelining.alternation import Alternation, find_alternation
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
@@ -133,11 +134,24 @@ class _Writer:
             if loop not in flights and loop not in alone
             and (form := find_rotation(self.places, operands, products, loop)) is not None
         }
+        alternations = {
+            loop: form for loop in overlapping
+            if loop not in flights and loop not in rotations and loop not in alone
+            and (form := find_alternation(self.places, operands, products, loop, self.taken)) is not None
+        }
         groups = self._groups(staged, flights)
         stay = [*kept.rings.values()]
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
         others += sum(BARRIER_BYTES + _rounded(ring.loads[0].nbytes) for ring in stay)
-        leaving, stages = self._room(groups, others, WHOLE_BYTES if rotations else MOST_BYTES)
+        most = WHOLE_BYTES if rotations else MOST_BYTES
+        try:
+            written = [buffer for form in alternations.values() for buffer in form.buffers]
+            leaving, stages = self._room(groups, others + sum(buffer.nbytes for buffer in written), most)
+        except Error:
+            if not written:
+                raise
+            alternations, written = {loop: form for loop, form in alternations.items() if not form.buffers}, []
+            leaving, stages = self._room(groups, others, most)
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
@@ -149,7 +163,7 @@ class _Writer:
         begin(own, start, fills=True)
         begin([*rings, *stay], start, fills=False)
         fetchers = self._fetchers(alone, own, slice_, shared, start, end)
-        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, fetchers)
+        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, alternations, fetchers)
         computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
         if fetched or stay:
             fetching = self._fetching([*fetched, *stay], slice_, shared, rest)
@@ -158,14 +172,14 @@ class _Writer:
             roles, warps = list(computing.ops), self.whole.warps
         barriers = (array for ring in (*rings, *stay) for array in (ring.full, ring.empty))
         self._say(rings, shared)
-        notes = decided((*self.whole.notes, *self.notes), self._decisions(products, flights, rotations))
+        notes = decided((*self.whole.notes, *self.notes), self._decisions(products, flights, rotations, alternations))
         made = dataclasses.replace(
             self.whole,
             warps=warps,
             body=rebuild(Block((*before, *roles))),
             buffers=(
                 *self.whole.buffers, *(buffer for ring in (*rings, *stay) for buffer in ring.buffers.values()),
-                *kept.buffers.values(), *(item.buffer for item in leaving if item.buffer is not None),
+                *kept.buffers.values(), *written, *(item.buffer for item in leaving if item.buffer is not None),
             ),
             barriers=(*self.whole.barriers, *barriers, *self.met),
             notes=(*notes, *map(_leaving_note, leaving)),
@@ -175,7 +189,10 @@ class _Writer:
         choices = Choices(
             frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Transport.COPY),
             frozenset(item.op.loc for item in leaving),
-            frozenset(flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}),
+            frozenset(
+                flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}
+                | {made.op.loc for form in alternations.values() for made in form.products}
+            ),
         )
         each = sum(
             ring.nbytes for ring in rings
@@ -417,12 +434,16 @@ class _Writer:
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc, faster=faster))
 
     def _decisions(
-        self, products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation]
+        self, products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation],
+        alternations: dict[For, Alternation],
     ) -> list[DotDecision]:
-        decisions = []
+        alternating = {made.op: form for form in alternations.values() for made in form.products}
+        decisions = [_alternating(op, form) for op, form in alternating.items()]
         put_off = {form.second: form.first for form in rotations.values()}
         flying = {op for flight in flights.values() for op in flight.products}
         for op, made in products.found.items():
+            if op in alternating:
+                continue
             if made.along is None:
                 faster = None if self.whole.warps % WARPGROUP else Faster(made.remedy, (Feature.WGMMA,))
                 decisions.append(DotDecision(op.loc, Unit.WARPS, made.why, faster=faster))
@@ -434,6 +455,18 @@ class _Writer:
                     how = "begun before the last product of the step before is over"
                 decisions.append(DotDecision(op.loc, Unit.WARPGROUPS, how=how, on_ring=True))
         return decisions
+
+
+def _alternating(op: Op, form: Alternation) -> DotDecision:
+    """What is said of a product whose steps alternate."""
+    parts = []
+    if (item := form.written.get(op)) is not None:
+        parts.append(f"b goes through {item.buffer.nbytes} bytes of shared memory, a place for each of two steps")
+    if form.begins_anew(op):
+        parts.append("its sum is used while the next step's product runs")
+    else:
+        parts.append("the next step's operands are computed while it runs")
+    return DotDecision(op.loc, Unit.WARPGROUPS, how=", ".join(parts), on_ring=True)
 
 
 def _leaving_note(item: Leaving) -> Note:
