@@ -83,11 +83,11 @@ def right(draft: Draft, loop: Loop, piece: Piece, dtype: str) -> str:
     return name
 
 
-def changed(draft: Draft, loop: Loop, piece: Piece, tile: str, dtype: str) -> str:
-    """A factor (BM, BK), with arithmetic before the product."""
-    if not draft.chance(0.4):
+def changed(draft: Draft, loop: Loop, piece: Piece, tile: str, dtype: str, by_k: str = "[None, :]") -> str:
+    """A factor, (BM, BK) or with `by_k` "[:, None]" (BK, BN), with arithmetic before the product."""
+    if not draft.chance(0.4 if by_k == "[None, :]" else 0.2):
         return tile
-    draft.note("arithmetic before a product")
+    draft.note("arithmetic before a product" if by_k == "[None, :]" else "a right factor is computed")
     sums = wide(dtype)
     kind = draft.rng.randrange(3)
     if kind == 0:
@@ -95,9 +95,46 @@ def changed(draft: Draft, loop: Loop, piece: Piece, tile: str, dtype: str) -> st
     if kind == 1:
         factors = draft.name("v")
         piece.loads.append(f"{factors} = px.load({draft.array((loop.axis,), sums)}[{loop.along}])")
-        return f"({tile}.to(px.{sums}) * {factors}[None, :]).to(px.{dtype})"
+        return f"({tile}.to(px.{sums}) * {factors}{by_k}).to(px.{dtype})"
     factor = draft.array((loop.steps,), sums)
     return f"({tile}.to(px.{sums}) * {factor}[{loop.step}]).to(px.{dtype})"
+
+
+def promoted(draft: Draft, loop: Loop, piece: Piece, part: str, sums: str) -> str:
+    """What a step gives, (BM, BN), before it is added: as it is, or with factors of its own."""
+    if draft.chance(0.3):
+        return part
+    draft.note("promotion")
+    scale, name = draft.array((loop.steps, "M"), sums), draft.name("scale")
+    piece.loads.append(f"{name} = px.load({scale}[{loop.step}, m:m + {draft.bm}])")
+    if draft.chance(0.5):
+        return f"{part} * {name}[:, None]"
+    return f"{part} * ({name} * {draft.array((loop.steps,), sums)}[{loop.step}])[:, None]"
+
+
+def recurrent(draft: Draft, loop: Loop) -> Piece:
+    """A carried tile (BK, BN) is the right operand of one product; once in a while another one adds to it."""
+    draft.note("a carried operand")
+    piece, dtype = Piece(), draft.dtype
+    sums, state, seen, total = wide(dtype), draft.name("state"), draft.name("seen"), draft.name("total")
+    a, b = left(draft, loop, piece, dtype), right(draft, loop, piece, dtype)
+    piece.before += [
+        f"{state} = px.zeros(({loop.bk}, {draft.bn}), px.{sums})",
+        f"{total} = px.zeros(({draft.bm}, {draft.bn}), px.{sums})",
+    ]
+    piece.body += [f"{seen} = px.dot({a}, {state}.to(px.{dtype}))", f"{total} = {total} + {seen}"]
+    if dtype in ("bf16", "f16") and draft.chance(0.4):
+        draft.note("a product adds to what another one reads")
+        piece.body += [
+            f"{seen} = px.maximum(px.minimum({seen}, 2), -2).to(px.{dtype})",
+            f"{state} = px.dot({a}.T, {seen}, {state} + {b}.to(px.{sums}))",
+        ]
+    else:
+        piece.body.append(f"{state} = {state} + {b}.to(px.{sums})")
+    piece.body.append(f"{state} = px.maximum(px.minimum({state}, 3), -3)")
+    out = draft.array(("M", "N"), sums, "zeros")
+    piece.after.append(f"px.store({out}[m:m + {draft.bm}, n:n + {draft.bn}], {total})")
+    return piece
 
 
 def product(draft: Draft, loop: Loop) -> Piece:
@@ -108,12 +145,12 @@ def product(draft: Draft, loop: Loop) -> Piece:
     made = {of: of(draft, loop, piece, dtype) for of in draft.rng.sample((left, right), 2)}
     a, b = made[left], made[right]
     piece.before.append(f"{acc} = px.zeros(({draft.bm}, {draft.bn}), px.{sums})")
-    factor = changed(draft, loop, piece, a, dtype)
-    if draft.chance(0.15):
+    factor, other = changed(draft, loop, piece, a, dtype), changed(draft, loop, piece, b, dtype, "[:, None]")
+    if draft.chance(0.25):
         draft.note("product added later")
-        piece.body.append(f"{acc} = {acc} + px.dot({factor}, {b})")
+        piece.body.append(f"{acc} = {acc} + {promoted(draft, loop, piece, f'px.dot({factor}, {other})', sums)}")
     else:
-        piece.body.append(f"{acc} = px.dot({factor}, {b}, {acc})")
+        piece.body.append(f"{acc} = px.dot({factor}, {other}, {acc})")
     if draft.chance(0.1):
         draft.note("sum changed in the loop")
         piece.body.append(f"{acc} = px.minimum({acc}, 100)")
@@ -253,7 +290,7 @@ def counted(draft: Draft, loop: Loop) -> Piece:
 
 
 PIECES: tuple[tuple[Callable[[Draft, Loop], Piece], int], ...] = (
-    (product, 9), (attention, 5), (rows, 4), (kept, 2), (stored, 4), (in_place, 1), (counted, 1),
+    (product, 9), (attention, 5), (recurrent, 2), (rows, 4), (kept, 2), (stored, 4), (in_place, 1), (counted, 1),
 )  # fmt: skip
 
 

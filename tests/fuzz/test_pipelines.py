@@ -23,7 +23,8 @@ from support.host_build import COMPILER, MISSING
 
 EVERY = (
     "product", "attention", "softmax", "mask", "reduction", "a loaded tile is carried", "carried scalar",
-    "arithmetic before a product", "product added later", "sum changed in the loop", "all loads first",
+    "arithmetic before a product", "a right factor is computed", "product added later", "promotion",
+    "a carried operand", "a product adds to what another one reads", "sum changed in the loop", "all loads first",
     *(f"left {way}" for way in ("straight", "transposed", "slab", "gathered", "paged", "carried")),
     *(f"right {way}" for way in ("straight", "transposed", "gathered", "paged")),
     *(f"in the body: {way}" for way in ("store", "over", "atomic")), "stores to what it loads",
@@ -87,7 +88,8 @@ def test_every_way_is_drawn() -> None:
 SAID = (
     "staged by the copy engine", "staged by the producer's threads", "is not staged: ", "sent to all of them",
     "each CTA fetches its own: ", "products read it there", "registers load it from there", "one group stays in flight",
-    "waited for at once", "begun before the last product", "leaves ", "read by the producer",
+    "waited for at once", "begun before the last product", "b goes through", "a place for each of two steps",
+    "the next step's operands are computed while it runs", "its sum is used while the next step's product runs", "leaves ", "read by the producer",
 )  # fmt: skip
 """What the notes of some dozen kernels must have between them: else the generator no longer meets what the pass can do."""
 

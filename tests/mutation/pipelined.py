@@ -83,6 +83,40 @@ def split(A, B, C, *, BM=64, BN=32, BK=32, HOW="reduce"):
             px.store(C[m : m + BM, 0:BN], acc)
 
 
+@px.kernel(warps=8)
+def computed(A, W, S, ENDS, C, *, BM=128, BN=16, BK=32):
+    """The right operand is written by two warpgroups, into places of two steps in turn; the left one stays in registers."""
+    for t in px.persistent(ENDS.shape[0]):
+        acc = px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, ENDS[t], BK), stages=2):
+            a = px.maximum(px.load(A[0:BM, k : k + BK]).to(px.f32), 0.0)
+            w = px.load(W[0:BN, k : k + BK]).to(px.f32) * px.load(S[t, k : k + BK])[None, :]
+            acc = px.dot(a.to(A.dtype), w.to(A.dtype).T, acc)
+        px.store(C[t, 0:BM, 0:BN], acc)
+
+
+@px.kernel(warps=4)
+def promoted(A, B, S, ENDS, C, *, BM=64, BN=16, BK=32):
+    """A product for each step, which is scaled and added while the next one runs."""
+    for t in px.persistent(ENDS.shape[0]):
+        acc = px.zeros((BM, BN), px.f32)
+        for i in px.pipelined(range(ENDS[t] // BK), stages=2):
+            a, b = px.load(A[0:BM, i * BK : i * BK + BK]), px.load(B[0:BN, i * BK : i * BK + BK])
+            acc = acc + px.dot(a, b.T) * px.load(S[i, 0:BM])[:, None]
+        px.store(C[t, 0:BM, 0:BN], acc)
+
+
+@px.kernel(warps=4)
+def recurrent(K, V, Y, *, C=64, D=64, N=16):
+    """The state is the right operand of one product, and the sum of another one."""
+    state = px.zeros((D, N), px.f32)
+    for t in px.pipelined(range(0, K.shape[0], C), stages=2):
+        k, v = px.load(K[t : t + C, 0:D]), px.load(V[t : t + C, 0:N])
+        seen = px.minimum(px.dot(k, state.to(K.dtype)), 1.0)
+        state = px.dot(k.T, (v.to(px.f32) - seen).to(K.dtype), state * 0.5)
+    px.store(Y[0:D, 0:N], state)
+
+
 def whole(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
 
@@ -121,9 +155,29 @@ def in_parts(how: str) -> Callable[[], Case]:
     return make
 
 
+STEPS = np.array([128, 0, 160], np.int32)
+"""Of three tiles on one CTA: a turn with a step on either side, no step, and two turns behind the first step."""
+
+
+def computing() -> Case:
+    a, w, c = whole(128, 160), whole(16, 160), np.zeros((3, 128, 16), np.float32)
+    scales = np.arange(1, 481, dtype=np.float32).reshape(3, 160) % 3
+    return Case("computed", computed[1], [a, w, scales, STEPS, c], {})
+
+
+def promoting() -> Case:
+    a, b, c = whole(64, 160), whole(16, 160), np.zeros((3, 64, 16), np.float32)
+    return Case("promoted", promoted[1], [a, b, np.ones((5, 64), np.float32), STEPS, c], {})
+
+
+def recurring() -> Case:
+    return Case("recurrent", recurrent[1], [whole(192, 64), whole(192, 16), np.zeros((64, 16), np.float32)], {})
+
+
 PIPELINED: dict[str, Callable[[], Case]] = {
     "pipelined matmul": multiplying(2), "pipelined matmul, one CTA": multiplying(1), "pipelined attention": attending,
     "pipelined matmul, without a producer": multiplying(1, PRODUCER=False), "pipelined twice": in_two_loops,
     "pipelined by threads": fetched_by_threads, "pipelined parts, reduced": in_parts("reduce"),
-    "pipelined parts, at a barrier": in_parts("sync"),
+    "pipelined parts, at a barrier": in_parts("sync"), "pipelined operands": computing,
+    "pipelined promotion": promoting, "pipelined recurrence": recurring,
 }  # fmt: skip

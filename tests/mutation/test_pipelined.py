@@ -20,10 +20,14 @@ EXCHANGED = {"cluster.turn: a ring of 2 wraps at 1", "cluster.turn: a ring of 2 
 ONE_RECEIVES = {"cluster.send: only the lowest CTA of the mask"}
 NARROW = {"mbarrier.arrive: of CTA scope", "mbarrier.wait: of CTA scope"}
 """At the second barrier of a tile: it lets a CTA store anew, and brings nobody any stores."""
+SECOND = {"mbarrier.wait removed", "mbarrier.arrive: relaxed"}
+"""Of two rings that a step takes, the one whose stages come back first: the barriers of the other one speak for it."""
 ALLOWED = {
     "pipelined attention": EQUIVALENT | PEELED, "pipelined matmul, without a producer": EQUIVALENT | ALONE,
     "pipelined parts, reduced": EQUIVALENT | MET | EXCHANGED | ONE_RECEIVES,
     "pipelined parts, at a barrier": EQUIVALENT | MET | NARROW,
+    "pipelined operands": EQUIVALENT | PEELED, "pipelined promotion": EQUIVALENT | PEELED | SECOND,
+    "pipelined recurrence": EQUIVALENT | SECOND,
 }  # fmt: skip
 
 
