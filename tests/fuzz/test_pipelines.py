@@ -16,7 +16,7 @@ import phalanx as px
 from fuzz import pipeline_numpy, pipelines
 from fuzz.outcomes import Options
 from fuzz.pipeline_programs import LAUNCHES, Case, draw, program
-from fuzz.pipelines import ON_HOST, differences, judge, judged, kernel_of
+from fuzz.pipelines import ON_HOST, WITH_NUMPY, differences, judge, judged, kernel_of
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.launch.specialise import read_arguments, specialise
 from support.host_build import COMPILER, MISSING
@@ -89,7 +89,8 @@ SAID = (
     "staged by the copy engine", "staged by the producer's threads", "is not staged: ", "sent to all of them",
     "each CTA fetches its own: ", "products read it there", "registers load it from there", "one group stays in flight",
     "waited for at once", "begun before the last product", "b goes through", "a place for each of two steps",
-    "the next step's operands are computed while it runs", "its sum is used while the next step's product runs", "leaves ", "read by the producer",
+    "the next step's operands are computed while it runs", "its sum is used while the next step's product runs", "leaves ",
+    "read by the producer",
 )  # fmt: skip
 """What the notes of some dozen kernels must have between them: else the generator no longer meets what the pass can do."""
 
@@ -111,8 +112,10 @@ def test_the_kernels_are_pipelined(tmp_path: Path) -> None:
 def test_a_loop_that_loses_a_step_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain text begins a step late, as NumPy runs it: the story has the kernel, the launch and the elements."""
     wanted = {"loop array", "product", "left straight", "right straight"}
-    cases = (case for case in map(draw, range(0, 9999, 12)) if case.sizes["S1"] > 1 and case.program.blocks["K1"] == 32)
-    case = next(c for c in cases if wanted <= set(c.program.features) and " if " not in c.program.text)
+    cases = map(draw, range(0, 29999, WITH_NUMPY))
+    long = (c for c in cases if c.sizes["S1"] > 1 and c.program.blocks["K1"] == 32)
+    alone = (c for c in long if " if " not in c.program.text and c.program.cluster == (1, 1))
+    case = next(c for c in alone if wanted <= set(c.program.features))
     run = pipeline_numpy.run
 
     def late(text: str, grid: tuple[int, int], cluster: tuple[int, int], arguments: list[Any]) -> None:
@@ -145,7 +148,7 @@ def test_only_a_break_may_be_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert judged(draw(0), tmp_path, {}).verdict == "refused"
 
 
-@pytest.mark.parametrize("seed", [6544, 8635])
+@pytest.mark.parametrize("seed", [6544, 1144])
 def test_rings_that_were_asked_for_may_be_too_large(seed: int, tmp_path: Path) -> None:
     """Of the first `stages=` alone ask for more than there is; of the other, on sm_120a, they do with all else."""
     case = draw(seed)
