@@ -102,7 +102,7 @@ def loaded_from(op: Op) -> View | None:
 
 
 def tiles(values: Iterable[Value]) -> list[Value]:
-    """Those of the values that are tiles with axes."""
+    """The values that are tiles with axes."""
     return [value for value in values if isinstance(value.type, TileType) and value.type.shape]
 
 

@@ -1,10 +1,10 @@
 """Steps whose products run while other steps compute: the next one its operands, the one before with its results.
 
 A step is cut into pieces. *Early* is what its products need, *late* what needs their results; late code of a step runs
-behind the early code and the products of the next one. So the tensor cores always have work: ``b = f(load)``, ``acc =
-dot(a, b, acc)`` computes the next `b` beside the product, and ``acc = acc + dot(a, b) * s`` adds while the next product
-runs. Two steps in turn have registers and shared memory of their own: nothing that a product in flight reads or writes
-is touched.
+behind the early code and the products of the next one. So the tensor cores always have work: a loop of
+``acc = dot(a, f(load), acc)`` computes the next right operand beside the product, and one of ``acc = acc + dot(a, b) * s``
+adds while the next product runs. Two steps in turn have registers and shared memory of their own: nothing that a product
+in flight reads or writes is touched.
 """
 
 from __future__ import annotations

@@ -21,14 +21,13 @@ from phalanx.ir.views import SharedView, in_shared
 from phalanx.location import Location
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.alternated import Alternated
-from phalanx.passes.pipelining.alternation import Alternation
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
 from phalanx.passes.pipelining.operands import Operands
+from phalanx.passes.pipelining.overlap import Overlaps
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct, runs
 from phalanx.passes.pipelining.rings import ZERO, Ring
 from phalanx.passes.pipelining.rotated import Rotated
-from phalanx.passes.pipelining.rotation import Rotation
 from phalanx.passes.pipelining.staging import Staged
 from phalanx.passes.rank_code import LoopCode
 from phalanx.passes.resident_accumulators import Residence
@@ -40,28 +39,27 @@ class Consumer:
     """Writes the role."""
 
     def __init__(
-        self, places: Places, rings: list[Ring], operands: Operands, products: Products, flights: dict[For, Flight],
-        leaving: list[Leaving], rotations: dict[For, Rotation], alternations: dict[For, Alternation],
-        fetchers: dict[For, Fetch],
+        self, places: Places, rings: list[Ring], operands: Operands, products: Products, overlaps: Overlaps,
+        leaving: list[Leaving], fetchers: dict[For, Fetch],
     ) -> None:
         self.places = places
         self.operands = operands
         self.products = products
         self.kept = products.kept
-        self.flights = flights
-        self.rotations = rotations
-        self.alternations = alternations
+        self.flights = overlaps.flights
+        self.rotations = overlaps.rotations
+        self.alternations = overlaps.alternations
         self.fetchers = fetchers
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
         self.released_after: dict[Op, list[Ring]] = {}
-        self.flying = {op: flight for flight in flights.values() for op in flight.products}
+        self.flying = {op: flight for flight in self.flights.values() for op in flight.products}
         self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
-        homes = [home for flight in flights.values() for home in flight.residences if home.start is not None]
+        homes = [home for flight in self.flights.values() for home in flight.residences if home.start is not None]
         self.starts = {home.start: home for home in homes}
         """Sums that begin as zeros, by the write of these: the first product of a loop adds to nothing instead."""
         self.begins = {min(home.products, key=places.order.__getitem__): home for home in homes}

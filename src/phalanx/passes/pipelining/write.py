@@ -17,14 +17,13 @@ from phalanx.analysis.signs import find_signs
 from phalanx.errors import Error
 from phalanx.ir.archs import WARPGROUP, Arch, Feature, entry_registers
 from phalanx.ir.core import Block, Faster, Function, Note, Op
-from phalanx.ir.dots import DotDecision, Unit, decided
+from phalanx.ir.dots import decided
 from phalanx.ir.effects import Span
 from phalanx.ir.ops.control import Assign, For, ReadVar, Role, Roles, Scope
 from phalanx.ir.types import ScalarType
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.ahead import Fetch
-from phalanx.passes.pipelining.alternation import Alternation, find_alternation
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
@@ -32,12 +31,12 @@ from phalanx.passes.pipelining.meetings import barrier_of_warps, unequal_meeting
 from phalanx.passes.pipelining.multicast import Shared, sharing
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.order import group_tiles
+from phalanx.passes.pipelining.overlap import Overlaps, find_overlaps
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.producer import Producer
-from phalanx.passes.pipelining.products import Flight, Products
+from phalanx.passes.pipelining.products import Products
 from phalanx.passes.pipelining.rings import Ring, begin
-from phalanx.passes.pipelining.rotation import Rotation, find_rotation
 from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
 from phalanx.passes.pipelining.staging import STAGE_GRAIN, Choices, Refusals, Staged, Stager, Transport
 from phalanx.passes.rank_code import LoopCode, fresh_name
@@ -128,30 +127,12 @@ class _Writer:
         self._fetch_kept(kept, alone, slice_)
         products = Products(self.places, operands, kept, self.arch, self.refusals.products)
         overlapping = self.loops if self.refusals.overlap else []
-        flights = {loop: flight for loop in overlapping if (flight := products.flight(loop)) is not None}
-        rotations = {
-            loop: form for loop in overlapping
-            if loop not in flights and loop not in alone
-            and (form := find_rotation(self.places, operands, products, loop)) is not None
-        }
-        alternations = {
-            loop: form for loop in overlapping
-            if loop not in flights and loop not in rotations and loop not in alone
-            and (form := find_alternation(self.places, operands, products, loop, self.taken)) is not None
-        }
-        groups = self._groups(staged, flights)
+        overlaps = find_overlaps(operands, products, overlapping, alone, self.taken)
+        groups = self._groups(staged)
         stay = [*kept.rings.values()]
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
         others += sum(BARRIER_BYTES + _rounded(ring.loads[0].nbytes) for ring in stay)
-        most = WHOLE_BYTES if rotations else MOST_BYTES
-        try:
-            written = [buffer for form in alternations.values() for buffer in form.buffers]
-            leaving, stages = self._room(groups, others + sum(buffer.nbytes for buffer in written), most)
-        except Error:
-            if not written:
-                raise
-            alternations, written = {loop: form for loop, form in alternations.items() if not form.buffers}, []
-            leaving, stages = self._room(groups, others, most)
+        overlaps, leaving, stages = self._all_room(groups, others, overlaps)
         for item in leaving:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
@@ -163,7 +144,7 @@ class _Writer:
         begin(own, start, fills=True)
         begin([*rings, *stay], start, fills=False)
         fetchers = self._fetchers(alone, own, slice_, shared, start, end)
-        consumer = Consumer(self.places, rings, operands, products, flights, leaving, rotations, alternations, fetchers)
+        consumer = Consumer(self.places, rings, operands, products, overlaps, leaving, fetchers)
         computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
         if fetched or stay:
             fetching = self._fetching([*fetched, *stay], slice_, shared, rest)
@@ -172,27 +153,23 @@ class _Writer:
             roles, warps = list(computing.ops), self.whole.warps
         barriers = (array for ring in (*rings, *stay) for array in (ring.full, ring.empty))
         self._say(rings, shared)
-        notes = decided((*self.whole.notes, *self.notes), self._decisions(products, flights, rotations, alternations))
+        notes = decided((*self.whole.notes, *self.notes), overlaps.decisions(products))
         made = dataclasses.replace(
             self.whole,
             warps=warps,
             body=rebuild(Block((*before, *roles))),
             buffers=(
                 *self.whole.buffers, *(buffer for ring in (*rings, *stay) for buffer in ring.buffers.values()),
-                *kept.buffers.values(), *written, *(item.buffer for item in leaving if item.buffer is not None),
+                *kept.buffers.values(), *overlaps.buffers, *(item.buffer for item in leaving if item.buffer is not None),
             ),
             barriers=(*self.whole.barriers, *barriers, *self.met),
             notes=(*notes, *map(_leaving_note, leaving)),
         )
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
-        flying = {op.loc for flight in flights.values() for op in flight.products}
         choices = Choices(
             frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Transport.COPY),
             frozenset(item.op.loc for item in leaving),
-            frozenset(
-                flying | {op.loc for form in rotations.values() for op in (form.first, form.second)}
-                | {made.op.loc for form in alternations.values() for made in form.products}
-            ),
+            overlaps.products,
         )
         each = sum(
             ring.nbytes for ring in rings
@@ -208,6 +185,18 @@ class _Writer:
                 kept.fetch(item, self._ring([item], 1))
                 said = "staged by the copy engine, once for all steps; products read it there"
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {said}", load.loc))
+
+    def _all_room(
+        self, groups: list[tuple[For, list[Staged]]], others: int, overlaps: Overlaps
+    ) -> tuple[Overlaps, list[Leaving], dict[For, int]]:
+        """Room for the operands that steps compute, if there is any, and for all else."""
+        most = WHOLE_BYTES if overlaps.rotations else MOST_BYTES
+        try:
+            return overlaps, *self._room(groups, others + sum(buffer.nbytes for buffer in overlaps.buffers), most)
+        except Error:
+            if not overlaps.buffers:
+                raise
+            return overlaps.without_buffers(), *self._room(groups, others, most)
 
     def _room(
         self, groups: list[tuple[For, list[Staged]]], others: int, most: int
@@ -308,7 +297,7 @@ class _Writer:
 
     # Rings.
 
-    def _groups(self, staged: list[Staged], flights: dict[For, Flight]) -> list[tuple[For, list[Staged]]]:
+    def _groups(self, staged: list[Staged]) -> list[tuple[For, list[Staged]]]:
         """Loads that go through a ring together: of one block, by one path, and wanted at the same time."""
         groups: dict[Hashable, list[Staged]] = {}
         for item in staged:
@@ -432,41 +421,6 @@ class _Writer:
                 staged = f"staged {item.path.value}{why}, in a ring of {ring.stages} stages; {stay}"
                 faster = Faster(item.objection[1]) if item.objection else None
                 self.notes.append(Note(f"px.load of {item.view.array.name}: {staged}", item.load.loc, faster=faster))
-
-    def _decisions(
-        self, products: Products, flights: dict[For, Flight], rotations: dict[For, Rotation],
-        alternations: dict[For, Alternation],
-    ) -> list[DotDecision]:
-        alternating = {made.op: form for form in alternations.values() for made in form.products}
-        decisions = [_alternating(op, form) for op, form in alternating.items()]
-        put_off = {form.second: form.first for form in rotations.values()}
-        flying = {op for flight in flights.values() for op in flight.products}
-        for op, made in products.found.items():
-            if op in alternating:
-                continue
-            if made.along is None:
-                faster = None if self.whole.warps % WARPGROUP else Faster(made.remedy, (Feature.WGMMA,))
-                decisions.append(DotDecision(op.loc, Unit.WARPS, made.why, faster=faster))
-            else:
-                how = "one group stays in flight" if op in flying else "waited for at once"
-                if op in put_off:
-                    how = f"beside the next step's product at line {put_off[op].loc.line}"
-                elif op in put_off.values():
-                    how = "begun before the last product of the step before is over"
-                decisions.append(DotDecision(op.loc, Unit.WARPGROUPS, how=how, on_ring=True))
-        return decisions
-
-
-def _alternating(op: Op, form: Alternation) -> DotDecision:
-    """What is said of a product whose steps alternate."""
-    parts = []
-    if (item := form.written.get(op)) is not None:
-        parts.append(f"b goes through {item.buffer.nbytes} bytes of shared memory, a place for each of two steps")
-    if form.begins_anew(op):
-        parts.append("its sum is used while the next step's product runs")
-    else:
-        parts.append("the next step's operands are computed while it runs")
-    return DotDecision(op.loc, Unit.WARPGROUPS, how=", ".join(parts), on_ring=True)
 
 
 def _leaving_note(item: Leaving) -> Note:
