@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from phalanx.runtime.exporting.export import export
     from phalanx.runtime.launch.dispatch import compile
     from phalanx.runtime.launch.specialise import spec
+    from phalanx.runtime.timeline.tracing import trace
     from phalanx.runtime.tuning import tune
     from phalanx.runtime.tuning.bench import bench
 
@@ -139,6 +140,7 @@ _LAZY = {
     "packed": "phalanx.runtime.device.packed",
     "spec": "phalanx.runtime.launch.specialise",
     "torch": "phalanx.torch",
+    "trace": "phalanx.runtime.timeline.tracing",
     "tune": "phalanx.runtime.tuning",
 }
 
@@ -182,6 +184,6 @@ __all__ = [
     "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
     "num_blocks", "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round",
     "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync",
-    "tanh", "tcgen05", "tma", "tmem", "topk", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unroll",
+    "tanh", "tcgen05", "tma", "tmem", "topk", "trace", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unroll",
     "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

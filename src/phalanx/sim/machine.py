@@ -57,7 +57,7 @@ class Machine:
 
     def __init__(
         self, function: Function, grid: tuple[int, int, int], args: tuple[Any, ...], code: Code, *,
-        early: bool, monitor: Monitor | None, out: TextIO, held: int | None = None, gpus: int = 1,
+        early: bool, monitor: Monitor | None, out: TextIO, held: int | None = None, gpus: int = 1, values: bool = True,
     ) -> None:
         self.function = function
         self.grid = grid
@@ -68,6 +68,8 @@ class Machine:
         self.early = early
         self.monitor = monitor
         self.out = out
+        self.values = values
+        """Whether tiles of floats are computed; without, they are zeros, for a run that asks how long it takes."""
         self.patient = False
         """Waits only say what they wait for; whoever drives the run lets them pass (`sim/steps.py`)."""
         self.offsets, self.local_bytes = layout(function)

@@ -130,6 +130,10 @@ class Monitor:
     def stuck(self, clusters: list[Cluster]) -> None:
         """No agent of these clusters can go on; the run is about to end."""
 
+    def around(self, run: Callable[..., Any], op: Op, agent: Agent) -> Callable[..., Any]:
+        """`run`, which carries an instruction out and makes its reports, with what is to happen before and after."""
+        return run
+
 
 Report = Callable[[Operands], None]
 KEPT_PLACES = 4096
@@ -183,6 +187,13 @@ def watched(
 
     It is called with all of `call`; `run` gets the instruction's own operands.
     """
+    return monitor.around(_reporting(run, op, agent, monitor, call), op, agent)
+
+
+def _reporting(
+    run: Callable[..., Any], op: Op, agent: Agent, monitor: Monitor, call: CallOperands
+) -> Callable[..., Any]:
+    """`run` with the reports of the instruction's effects before it."""
     run = call.meaning_alone(run)
     if op.effects().is_pure:
         return run

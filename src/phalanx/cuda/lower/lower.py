@@ -201,10 +201,15 @@ def fits(function: Function, limit: int) -> bool:
 
     For `passes.pipeline`. A kernel that can't be laid out is said to fit: what is wrong with it is an error of `lower`.
     """
+    return shared_bytes_of(function) <= limit
+
+
+def shared_bytes_of(function: Function) -> int:
+    """The bytes of shared memory that a prepared kernel takes, laid out for a GPU; 0 for one that can't be laid out."""
     try:
-        return place(arrange(function), None).nbytes <= limit
+        return place(arrange(function), None).nbytes
     except Error:
-        return True
+        return 0
 
 
 def check_target(function: Function, arch: Arch) -> None:

@@ -35,15 +35,16 @@ class FittingGrid:
 
     def on_device(self, launcher: Launcher) -> tuple[int, int, int]:
         """The grid for a kernel that is loaded on a device, which the driver is asked about once."""
-        return self._of(launcher.clusters_at_once)
+        return self.of(launcher.clusters_at_once)
 
     def in_simulator(self) -> tuple[int, int, int]:
         """The grid of a run in the simulator: few clusters, so that each of them takes several tiles."""
         from phalanx.sim.machine import clusters_held
 
-        return self._of(clusters_held())
+        return self.of(clusters_held())
 
-    def _of(self, fitting: int) -> tuple[int, int, int]:
+    def of(self, fitting: int) -> tuple[int, int, int]:
+        """The grid where so many clusters fit at once."""
         clusters = fitting if self.tiles is None else self.tiles if self.one_each else min(fitting, self.tiles)
         clusters = max(1, clusters)
         x, y, z = self.cluster

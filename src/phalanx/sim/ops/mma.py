@@ -23,6 +23,8 @@ def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
     widen_a, widen_b = map(widen, op.dtypes)
     rounds, step = op.result.type.dtype == f16, STEP_BYTES // op.dtypes[0].itemsize
     (first_a, first_b), depth = op.starts, op.shape[2]
+    if not agent.cta.cluster.machine.values:
+        return without_values(op)
 
     def run(a: Any, b: Any, acc: Any) -> np.ndarray:
         left = widen_a(a.array if isinstance(a, BufferPlace) else a)[:, first_a : first_a + depth]
@@ -43,6 +45,8 @@ def mma(op: Mma, agent: Agent) -> Callable[..., np.ndarray]:
 def mma_scaled(op: MmaScaled, agent: Agent) -> Callable[..., np.ndarray]:
     """Multiplies the sums of blocks of both operands along K by the scales of both, and adds up in f32."""
     widen_a, widen_b = map(widen, op.elements)
+    if not agent.cta.cluster.machine.values:
+        return without_values(op)
 
     def run(a: Any, b: Any, scale_a: Any, scale_b: Any, acc: Any) -> np.ndarray:
         left, right, by_a, by_b = (x.array if isinstance(x, BufferPlace) else x for x in (a, b, scale_a, scale_b))
@@ -54,3 +58,9 @@ def mma_scaled(op: MmaScaled, agent: Agent) -> Callable[..., np.ndarray]:
         return product
 
     return run
+
+
+def without_values(op: Mma | MmaScaled) -> Callable[..., np.ndarray]:
+    """A product of which only the time is asked for."""
+    zeros = np.zeros(op.result.type.shape, op.result.type.dtype.numpy)  # type: ignore[union-attr]
+    return lambda *operands: zeros

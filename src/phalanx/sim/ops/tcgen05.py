@@ -136,6 +136,7 @@ def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
     how = Multiply(op)
     cta = agent.cta
     overlays = cta.cluster.machine.overlays
+    values = cta.cluster.machine.values
 
     def run(
         a: BufferPlace, b: BufferPlace, acc: BufferPlace, accumulate: bool, scale_a: BufferPlace | None,
@@ -148,6 +149,8 @@ def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
                     require_allocated(place, member, op)
 
         def work() -> None:
+            if not values:
+                return
             right = how.columns([b.of(member) for member in ctas])
             for member in ctas:
                 scales = tuple(None if place is None else place.of(member) for place in (scale_a, scale_b))

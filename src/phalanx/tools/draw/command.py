@@ -18,15 +18,15 @@ def draw(
     arch: Annotated[
         str | None, typer.Option(help="The target whose version is drawn (default: the first that has all of it).")
     ] = None,
-    most: Annotated[int, typer.Option(help="Units of the clock that a picture shows.")] = 90,
+    most: Annotated[int, typer.Option(help="Cycles that a picture shows.")] = 20_000,
 ) -> None:
     """Draws what overlaps in the kernels of a file, as its @px.example functions or the file itself launch them.
 
     Each kernel gets NAME.timeline.svg, with a row for every role and engine of its first cluster, and NAME.BUFFER.svg for
-    each shared buffer whose first axis counts stages. The clock has plain units, a copy or a product six of them: it shows
-    what waits for what, and is no prediction of times. No GPU is needed. Exits with 0, or with 2 where it can't be done.
+    each shared buffer whose first axis counts stages. Times are those of `px.trace`, a model's. No GPU is needed. Exits with
+    0, or with 2 where it can't be done.
     """
-    from phalanx.runtime.recording import record
+    from phalanx.runtime.timeline.tracing import trace
     from phalanx.tools.draw.timeline import ring_picture, timeline_picture
 
     try:
@@ -36,7 +36,7 @@ def draw(
             if launch.name in drawn:
                 continue
             drawn.add(launch.name)
-            made = record(launch.bound, *launch.args, arch=arch, **launch.constants)
+            made = trace(launch.bound, *launch.args, arch=arch, **launch.constants)
             title = f"{launch.name}: who works and who waits"
             pictures = {f"{launch.name}.timeline.svg": timeline_picture(made, title, most)}
             for buffer in sorted({use.buffer for use in made.uses if use.cta == 0}):

@@ -1,0 +1,192 @@
+"""A timeline of a kernel: events in cycles, and what can be asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import Error, caller_location
+from phalanx.frozen import frozen
+from phalanx.machines.rates import Rates
+from phalanx.sim.timeline.events import Event, Lane, Run, Use
+
+
+@frozen
+class Stall:
+    """Waits at one line by agents of one name, for what happened at another: how often, and for how many cycles in all."""
+
+    who: str
+    line: str
+    barrier: str
+    waited_for: str
+    at: str
+    """The line of what they waited for."""
+    count: int
+    cycles: float
+
+
+@frozen
+class Bound:
+    """What limits a kernel: the unit that is busy for the largest share of the time, and all of them."""
+
+    unit: str
+    share: float
+    shares: dict[str, float]
+
+    def __str__(self) -> str:
+        rows = ", ".join(f"{unit} {share:.0%}" for unit, share in self.shares.items() if share >= 0.005)
+        return f"{self.unit}, busy {self.share:.0%} of the time ({rows})"
+
+
+@frozen
+class Change:
+    """A line in two timelines: the cycles that agents and engines spent there."""
+
+    line: str
+    before: float
+    after: float
+
+
+@frozen
+class Comparison:
+    """Two timelines of one kernel, or of two forms of it: how much longer the second takes, and at which lines."""
+
+    ratio: float
+    before: float
+    after: float
+    lines: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        head = f"{self.after:,.0f} cycles instead of {self.before:,.0f} ({self.ratio:.3f})"
+        rows = [f"  {row.line:<24} {row.before:>12,.0f} -> {row.after:>12,.0f}" for row in self.lines[:12]]
+        return "\n".join([head, *rows])
+
+
+@dataclass(eq=False)
+class Trace:
+    """What a run of a kernel did when, in cycles of an SM.
+
+    `events` are those of the clusters that one place of the card runs (the same as `px.trace` says); `cycles` is the length
+    of the whole launch. `source` says whether a model or a GPU gave the times.
+    """
+
+    kernel: str
+    source: str
+    cycles: float
+    clock: float
+    """Cycles in a microsecond."""
+    events: list[Event]
+    uses: list[Use]
+    busy: dict[str, float]
+    ctas: int
+    held: int
+    span: float
+    """The cycles that the events are of: less than `cycles` where clusters of a place stand for others."""
+
+    @classmethod
+    def of_run(cls, kernel: str, run: Run, cycles: float, rates: Rates, ctas: int, held: int) -> Trace:
+        """The timeline of a modelled run."""
+        source = f"a model of the {rates.name}"
+        return cls(kernel, source, cycles, rates.clock, run.events, run.uses, run.busy, ctas, held, run.end)
+
+    @property
+    def microseconds(self) -> float:
+        """The length of the launch at the model's clock."""
+        return self.cycles / self.clock
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """The rows: agents, each followed by the engines that work for it, CTA by CTA."""
+        return sorted(
+            {event.lane for event in self.events}, key=lambda lane: (lane.place, lane.cta, lane.first, lane.engine)
+        )
+
+    def stalls(self) -> list[Stall]:
+        """Who waited for whom, and how long, by line; the longest first."""
+        found: dict[tuple[str, ...], list[float]] = {}
+        for event in self.events:
+            if event.kind != "wait":
+                continue
+            by = self.events[event.released_by] if event.released_by >= 0 else None
+            key = (event.lane.title, event.line, event.barrier, by.text if by else "", by.line if by else "")
+            total = found.setdefault(key, [0.0, 0.0])
+            total[0] += 1
+            total[1] += event.cycles
+        made = [Stall(*key, int(count), cycles) for key, (count, cycles) in found.items()]
+        return sorted(made, key=lambda stall: -stall.cycles)
+
+    def bound(self) -> Bound:
+        """Which part of the machine limits the kernel, and for how much of the time it is busy."""
+        shares = {unit: busy / self.span for unit, busy in sorted(self.busy.items(), key=lambda item: -item[1])}
+        unit, share = next(iter(shares.items()), ("nothing", 0.0))
+        return Bound(unit, share, shares)
+
+    def critical_path(self) -> list[Event]:
+        """The events that the end of the run had to wait for, from the first to the last.
+
+        From the last event on: what released a wait, or what an event came after.
+        """
+        if not self.events:
+            return []
+        event = max(self.events, key=lambda event: event.end)
+        path, seen = [event], {event.number}
+        while True:
+            cause = event.released_by if event.released_by >= 0 else event.after
+            if cause < 0 or cause in seen:
+                break
+            event = self.events[cause]
+            seen.add(cause)
+            path.append(event)
+        return path[::-1]
+
+    def lines(self) -> dict[str, dict[str, float]]:
+        """Cycles by source line: for each line, those of each kind of event."""
+        found: dict[str, dict[str, float]] = {}
+        for event in self.events:
+            kinds = found.setdefault(event.line, {})
+            kinds[event.kind] = kinds.get(event.kind, 0.0) + event.cycles
+        return found
+
+    def compare(self, other: Trace) -> Comparison:
+        """This timeline beside another one, which comes after it: the whole, and the lines that changed most."""
+        mine, theirs = self.lines(), other.lines()
+        rows = [
+            Change(line, sum(mine.get(line, {}).values()), sum(theirs.get(line, {}).values())) for line in {**mine, **theirs}
+        ]
+        rows.sort(key=lambda row: -abs(row.after - row.before))
+        return Comparison(other.cycles / self.cycles, self.cycles, other.cycles, tuple(rows))
+
+    def save(self, path: str | Path) -> None:
+        """Writes a page (`.html`) or a file for Perfetto and Chrome's tracing (`.json`)."""
+        from phalanx.runtime.timeline.perfetto import perfetto_text
+        from phalanx.runtime.timeline.viewer import viewer_page
+
+        writers: dict[str, Any] = {".html": viewer_page, ".json": perfetto_text}
+        target = Path(path)
+        if target.suffix not in writers:
+            raise Error(
+                f"a timeline is not saved as {target.name!r}",
+                location=caller_location(),
+                remedy="name a file that ends in .html or .json",
+            )
+        target.write_text(writers[target.suffix](self), encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """Itself, in a notebook."""
+        from html import escape
+
+        from phalanx.runtime.timeline.viewer import viewer_page
+
+        return f'<iframe srcdoc="{escape(viewer_page(self))}" style="width:100%;height:560px;border:0"></iframe>'
+
+    def __str__(self) -> str:
+        """A few lines: the length, what limits it, and the longest waits."""
+        head = (
+            f"{self.kernel}: {self.cycles:,.0f} cycles, {self.microseconds:,.1f} us at {self.clock:,.0f} MHz ({self.source})"
+        )
+        rows = [head, f"limited by {self.bound()}"]
+        for stall in self.stalls()[:6]:
+            what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
+            rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")
+        return "\n".join(rows)

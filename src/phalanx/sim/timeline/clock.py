@@ -1,0 +1,258 @@
+"""A run in the order of time: agents and copies take turns as the model of the card says.
+
+The simulator's own code runs, so that control flow, barriers and groups are the real ones. One cluster, or as many as one
+place of the card holds at a time, stands for all: the others do the same at the same time. What is shared by the whole card
+(HBM, the runtime's counters) is divided among them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import phalanx.sim.ops
+import phalanx.sim.timeline.ops  # noqa: F401  (registers what instructions cost)
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.core import Function
+from phalanx.machines.rates import Rates
+from phalanx.sim.agents import Agent
+from phalanx.sim.machine import Cluster, Machine
+from phalanx.sim.report import deadlock
+from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters
+from phalanx.sim.scheduler import IN_VAIN
+from phalanx.sim.timeline.events import Run
+from phalanx.sim.timeline.timer import Timer
+from phalanx.sim.timeline.units import Sm
+
+GOLDEN = 0.6180339887
+MOST_WAVES = 32
+"""Clusters that one place of the card runs one after the other; of more, as many are taken, evenly, and stand for all."""
+
+
+@frozen
+class Places:
+    """How a grid lies on a card: `groups` of SMs, each as large as a cluster, that hold `held` clusters at a time."""
+
+    groups: int
+    held: int
+
+    def dealt(self, count: int) -> list[int]:
+        """The clusters of a grid of so many that one group of SMs runs: the first, then one of each round of all groups.
+
+        Which one of a round it gets depends on who is done first; they are taken evenly from all, since clusters whose
+        numbers are as far apart as there are groups may be all long, or all short.
+        """
+        found = []
+        for first in range(0, count, self.groups):
+            room = min(self.groups, count - first)
+            found.append(first + int(len(found) * GOLDEN * room) % room)
+        return found
+
+
+class Clock:
+    """One run: the heap of what happens next, and who listens."""
+
+    def __init__(
+        self,
+        function: Function,
+        dims: tuple[int, int, int],
+        args: Sequence[Any],
+        rates: Rates,
+        places: Places,
+        missed: dict[int, float],
+    ) -> None:
+        self.rates = rates
+        self.function = function
+        self.clusters = dims[0] * dims[1] * dims[2] // function.cluster_size
+        crowd = min(places.groups, self.clusters) * function.cluster_size
+        self.sms = [Sm(rates, crowd) for _ in range(function.cluster_size)]
+        self.timer = Timer(function, rates, self.sms, missed)
+        self.timer.others = max(0, min(self.clusters, places.groups * places.held) - 1)
+        self.machine = Machine(
+            function,
+            dims,
+            tuple(args),
+            code_of(function, preempt=True),
+            early=False,
+            monitor=self.timer,
+            out=io.StringIO(),
+            values=False,
+        )
+        dealt = places.dealt(self.clusters)
+        self.all = len(dealt)
+        if self.machine.asks:
+            self.machine.resident = deque(dealt[: places.held])
+            self.machine.waiting = deque(dealt[places.held :])
+            self.chosen = self.all
+        else:
+            chosen = dealt if len(dealt) <= MOST_WAVES * places.held else spread(dealt, MOST_WAVES * places.held)
+            self.chosen = len(chosen)
+            self.machine.resident, self.machine.waiting = deque(chosen), deque()
+        self.held = places.held
+        self.heap: list[tuple[float, int, Any, Cluster]] = []
+        self.count = 0
+        self.running: list[Cluster] = []
+        self.free: list[Cluster] = []
+
+    def push(self, time: float, thing: Any, cluster: Cluster) -> None:
+        """Something happens then; of what happens at one time, what was said first comes first."""
+        self.count += 1
+        heapq.heappush(self.heap, (time, self.count, thing, cluster))
+
+    def go(self) -> Run:
+        """Until the last cluster is over."""
+        for _ in range(self.held):
+            if not self.start(self.rates.launch):
+                break
+        with np.errstate(all="ignore"):
+            while self.heap:
+                self.step(*heapq.heappop(self.heap))
+        if self.running:
+            raise self.stuck()
+        run = self.timer.run
+        run.end = max((event.end for event in run.events), default=self.rates.launch)
+        for sm in self.sms:
+            for unit, server in sm.servers.items():
+                run.busy[unit.value] = max(run.busy.get(unit.value, 0.0), server.busy)
+        return run
+
+    def start(self, time: float) -> bool:
+        """The next cluster begins in a place that is free."""
+        index = self.machine.next_cluster()
+        if index is None:
+            return False
+        cluster = self.free.pop() if self.free else Cluster(self.machine)
+        self.timer.places.setdefault(cluster, len(self.timer.places))
+        self.running.append(cluster)
+        cluster.start(index)
+        for cta in cluster.ctas:
+            self.timer.begin(cta.main, time + self.rates.cta_start)
+        self.drain(cluster, time)
+        return True
+
+    def step(self, time: float, number: int, thing: Any, cluster: Cluster) -> None:
+        """One agent's next instruction, or a copy's next part."""
+        if isinstance(thing, Agent):
+            self.resume(thing, cluster)
+        elif thing.step():
+            self.push(self.timer.due(thing, time), thing, cluster)
+        else:
+            self.machine.vain.clear()
+        self.drain(cluster, time)
+        if cluster.finished and cluster in self.running:
+            self.finish(cluster, time)
+
+    def resume(self, agent: Agent, cluster: Cluster) -> None:
+        """Runs an agent up to its next instruction with an effect."""
+        before = self.timer.now[agent]
+        try:
+            code = agent.resume()
+        except StopIteration:
+            self.timer.run.end = max(self.timer.run.end, before)
+            agent.finish()
+            return
+        if not code:
+            self.machine.vain.clear()
+            return
+        if self.timer.now[agent] == before:
+            self.timer.now[agent] += self.rates.query if self.machine.vain.get(agent) else 0.0
+        if self.machine.vain.get(agent, 0) > IN_VAIN and not any(
+            self.machine.vain.get(other[2], 0) <= IN_VAIN for other in self.heap
+        ):
+            raise self.stuck()
+        self.push(self.timer.now[agent], agent, cluster)
+
+    def drain(self, cluster: Cluster, time: float) -> None:
+        """Agents that were woken, and copies that were issued, get their times."""
+        while cluster.ready:
+            agent = cluster.ready.popleft()
+            self.push(self.timer.now[agent], agent, cluster)
+        while cluster.pending:
+            copy = cluster.pending.popleft()
+            self.push(self.timer.due(copy, time), copy, cluster)
+
+    def finish(self, cluster: Cluster, time: float) -> None:
+        """Its place is free; the next one begins there."""
+        end = max([time, *(self.timer.now[cta.main] for cta in cluster.ctas)])
+        self.timer.run.finished.append(end)
+        self.running.remove(cluster)
+        cluster.clear()
+        self.free.append(cluster)
+        self.start(end)
+
+    def stuck(self) -> Error:
+        """Nobody can go on: a deadlock, or clusters that wait for clusters which are not run."""
+        if self.clusters == self.chosen:
+            return deadlock(self.machine, self.running)
+        return Error(
+            f"a cluster of {self.function.name} waits for others, and the model runs one of {self.clusters} in their place",
+            location=self.function.loc,
+            remedy="trace a grid that one group of SMs holds; px.check says whether all is well",
+        )
+
+
+def spread(dealt: list[int], most: int) -> list[int]:
+    """So many of them, evenly."""
+    return [dealt[number * len(dealt) // most] for number in range(most)]
+
+
+def clocked(
+    function: Function, grid: int | Sequence[int], args: Sequence[Any], rates: Rates, places: Places
+) -> tuple[Run, float]:
+    """Runs a prepared kernel on the model of a card; gives what was written down, and the cycles of the whole launch.
+
+    For `px.trace`. `args` are NumPy arrays, which change as in any run, and numbers.
+    """
+    dims = grid_of(function, grid)
+    given = with_counters(function, args)
+    check_arguments(function, given)
+    missed: dict[int, float] = {}
+    for attempt in range(2):
+        clock = Clock(function, dims, given if attempt else [copied(arg) for arg in given], rates, places, missed)
+        run = clock.go()
+        if attempt:
+            break
+        missed = shares_missed(run, clock, given)
+    return run, launch_cycles(run, clock)
+
+
+def copied(arg: Any) -> Any:
+    """An array that a run may change."""
+    return arg.copy() if isinstance(arg, np.ndarray) else arg
+
+
+def launch_cycles(run: Run, clock: Clock) -> float:
+    """The cycles of all clusters of a place, of which a part may have been run."""
+    if clock.chosen == clock.all:
+        return run.end
+    return clock.rates.launch + (run.end - clock.rates.launch) * clock.all / clock.chosen
+
+
+def shares_missed(run: Run, clock: Clock, args: Sequence[Any]) -> dict[int, float]:
+    """The share of each array's bytes that HBM brings, where all clusters ask for as much as those that were run.
+
+    What L2 holds is brought once; where the arrays are larger than it, each wave of clusters brings its part anew.
+    """
+    scale = clock.clusters / max(1, clock.chosen)
+    if clock.machine.asks or clock.function.counters:
+        scale = clock.clusters / max(1, len(run.finished))
+    total = sum(arg.nbytes for number, arg in enumerate(args) if number in run.requested)
+    waves = max(1.0, clock.all / clock.held)
+    found: dict[int, float] = {}
+    for number, asked in run.requested.items():
+        everything = args[number].nbytes
+        asked_by_all = max(1.0, asked * scale)
+        brought = min(asked_by_all, everything)
+        if total > clock.rates.l2_bytes:
+            brought = min(asked_by_all, brought * max(1.0, min(waves, asked_by_all / everything) ** 0.5))
+        found[number] = brought / asked_by_all
+    return found
+
+
+__all__ = ["Clock", "Places", "clocked"]
