@@ -44,7 +44,8 @@ def build(folder: Path) -> Path:
 def missing_from(wheel: Path) -> list[str]:
     """Files of the package that the wheel lacks."""
     source = ROOT / "src"
-    wanted = [path for path in (source / "phalanx").rglob("*") if path.suffix in (".py", ".pyi", ".cuh", ".typed")]
+    endings = (".py", ".pyi", ".cuh", ".typed", ".json", ".html", ".css", ".js")
+    wanted = [path for path in (source / "phalanx").rglob("*") if path.suffix in endings]
     held = set(zipfile.ZipFile(wheel).namelist())
     return [name for path in wanted if (name := path.relative_to(source).as_posix()) not in held]
 

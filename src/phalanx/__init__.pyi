@@ -22,6 +22,7 @@ from phalanx.runtime.exploring import explore as explore
 from phalanx.runtime.exporting.export import export as export
 from phalanx.runtime.launch.dispatch import compile as compile
 from phalanx.runtime.launch.specialise import spec as spec
+from phalanx.runtime.timeline.tracing import trace as trace
 from phalanx.runtime.tuning import tune as tune
 from phalanx.runtime.tuning.bench import bench as bench
 from phalanx import torch as torch
@@ -562,6 +563,6 @@ __all__ = [
     "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply", "num_blocks",
     "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round", "rsqrt",
     "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh",
-    "tcgen05", "tma", "tmem", "topk", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unroll", "wait_prior",
-    "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "tcgen05", "tma", "tmem", "topk", "trace", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unroll",
+    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

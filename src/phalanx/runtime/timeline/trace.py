@@ -117,7 +117,7 @@ class Trace:
         return sorted(made, key=lambda stall: -stall.cycles)
 
     def bound(self) -> Bound:
-        """Which part of the machine limits the kernel, and for how much of the time it is busy."""
+        """The part of the machine that limits the kernel, and the share of the time that it is busy."""
         shares = {unit: busy / self.span for unit, busy in sorted(self.busy.items(), key=lambda item: -item[1])}
         unit, share = next(iter(shares.items()), ("nothing", 0.0))
         return Bound(unit, share, shares)
@@ -190,3 +190,6 @@ class Trace:
             what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
             rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")
         return "\n".join(rows)
+
+
+__all__ = ["Bound", "Change", "Comparison", "Event", "Lane", "Stall", "Trace", "Use"]

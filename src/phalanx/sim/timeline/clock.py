@@ -198,7 +198,7 @@ class Clock:
 
 
 def spread(dealt: list[int], most: int) -> list[int]:
-    """So many of them, evenly."""
+    """As many clusters of the list as `most`, taken evenly."""
     return [dealt[number * len(dealt) // most] for number in range(most)]
 
 

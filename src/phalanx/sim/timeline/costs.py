@@ -52,7 +52,7 @@ class Cost:
 NOTHING = Cost()
 
 Costs = Callable[[Any, float, Rates], Cost]
-"""Of an instruction, the warps of its agent, and the card."""
+"""A function of an instruction, the warps of its agent, and the card."""
 COSTS: dict[type[Op], Costs] = {}
 FREE: dict[type[Op], str] = {}
 CELLS: dict[type[Op], Callable[[Any], tuple[Any, Any]]] = {}

@@ -13,7 +13,7 @@ class Lane:
     """A row of a timeline: an agent, or an engine, in a CTA of a cluster that is resident in one place of an SM."""
 
     place: int
-    """Which of the clusters that an SM holds at a time."""
+    """The number of the cluster among those that an SM holds at a time."""
     cta: int
     """The rank in its cluster."""
     first: int

@@ -41,7 +41,7 @@ class Timer(Monitor):
         """The share of the bytes of an array that come from HBM, by its number among the arguments; 1 of others."""
         self.run = Run()
         self.places: dict[Any, int] = {}
-        """Which of the clusters that an SM holds, by the slot of the machine."""
+        """The number of a cluster among those that an SM holds at a time, by the slot of the machine."""
         self.now: dict[Agent, float] = {}
         self.last: dict[Agent, int] = {}
         self.released: dict[tuple[MBarrier, int], Due] = {}
@@ -321,7 +321,7 @@ class Timer(Monitor):
 
     @staticmethod
     def latency(missed: float, near: float, far: float) -> float:
-        """Of bytes of which a share comes from HBM."""
+        """The latency of bytes of which a share comes from HBM, between that of L2 and that of HBM."""
         return near + (far - near) * min(1.0, missed * SHARING)
 
     def use(self, place: Any, ranks: list[int] | None, start: float, end: float, writes: bool) -> None:

@@ -80,7 +80,7 @@ class Sm:
         return max(end, server.take(start, amount)[1])
 
     def special(self, start: float, instructions: float, warps: float) -> float:
-        """Those of them that go to the special function unit, of which every scheduler has a part: when all are through."""
+        """Instructions for the special function unit, of which every scheduler has a part: when all are through."""
         rates = self.rates
         amount = instructions * warps * WARP / rates.special_lanes
         alone = instructions * WARP * rates.schedulers / rates.special_lanes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.runtime.timeline.trace import Trace
-from phalanx.sim.timeline.events import Event, Lane, Use
+from phalanx.runtime.timeline.trace import Event, Lane, Trace, Use
 from phalanx.tools.draw.svg import Canvas, shade
 
 WIDTH, ROW, THIN, TOP = 810.0, 24, 10, 44

@@ -18,7 +18,7 @@ def mma(op: Mma, warps: float, rates: Rates) -> Cost:
 
 @cost(MmaScaled)
 def scaled(op: MmaScaled, warps: float, rates: Rates) -> Cost:
-    """The same with factors, which are read along."""
+    """A product with scales costs what one without them does: scales are few."""
     m, n, k = op.shape
     return _product(m, n, k, op.elements[0].itemsize, warps, rates)
 

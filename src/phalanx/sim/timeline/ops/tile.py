@@ -133,5 +133,5 @@ def convert(op: ConvertLayout, warps: float, rates: Rates) -> Cost:
 
 @cost(Bitcast, Reshape, Transpose, Part, Keep)
 def renamed(op: Op, warps: float, rates: Rates) -> Cost:
-    """The same registers under another name."""
+    """The result is in the registers of the operand, and takes no instruction."""
     return Cost(hands_on=True)
