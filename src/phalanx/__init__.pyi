@@ -228,7 +228,7 @@ def multiply(x: Any, factor: Any, skip_ones: _b.bool = False) -> Tile:
 def num_blocks(d: Any = 0) -> int:
     """The number of CTAs of the grid along `d`."""
 
-def persistent(n: Any, schedule: Any = None) -> Iterable[int]:
+def persistent(n: Any = None, schedule: Any = None, groups: Any = None, tile: Any = None) -> Any:
     """The tiles 0 to `n` - 1, dealt to the clusters of the grid: all CTAs and roles of a cluster see the same
     sequence."""
 

@@ -71,6 +71,14 @@ class DrawnTiles:
     schedule: str
 
 
+@frozen
+class MappedTiles:
+    """Tiles of which a loop names more than their numbers: where it begins, `begin` says how that follows from one."""
+
+    tiles: RunTimeRange | DrawnTiles
+    begin: Callable[[Builder], Callable[[Value], tuple[object, ...]]]
+
+
 class RegionReader(Protocol):
     """What the reader offers to a value that opens a region (`with x:`). `body` reads the statements of the region."""
 

@@ -28,6 +28,61 @@ def an_unknown_schedule():
     bad[1](X)
 
 
+@px.kernel
+def of_groups(X, STARTS, n, *, CASE=""):
+    if CASE == "offsets":
+        for t, g in px.persistent(groups=X, tile=8):
+            px.store(X[t], g.index)
+    elif CASE == "tile":
+        for t, g in px.persistent(groups=STARTS, tile=n):
+            px.store(X[t], g.index)
+    elif CASE == "no groups":
+        for t in px.persistent(8, tile=8):
+            px.store(X[t], 1.0)
+    elif CASE == "one name":
+        for t in px.persistent(groups=STARTS, tile=8):
+            px.store(X[t], 1.0)
+    elif CASE == "requests":
+        for t, g in px.persistent(schedule="clc", groups=STARTS, tile=8):
+            px.store(X[t], g.index)
+    else:
+        for t, g in px.persistent(groups=STARTS, tile=8):
+            px.store(X[g], t)
+
+
+STARTS = np.array([0, 5, 9], np.int32)
+
+
+@case
+def groups_that_are_no_offsets():
+    of_groups[1](X, STARTS, 8, CASE="offsets")
+
+
+@case
+def tiles_of_groups_that_a_run_sizes():
+    of_groups[1](X, STARTS, 8, CASE="tile")
+
+
+@case
+def rows_of_a_tile_without_groups():
+    of_groups[1](X, STARTS, 8, CASE="no groups")
+
+
+@case
+def groups_with_one_variable():
+    of_groups[1](X, STARTS, 8, CASE="one name")
+
+
+@case
+def groups_by_cluster_launch_control():
+    of_groups[1](X, STARTS, 8, CASE="requests", arch="sm_100a")
+
+
+@case
+def a_group_as_an_index():
+    of_groups[1](X, STARTS, 8)
+
+
 @case
 def cluster_launch_control_on_hopper():
     @px.kernel

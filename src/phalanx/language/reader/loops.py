@@ -14,7 +14,7 @@ from phalanx.ir.types import BOOL, I32, I64, ScalarType, Type, i32, i64, u32, u6
 from phalanx.ir.values import Label, Value, Var, constant_type
 from phalanx.language.builder import Builder, freeze, operand
 from phalanx.language.limits import MAX_BRANCHES, too_deep
-from phalanx.language.objects import DrawnTiles, Number, RunTimeRange, Unavailable, as_object, describe
+from phalanx.language.objects import DrawnTiles, MappedTiles, Number, RunTimeRange, Unavailable, as_object, describe
 from phalanx.language.operators import cast, dtype_of, promote
 from phalanx.language.reader.expressions import Expressions
 from phalanx.language.reader.pipelined import check_body
@@ -40,6 +40,8 @@ from phalanx.location import Location
 
 MAX_READINGS = 64
 MAX_UNROLLED = 4096
+NUMBER = "tile'"
+"""The variable that has the number of a tile, where users name other things: no name of theirs."""
 _NEW = Unavailable("assigned inside the loop")
 
 
@@ -64,6 +66,14 @@ class Unrolled:
     left: str | None = None
     continues: Exits = field(default_factory=Exits)
     breaks: Exits = field(default_factory=Exits)
+
+
+class Given(ast.stmt):
+    """A statement of the reader's own, which is code of the compiler's and not text."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        super().__init__()
+        self.run = run
 
 
 @dataclass
@@ -133,6 +143,8 @@ class Loops(Expressions):
             self.counted(node, iterations)
         elif isinstance(iterations, DrawnTiles):
             self.drawn(node, iterations)
+        elif isinstance(iterations, MappedTiles):
+            self.mapped(node, iterations)
         else:
             self.unrolled(node, iterations)
 
@@ -234,6 +246,36 @@ class Loops(Expressions):
         self.runtime_loop(node, node.body, form)
         self.state[key] = gone
 
+    def mapped(self, node: ast.For, items: MappedTiles) -> None:
+        """A loop over tiles whose body begins by finding out what the number of its tile stands for."""
+        target = node.target
+        if not isinstance(target, ast.Tuple) or not all(isinstance(part, ast.Name) for part in target.elts):
+            self.ctx.fail(
+                "a loop over groups has two variables", "write: for t, g in px.persistent(groups=STARTS, tile=BM)",
+                loc=self.locate(target),
+            )
+        names = {(self.frames[-1].ident, part.id): part.id for part in target.elts if isinstance(part, ast.Name)}
+        gone = {key: self.ended(name) for key, name in names.items()}
+        self.state.update(gone)
+        found, own = items.begin(self.ctx), (self.frames[-1].ident, NUMBER)
+
+        def tell() -> None:
+            number = self.state[own]
+            assert isinstance(number, Value)
+            self.bind(target, found(number))
+
+        begins = ast.copy_location(Given(tell), node)
+        loop = ast.copy_location(ast.For(ast.Name(NUMBER), node.iter, [begins, *node.body], []), node)
+        if isinstance(items.tiles, DrawnTiles):
+            self.drawn(loop, items.tiles)
+        else:
+            self.counted(loop, items.tiles)
+        self.state.update(gone)
+
+    def do_Given(self, node: Given) -> None:
+        """A statement that the reader put in, not a user."""
+        node.run()
+
     def index_of(self, node: ast.For) -> tuple[str, Key]:
         """The variable of a run-time loop: its name, and the reader's key."""
         if not isinstance(node.target, ast.Name):
@@ -242,7 +284,7 @@ class Loops(Expressions):
                 "write: for i in range(n)",
                 loc=self.locate(node.target),
             )
-        return node.target.id, (self.frames[-1].ident, node.target.id)
+        return node.target.id.rstrip("'"), (self.frames[-1].ident, node.target.id)
 
     def ended(self, name: str) -> Unavailable:
         """What the variable of a run-time loop is after it."""
