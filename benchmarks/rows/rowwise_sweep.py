@@ -20,7 +20,7 @@ from benchmarks.common import machine
 from benchmarks.common.machine import alternate
 from benchmarks.rows.rowwise import SIZES
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import LIMITS, MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
+from phalanx.kernels.rowwise.row_config import LIMITS, MAX_CLUSTER, VECTOR_BYTES, RowConfig, choose
 from phalanx.kernels.rowwise.softmax import softmax_rows
 
 KINDS = ("softmax", "rms_norm", "layer_norm")

@@ -11,10 +11,10 @@ import pytest
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, cross_entropy_rows, sum_losses
 from phalanx.kernels.rowwise.losses import LossConfig, join_pieces, loss_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.row_config import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.spans import SpanConfig, norm_spans, softmax_spans
-from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.stream_config import StreamConfig
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 from support import host_cuda
@@ -36,8 +36,8 @@ def run(kernel: Any, chosen: RowConfig | StreamConfig, args: list[Any], out: int
     """What the text gives on the CPU; the simulator must give nearly the same."""
     simulated = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     grid = chosen.grid(ROWS) if isinstance(chosen, RowConfig) else 2 * chosen.cluster
-    kernel[grid](*simulated, **chosen.constants(), **constants)
-    run_cluster(kernel, grid, *args, **chosen.constants(), **constants)
+    kernel[grid](*simulated, config=chosen, **constants)
+    run_cluster(kernel, grid, *args, config=chosen, **constants)
     got, want = (np.asarray(arrays[out]).astype(np.float64) for arrays in (args, simulated))
     tolerance = 2**-7 if args[out].dtype.itemsize == 2 else 1e-5
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)

@@ -23,7 +23,7 @@ import numpy as np
 import phalanx as px
 from phalanx.kernels import gather, kv_cache
 from phalanx.kernels.products import group_tiles, grouped, grouped_split, matmul_config, moe, split_k
-from phalanx.kernels.rowwise import cross_entropy, losses, norms, rows, softmax, stream, teams
+from phalanx.kernels.rowwise import cross_entropy, losses, norms, row_config, softmax, stream_config, teams
 from phalanx.runtime.device.devices import Device
 
 matmul = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's in its package
@@ -82,7 +82,7 @@ def choosers(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
         columns, itemsize = size(rng, 1 << 20), rng.choice((2, 4))
         options = {name: rng.random() < 0.4 for name in ("weighted", "centered", "aligned", "reads")}
         held = rng.choice((6, 8))
-        yield "rows", f"{columns} {itemsize} {held} {options}", rows.choose(columns, itemsize, held, **options)
+        yield "rows", f"{columns} {itemsize} {held} {options}", row_config.choose(columns, itemsize, held, **options)
         size(rng, 64), rng.choice((4096, 8192, 65536)), rng.randint(0, 2)  # what follows is drawn as it was
         width, item, sequences = size(rng, 200000), rng.choice((1, 2, 4, 8)), rng.randint(1, 300)
         yield "move", f"{width} {item}", (
@@ -194,7 +194,7 @@ CALLS = {"matmul": product_call, "groups": group_call, "rowwise": row_call, "mov
 def launches(rng: random.Random, count: int) -> Iterator[tuple[str, str, Any]]:
     """Kind, question and what public functions launch."""
     with recorded() as seen:
-        chunks = patch.object(stream, "clusters_at_once", lambda *_: 15)
+        chunks = patch.object(stream_config, "clusters_at_once", lambda *_: 15)
         dealt = patch.object(teams, "clusters_at_once", lambda *_: 15)
         with chunks, dealt:
             for _ in range(count):

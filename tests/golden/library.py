@@ -28,7 +28,7 @@ def rows_by_teams() -> Launch:
     config = TeamConfig(2, 2, 9, slots=2)
     x, w = px.spec((64 * 4507,), px.bf16), px.spec((4507,), px.bf16)
     edges = {"PERIOD": 8, "BEGINS": 1, "ENDS": 2, "SIDES": True}
-    return norm_teams[64], [x, w, w, x, 1e-5, 4507, 64], {**config.constants(), **edges, "CENTERED": True}
+    return norm_teams[64], [x, w, w, x, 1e-5, 4507, 64], {"config": config, **edges, "CENTERED": True}
 
 
 def losses() -> Launch:

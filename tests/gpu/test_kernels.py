@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.kernels.rowwise.rows import RowConfig, choose
-from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.row_config import RowConfig, choose
+from phalanx.kernels.rowwise.stream_config import StreamConfig
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import phalanx as px
-from phalanx.kernels.rowwise.shares import ShareConfig, fitting
+from phalanx.kernels.rowwise.share_config import ShareConfig, fitting
 
 pytestmark = pytest.mark.gpu
 torch: Any = pytest.importorskip("torch")

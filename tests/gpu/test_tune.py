@@ -105,7 +105,7 @@ def test_a_kernel_that_never_ends_is_killed() -> None:
 
 
 def test_a_function_of_the_library() -> None:
-    from phalanx.kernels.rowwise.rows import RowConfig, choose
+    from phalanx.kernels.rowwise.row_config import RowConfig, choose
 
     x = torch.randn(1024, 4096, device="cuda")
     chosen = choose(4096, 4)

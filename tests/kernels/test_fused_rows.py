@@ -13,7 +13,7 @@ import pytest
 
 import phalanx as px
 from kernels.test_rowwise import EPS, exact_rms_norm, exact_softmax, near, sample
-from phalanx.kernels.rowwise.rows import RowConfig, choose
+from phalanx.kernels.rowwise.row_config import RowConfig, choose
 from support.host_cuda import COMPILER, MISSING
 from support.library_launches import launches
 
@@ -156,7 +156,7 @@ def test_tiles_that_are_read_again_are_clean_and_right_as_text(name: str, column
     with launches((module, kernel)) as found:
         call(x.copy(), y.copy(), w, config=AGAIN)
     (launch,) = found
-    assert launch.constants["AGAIN"] == 2
+    assert launch.constants["config"].again == 2
     launch.check().raise_if_found()
     copies = {id(given): given.copy() for given in launch.arguments if isinstance(given, np.ndarray)}
     wanted = [copies.get(id(given), given) for given in launch.arguments]  # logits and gradients are one array

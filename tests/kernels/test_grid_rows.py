@@ -15,7 +15,7 @@ from kernels.test_rowwise import exact_softmax, near, sample
 from phalanx.kernels.rowwise import grid_rows
 from phalanx.kernels.rowwise.grid_rows import GridConfig, choose_grid, grid_for
 from phalanx.kernels.rowwise.grid_softmax import softmax_grid
-from phalanx.kernels.rowwise.stream import LOG_SOFTMAX, SOFTMAX
+from phalanx.kernels.rowwise.stream_config import LOG_SOFTMAX, SOFTMAX
 from phalanx.machines.h200 import H200
 
 CONFIGS = {

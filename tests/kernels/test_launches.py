@@ -111,7 +111,7 @@ TEAMS = TeamConfig(1, 2, 1)
 BY_TEAMS = {
     "norm_teams": lambda: Case(
         "norm_teams", norm_teams[1], [SHORT, SHORT[:11], SHORT[:11], np.zeros_like(SHORT), 1e-6, 11, SHORT.size // 11],
-        {**TEAMS.constants(), "CENTERED": True, "PERIOD": 4, "ENDS": 1},
+        {"config": TEAMS, "CENTERED": True, "PERIOD": 4, "ENDS": 1},
     ),
 }
 FOR_GRADIENTS = {

@@ -10,7 +10,7 @@ import pytest
 
 import phalanx as px
 from phalanx.kernels.rowwise.losses import LossConfig, choose_losses, loss_rows
-from phalanx.kernels.rowwise.rows import LIMITS
+from phalanx.kernels.rowwise.row_config import LIMITS
 
 TYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 DTYPES = {"bf16": px.bf16, "f16": px.f16, "f32": px.f32}

@@ -13,7 +13,7 @@ import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.norms import choose_centered, full_tiles, layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.norms_backward import rms_norm_backward
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose, choose_for, places
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, choose, choose_for, places
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward
 

@@ -12,9 +12,9 @@ import pytest
 import phalanx as px
 from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows, sum_of
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
-from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.row_config import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
-from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.stream_config import StreamConfig
 
 DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 COLUMNS = (1, 7, 37, 255, 256, 1000, 1024, 1025, 2048, 4096, 5000)

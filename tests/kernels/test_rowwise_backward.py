@@ -19,7 +19,7 @@ from phalanx.kernels.rowwise.norms_backward import (
     rms_norm_backward,
 )
 from phalanx.kernels.rowwise.pairs import choose_pair
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose_for
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, choose_for
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward, softmax_backward_rows
 from phalanx.runtime.launch.dispatch import BoundLaunch
 

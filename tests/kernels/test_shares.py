@@ -19,9 +19,10 @@ from kernels.test_rowwise import (
     sample,
     with_large_mean,
 )
-from phalanx.kernels.rowwise import shares
-from phalanx.kernels.rowwise.shares import ShareConfig, choose_shares, fitting, most_rows, norm_shares, shares_for
-from phalanx.kernels.rowwise.stream import LAYER_NORM, RMS_NORM
+from phalanx.kernels.rowwise import share_config
+from phalanx.kernels.rowwise.share_config import ShareConfig, choose_shares, fitting, most_rows, shares_for
+from phalanx.kernels.rowwise.shares import norm_shares
+from phalanx.kernels.rowwise.stream_config import LAYER_NORM, RMS_NORM
 from phalanx.machines.h200 import H200
 
 CONFIGS = {
@@ -52,7 +53,7 @@ def test_both_norms(name: str, rows: int, dtype: Any, columns: int) -> None:
 @pytest.mark.parametrize("columns", [1001, *(pytest.param(columns, marks=pytest.mark.long) for columns in (1002, 1003))])
 def test_groups_of_several_classes(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes need not have as many rows each, and a group may begin where one has none left."""
-    monkeypatch.setattr(shares, "SIMULATED_GROUPS", 3)
+    monkeypatch.setattr(share_config, "SIMULATED_GROUPS", 3)
     x, w, b = sample(rows, columns, np.float32)
     near(px.kernels.layer_norm(x, w, b, EPS, config=CONFIGS["two CTAs"]), exact_layer_norm(x, w, b))
 
@@ -84,7 +85,7 @@ def test_checked_clean(name: str, columns: int, groups: int) -> None:
     x, w, b = sample(rows, columns, np.float32)
     period = 4 // math.gcd(columns, 4)
     y, words = np.zeros(x.size, np.float32), np.full(groups * most_rows(rows, period, groups) * 32, -1)
-    constants = {**config.constants(), "SLOTS": 32, "PERIOD": period, "LINED": config.lined(columns, 4)}
+    constants = {"config": config, "SLOTS": 32, "PERIOD": period, "LINED": config.lined(columns, 4)}
     args = (x.reshape(-1), w, b, y, EPS, columns, rows, words)
     px.check(norm_shares[groups * config.share], *args, **constants, CENTERED=True).raise_if_found()
 
@@ -123,7 +124,7 @@ def test_the_ring_has_room_for_the_rows_that_wait() -> None:
 @pytest.mark.long
 def test_more_ctas_than_a_warp_has_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words that are missing are asked for again, others are not."""
-    monkeypatch.setattr(shares, "SIMULATED_GROUPS", 1)
+    monkeypatch.setattr(share_config, "SIMULATED_GROUPS", 1)
     x, w, b = sample(2, 33 * 128, np.float32)
     config = ShareConfig(33, 1, 2, 3, delay=1)
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
@@ -162,7 +163,7 @@ def test_chosen_ones_compile_without_spills(kind: str, columns: int, itemsize: i
     x, w = px.spec((rows * columns,), dtype), px.spec((columns,), dtype)
     words = px.spec((groups * most_rows(rows, period, groups) * slots,), px.i64)
     args = (x, w, w if kind == LAYER_NORM else None, x, EPS, columns, rows, words)
-    constants = {**config.constants(), "SLOTS": slots, "PERIOD": period, "LINED": config.lined(columns, itemsize)}
+    constants = {"config": config, "SLOTS": slots, "PERIOD": period, "LINED": config.lined(columns, itemsize)}
     made = px.compile(norm_shares[groups * config.share], *args, arch="sm_90a", **constants, CENTERED=kind == LAYER_NORM)
     assert made.spills == 0 and made.cooperative and made.shared_bytes <= H200.shared_bytes()
 
@@ -172,7 +173,7 @@ def test_slices_of_rows_that_begin_anywhere_are_not_short() -> None:
     assert fitting(229_339, 2, 2, 132).share == 16
     for columns in (145_007, 163_841, 229_339, 283_511, 391_499):
         found = fitting(columns, 2, 2, 132)
-        assert shares.share_slice(columns, 8, found.share) * 2 >= H200.rows.share_short
+        assert share_config.share_slice(columns, 8, found.share) * 2 >= H200.rows.share_short
     assert fitting(244_384, 2, 2, 132).share == 22, "rows that begin at vectors may"
 
 

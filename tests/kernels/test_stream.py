@@ -22,8 +22,8 @@ from kernels.test_rowwise import (
     verify,
     with_large_mean,
 )
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, places, run_of
-from phalanx.kernels.rowwise.stream import (
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, places, run_of
+from phalanx.kernels.rowwise.stream_config import (
     LAYER_NORM,
     LOG_SOFTMAX,
     RMS_NORM,
@@ -90,7 +90,7 @@ def test_checked_clean(name: str) -> None:
         (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True}),
         (norm_stream, [flat, w, b, y, EPS, columns, 3], {"CENTERED": True, "LINED": True}),
     ):
-        px.check(kernel[grid], *args, **config.constants(), **more, PERIOD=4).raise_if_found()
+        px.check(kernel[grid], *args, config=config, **more, PERIOD=4).raise_if_found()
 
 
 @pytest.mark.share(2)
@@ -102,7 +102,7 @@ def test_rows_in_registers(config: StreamConfig, dtype: Any) -> None:
     near(px.kernels.log_softmax(x, config=config), np.log(exact))
     near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w))
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
-    flat, y, constants = x.reshape(-1), np.zeros(x.size, dtype), {**config.constants(), "WHOLE": True}
+    flat, y, constants = x.reshape(-1), np.zeros(x.size, dtype), {"config": config, "WHOLE": True}
     more = {"PERIOD": 16 // x.itemsize, "CENTERED": True}
     px.check(norm_stream[2 * config.cluster], flat, w, b, y, EPS, x.shape[1], 5, **constants, **more).raise_if_found()
 
@@ -127,7 +127,7 @@ def test_weights_in_shared_memory(name: str, columns: int) -> None:
     near(px.kernels.rms_norm(x, w, EPS, config=config), exact_rms_norm(x, w))
     near(px.kernels.layer_norm(x, w, b, EPS, config=config), exact_layer_norm(x, w, b))
     near(px.kernels.layer_norm(x, None, b, EPS, config=config), exact_layer_norm(x, np.ones_like(w), b))
-    constants = {**config.constants(), "CENTERED": True, "PERIOD": math.lcm(columns, 16 // x.itemsize) // columns}
+    constants = {"config": config, "CENTERED": True, "PERIOD": math.lcm(columns, 16 // x.itemsize) // columns}
     constants["WHOLE"] = config.chunks(columns, x.itemsize) <= config.kept
     args = x.reshape(-1), w, b, np.zeros(x.size, dtype), EPS, columns, 5
     px.check(norm_stream[2 * config.cluster], *args, **constants).raise_if_found()
@@ -161,7 +161,7 @@ def test_no_barrier_parts_the_stores_of_a_row() -> None:
         (StreamConfig(2, 4, 1, 6, 2, hold=True), softmax_stream, (flat, flat, 4096, 64)),
         (StreamConfig(2, 4, 1, 6, 2, parts=2), norm_stream, (flat, w, w, flat, EPS, 4096, 64)),
     ):
-        made = px.compile(kernel[2], *args, arch="sm_90a", **config.constants(), WHOLE=True, LINED=True)
+        made = px.compile(kernel[2], *args, arch="sm_90a", config=config, WHOLE=True, LINED=True)
         assert "before Y is written" not in made.source
 
 
@@ -215,7 +215,7 @@ def test_chosen_streams_compile_without_spills(kind: str, columns: int, itemsize
     assert config.parts + config.saved <= config.kept
     dtype = px.bf16 if itemsize == 2 else px.f32
     x, w = px.spec((64 * columns,), dtype), px.spec((columns,), dtype)
-    constants = {**config.constants(), "PERIOD": vector // math.gcd(columns, vector)}
+    constants = {"config": config, "PERIOD": vector // math.gcd(columns, vector)}
     constants |= {"WHOLE": config.chunks(columns, itemsize) <= config.kept, "LINED": in_lines(config, columns, itemsize)}
     if kind in (SOFTMAX, LOG_SOFTMAX):
         args = (x, x, columns, 64)

@@ -22,7 +22,7 @@ from kernels.test_rowwise import (
     with_large_mean,
 )
 from phalanx.kernels.rowwise import teams
-from phalanx.kernels.rowwise.rows import LIMITS
+from phalanx.kernels.rowwise.row_config import LIMITS
 from phalanx.kernels.rowwise.teams import TeamConfig, choose_teams, edge_parts, norm_teams, parts_of, teams_for
 
 CONFIGS = {
@@ -59,7 +59,7 @@ def test_checked_clean(name: str) -> None:
     config, y = fitted(CONFIGS[name], x), np.zeros(x.size, np.float32)
     begins, ends = edge_parts(303, 4, config)
     more = {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends}
-    args, more = (x.reshape(-1), w, b, y, EPS, 303, 11), {**config.constants(), **more}
+    args, more = (x.reshape(-1), w, b, y, EPS, 303, 11), {"config": config, **more}
     px.check(norm_teams[2 * config.cluster], *args, **more).raise_if_found()
 
 
@@ -74,7 +74,7 @@ def test_side_by_side(clusters: int, cluster: int, rows: int, monkeypatch: pytes
     begins, ends = edge_parts(301, 4, config)
     y, more = np.zeros(x.size, np.float32), {"CENTERED": True, "PERIOD": 4, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x.reshape(-1), w, b, y, EPS, 301, rows)
-    px.check(norm_teams[clusters * cluster], *args, **config.constants(), **more).raise_if_found()
+    px.check(norm_teams[clusters * cluster], *args, config=config, **more).raise_if_found()
 
 
 CHOSEN = [
@@ -97,7 +97,7 @@ def test_chosen_teams_compile_without_spills(columns: int, itemsize: int, vector
     begins, ends = edge_parts(columns, itemsize, config)
     more: dict[str, Any] = {"PERIOD": vector // math.gcd(columns, vector), "BEGINS": begins, "ENDS": ends, "SIDES": True}
     args = (x, w, w if vectors == 2 else None, x, EPS, columns, 64)
-    made = px.compile(norm_teams[config.cluster], *args, arch="sm_90a", **config.constants(), **more, CENTERED=vectors == 2)
+    made = px.compile(norm_teams[config.cluster], *args, arch="sm_90a", config=config, **more, CENTERED=vectors == 2)
     assert made.spills == 0 and (made.shared_bytes + 1024) * config.per_sm <= 228 * 1024
 
 

@@ -16,10 +16,10 @@ from phalanx.kernels.rowwise.cross_entropy import cross_entropy_rows
 from phalanx.kernels.rowwise.cross_entropy_backward import cross_entropy_backward_rows
 from phalanx.kernels.rowwise.norms import layer_norm_rows, rms_norm_rows
 from phalanx.kernels.rowwise.norms_backward import norm_backward_rows
-from phalanx.kernels.rowwise.rows import RowConfig
+from phalanx.kernels.rowwise.row_config import RowConfig
 from phalanx.kernels.rowwise.softmax import softmax_rows
 from phalanx.kernels.rowwise.softmax_backward import softmax_backward_rows
-from phalanx.kernels.rowwise.stream import StreamConfig
+from phalanx.kernels.rowwise.stream_config import StreamConfig
 from phalanx.kernels.rowwise.stream_norms import norm_stream
 from phalanx.kernels.rowwise.stream_softmax import softmax_stream
 
@@ -48,7 +48,7 @@ def chunks(kernel: Any, *others: Any, rows: int = 3, **constants: Any) -> Callab
         x = np.random.default_rng(0).standard_normal((rows, 501)).astype(np.float32)
         made = [other(x) if callable(other) else other for other in others]
         args = [x.reshape(-1), *made, 501, rows]
-        return Case(kernel.name, kernel[2], args, {**CHUNKS.constants(), "PERIOD": 4, **constants})
+        return Case(kernel.name, kernel[2], args, {"config": CHUNKS, "PERIOD": 4, **constants})
 
     return make
 

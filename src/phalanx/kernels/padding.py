@@ -14,7 +14,7 @@ from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.gather import new
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import like
-from phalanx.kernels.rowwise.rows import run_of
+from phalanx.kernels.rowwise.row_config import run_of
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, dense_strides, describe
 
 WARPS, TURNS, TILE, PIECE_BYTES = 4, 4, 64, 32 * COPY_CHUNK

@@ -9,10 +9,11 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, is_among, refused, require_config, result_info
 from phalanx.kernels.rowwise.losses import LossConfig, choose_losses, launch_losses
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, RowConfig, each_row, places, row_kernel, run_of, zeros
+from phalanx.kernels.rowwise.row_config import LIMITS, VECTOR_BYTES, RowConfig, places, run_of
+from phalanx.kernels.rowwise.rows import each_row, row_kernel, zeros
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import run_for_stream
+from phalanx.kernels.rowwise.stream_config import run_for_stream
 from phalanx.runtime.device.arrays import dense_strides, scalar_dtype
 from phalanx.runtime.launch.replay import remembered
 
@@ -95,15 +96,13 @@ def cross_entropy_row(rows, label, x, L, G, N, ignore):
 
 
 @row_kernel
-def cross_entropy_rows(
-    X, T, L, G, N, ignore, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AGAIN=0
-):
+def cross_entropy_rows(X, T, L, G, N, ignore, columns, *, config):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`.
 
     With a G, which may be X itself, the gradient of each loss, divided by N[0] if there is an N, goes there.
     """
     before, after = (labels_of, T, ignore), (cross_entropy_row, L, G, N, ignore)
-    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, AGAIN)
+    each_row(X, columns, -float("inf"), before, after, config)
 
 
 @px.func

@@ -7,7 +7,8 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, refused, require_config
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose_for, row_kernel, row_of, with_room
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, choose_for, with_room
+from phalanx.kernels.rowwise.rows import row_kernel, row_of
 from phalanx.kernels.rowwise.softmax import row_statistics
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
 
@@ -31,11 +32,13 @@ def gradient_tile(x, base, scale, target, factor, counts, at, WIDTH):
 
 
 @row_kernel
-def cross_entropy_backward_rows(X, T, G, Y, ignore, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False):
+def cross_entropy_backward_rows(X, T, G, Y, ignore, *, config):
     """Y = (softmax(X) - 1 at T) * G of each row; 0 where T is `ignore`, NaN where T is no class."""
-    rows = row_of(X, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    WIDTH = config.width
+    PARTS = config.parts
+    rows = row_of(X, config)
     wait_for_prior_launch()
-    label, factor = of_row(T, rows.row, ROWS), of_row(G, rows.row, ROWS)
+    label, factor = of_row(T, rows.row, config.rows), of_row(G, rows.row, config.rows)
     x = rows.load(-float("inf"))
     largest, total, _, x = row_statistics(rows, x, None)
     base, scale = softmax_terms(largest, total, False)
@@ -47,8 +50,8 @@ def cross_entropy_backward_rows(X, T, G, Y, ignore, *, CLUSTER, WARPS, PER_SM, R
         at = rows.first + part * WIDTH
         if at < X.shape[1]:
             rows.store(Y, at, gradient_tile(x[part], base, scale, target, factor, counts, at, WIDTH))
-    if SHARED > 0:
-        for part in range(SHARED):
+    if config.shared > 0:
+        for part in range(config.shared):
             at = rows.first + (PARTS + part) * WIDTH
             rows.store(Y, at, gradient_tile(px.load(rows.kept[part]), base, scale, target, factor, counts, at, WIDTH))
 

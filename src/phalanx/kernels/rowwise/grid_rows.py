@@ -21,7 +21,7 @@ import phalanx as px
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.matrices import empty
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
+from phalanx.kernels.rowwise.row_config import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.stream import Before, by_thread, edge_places, whole_vectors
 from phalanx.runtime.device.arrays import ArrayInfo, describe
 from phalanx.runtime.symbolic.choices import chosen_by_sizes, not_chosen_in_exports

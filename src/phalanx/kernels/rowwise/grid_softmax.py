@@ -5,7 +5,7 @@ from __future__ import annotations
 import phalanx as px
 from phalanx.kernels.rowwise.grid_rows import GridExchange, gatherers, grid_kernel, slices_of
 from phalanx.kernels.rowwise.known import Mass
-from phalanx.kernels.rowwise.rows import VECTOR_BYTES
+from phalanx.kernels.rowwise.row_config import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms
 from phalanx.kernels.rowwise.stream_softmax import fused_factor, probability
 

@@ -17,7 +17,8 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
 from phalanx.kernels.matrices import empty
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, pin_row
+from phalanx.kernels.rowwise.row_config import LIMITS, VECTOR_BYTES
+from phalanx.kernels.rowwise.rows import pin_row
 from phalanx.kernels.rowwise.softmax_terms import finite, fused_terms, power_of
 from phalanx.kernels.rowwise.stream import whole_vectors
 from phalanx.runtime.symbolic.choices import chosen_by_sizes

@@ -18,23 +18,12 @@ from phalanx.kernels.matrices import (
     result_info,
 )
 from phalanx.kernels.rowwise.moments import WarpColumns, gather_moments, means_of_warps, squared_distance, total_of_warp
-from phalanx.kernels.rowwise.rows import (
-    LIMITS,
-    RowConfig,
-    by_warp,
-    choose_for,
-    each_row,
-    flat_like,
-    pin_row,
-    places,
-    row_kernel,
-    row_sum,
-    types_of,
-    zeros,
-)
-from phalanx.kernels.rowwise.shares import ShareConfig, launch_shares, norm_shares, shares_for
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, choose_for, flat_like, places, types_of
+from phalanx.kernels.rowwise.rows import by_warp, each_row, pin_row, row_kernel, row_sum, zeros
+from phalanx.kernels.rowwise.share_config import ShareConfig, launch_shares, shares_for
+from phalanx.kernels.rowwise.shares import norm_shares
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, norm_spans, span_for
-from phalanx.kernels.rowwise.stream import (
+from phalanx.kernels.rowwise.stream_config import (
     LAYER_NORM,
     RMS_NORM,
     StreamConfig,
@@ -129,12 +118,10 @@ def add_to_row(rows, R):
 
 
 @row_kernel
-def rms_norm_rows(
-    X, R, W, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, AGAIN=0
-):
+def rms_norm_rows(X, R, W, Y, eps, columns, *, config, AHEAD=False):
     """x / sqrt(mean(x^2) + eps) * W of each row; with an R of x + R, which takes the place of R."""
     after = rms_norm_row, W, Y, eps, AHEAD
-    each_row(X, columns, 0.0, (add_to_row, R), after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, AGAIN)
+    each_row(X, columns, 0.0, (add_to_row, R), after, config)
 
 
 @px.func
@@ -186,13 +173,10 @@ def layer_norm_row(rows, known, x, W, B, Y, eps, AHEAD, MASKED, FULL):
 
 
 @row_kernel
-def layer_norm_rows(
-    X, W, B, Y, eps, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False, MASKED=True,
-    FULL=0,
-):
+def layer_norm_rows(X, W, B, Y, eps, columns, *, config, AHEAD=False, MASKED=True, FULL=0):
     """(x - mean) / sqrt(variance + eps) * W + B of each row."""
     after = layer_norm_row, W, B, Y, eps, AHEAD, MASKED, FULL
-    each_row(X, columns, 0.0, None, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    each_row(X, columns, 0.0, None, after, config)
 
 
 def choose_centered(rows: Any) -> RowConfig:
@@ -231,7 +215,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
     """x / sqrt(mean(x^2) + eps) * weight along the last axis.
 
     Of a torch, CuPy or NumPy array of bf16, f16 or f32; the result has its type and shape. Computed in f32. `weight` is
-    a vector or None. Rows lie in the registers of a cluster as `rows.choose` says; those that begin anywhere come in aligned
+    a vector or None. Rows lie in the registers of a cluster as `choose` says; those that begin anywhere come in aligned
     vectors, short ones several at a time (`spans`), longer ones by teams of warps (`choose_teams`); long ones pass through a
     ring (`choose_stream` has the rule), or those of a share of all SMs (`choose_shares`). `config` overrides all that.
     Any GPU from sm_90, on the current stream, or the simulator for NumPy.

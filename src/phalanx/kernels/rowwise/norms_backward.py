@@ -18,18 +18,8 @@ from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_o
 from phalanx.kernels.rowwise.column_sums import both_column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp
 from phalanx.kernels.rowwise.pairs import gradient_of, pair_of
-from phalanx.kernels.rowwise.rows import (
-    VECTOR_BYTES,
-    RowConfig,
-    by_warp,
-    fold,
-    piece,
-    pin_row,
-    row_gather,
-    row_sum,
-    with_room,
-    zeros,
-)
+from phalanx.kernels.rowwise.row_config import VECTOR_BYTES, RowConfig, with_room
+from phalanx.kernels.rowwise.rows import by_warp, fold, piece, pin_row, row_gather, row_sum, zeros
 from phalanx.runtime.device.arrays import ITEM_BYTES, describe
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.choices import chosen_by_sizes
@@ -114,17 +104,21 @@ def store_sums(SUMS, sums, first, ROWS, WIDTH, PARTS):
 
 
 @px.kernel(
-    warps=lambda WARPS: WARPS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, pdl=True
-)
-def norm_backward_rows(
-    X, W, D, Y, SUMS, BIASES, eps, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, AHEAD=False,
-    CENTERED=False,
-):  # fmt: skip
+    warps=lambda config: config.warps, cluster=lambda config: config.cluster, ctas_per_sm=lambda config: config.per_sm,
+    pdl=True,
+)  # fmt: skip
+def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CENTERED=False):
     """Y, the gradient of X, from that of the result, D; what each cluster's rows give to weights and biases, or None.
 
     AHEAD: weights stay in registers, and the next row is on its way while the cluster exchanges what it knows of this one.
     """
-    columns, clusters = X.shape[1], px.num_blocks(0) // CLUSTER
+    WARPS = config.warps
+    ROWS = config.rows
+    WIDTH = config.width
+    PARTS = config.parts
+    ONCE = config.once
+    # Step 1: sums for the gradients of weights and biases, and the weights.
+    columns, clusters = X.shape[1], px.num_blocks(0) // config.cluster
     first = px.cluster.rank() * (PARTS * WIDTH)
     wait_for_prior_launch()
     of_weights: tuple[Any, ...] = ()
@@ -140,12 +134,14 @@ def norm_backward_rows(
     if AHEAD:
         x, d = load_pair(X, D, px.cluster.id() * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
     weights = load_weights(W, first, PARTS, WIDTH, AHEAD)  # behind the rows, whose register layout is chosen first
+    # Step 2: row after row of this cluster.
     for unit in range(px.cluster.id(), px.cdiv(X.shape[0], ROWS), clusters):
         row = unit * ROWS
         if AHEAD:
             next_x, next_d = load_pair(X, D, row + clusters * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
         else:
             x, d = load_pair(X, D, row, first, ROWS, WIDTH, PARTS, ONCE)
+        # Step 2a: what is to be known of the row.
         mean = None
         if CENTERED:
             sums = zeros(ROWS, WIDTH)
@@ -163,6 +159,7 @@ def norm_backward_rows(
                 plain = plain + g
         square, product, total = gathered_sums(like, squares, products, plain, ROWS, WARPS)
         x, d = pin_row(x, PARTS), pin_row(d, PARTS)
+        # Step 2b: the gradient of the row, and what it gives to those of weights and biases.
         scale = px.rsqrt(square / columns + eps)
         slope = scale * scale * product / columns
         sums_of_weights: tuple[Any, ...] = ()
@@ -181,6 +178,7 @@ def norm_backward_rows(
         of_weights, of_biases = sums_of_weights, sums_of_biases
         if AHEAD:
             x, d = next_x, next_d
+    # Step 3: the sums of this cluster.
     if SUMS is not None:
         store_sums(SUMS, of_weights, first, ROWS, WIDTH, PARTS)
     if BIASES is not None:

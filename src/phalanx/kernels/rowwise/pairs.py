@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.kernels.matrices import info_of, refused
-from phalanx.kernels.rowwise.rows import LIMITS, RowConfig, choose
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, choose
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArrayInfo, describe
 
 

@@ -10,23 +10,11 @@ from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, as_rows, empty, has_work, info_of, number_of, refused, require_config
 from phalanx.kernels.rowwise.grid_rows import GridConfig, grid_for, launch_grid
 from phalanx.kernels.rowwise.grid_softmax import softmax_grid
-from phalanx.kernels.rowwise.rows import (
-    LIMITS,
-    RowConfig,
-    by_warp,
-    each_row,
-    flat_like,
-    fold,
-    pin_row,
-    places,
-    row_gather,
-    row_kernel,
-    run_of,
-    zeros,
-)
+from phalanx.kernels.rowwise.row_config import LIMITS, RowConfig, flat_like, places, run_of
+from phalanx.kernels.rowwise.rows import by_warp, each_row, fold, pin_row, row_gather, row_kernel, zeros
 from phalanx.kernels.rowwise.softmax_terms import finite, softmax_terms, softmax_tile
 from phalanx.kernels.rowwise.spans import SpanConfig, launch_spans, softmax_spans, span_for
-from phalanx.kernels.rowwise.stream import (
+from phalanx.kernels.rowwise.stream_config import (
     LOG_SOFTMAX,
     SOFTMAX,
     StreamConfig,
@@ -108,10 +96,7 @@ def scale_and_mask(rows, M, scale, outer, inner):
 
 
 @row_kernel
-def softmax_rows(
-    X, M, Y, scale, outer, inner, columns, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False,
-    AGAIN=0,
-):
+def softmax_rows(X, M, Y, scale, outer, inner, columns, *, config, LOG=False):
     """e^x / sum(e^x) of each row, or its logarithm; of scale * x where there is a scale, and with a mask M of x + M.
 
     A mask of truth values says which elements count.
@@ -119,7 +104,7 @@ def softmax_rows(
     before = scale_and_mask, M, scale, outer, inner
     DTYPE = None if scale is None and M is None else px.f32
     after = softmax_row, Y, LOG
-    each_row(X, columns, -float("inf"), before, after, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, DTYPE, AGAIN)
+    each_row(X, columns, -float("inf"), before, after, config, DTYPE)
 
 
 Config = RowConfig | StreamConfig | SpanConfig | GridConfig

@@ -9,7 +9,8 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, require_config
 from phalanx.kernels.rowwise.pairs import choose_pair, gradient_of
-from phalanx.kernels.rowwise.rows import RowConfig, row_kernel, row_of, row_sum, with_room, zeros
+from phalanx.kernels.rowwise.row_config import RowConfig, with_room
+from phalanx.kernels.rowwise.rows import row_kernel, row_of, row_sum, zeros
 
 
 @px.func
@@ -26,26 +27,28 @@ def gradient_tile(y, d, total, LOG):
 
 
 @row_kernel
-def softmax_backward_rows(Y, D, X, *, CLUSTER, WARPS, PER_SM, ROWS, WIDTH, PARTS, SHARED=0, ONCE=False, LOG=False):
+def softmax_backward_rows(Y, D, X, *, config, LOG=False):
     """X, the gradient of the argument, from that of the result, D, and the result, Y."""
-    rows = row_of(Y, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
-    others = row_of(D, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE)
+    WIDTH = config.width
+    PARTS = config.parts
+    rows = row_of(Y, config)
+    others = row_of(D, config)
     wait_for_prior_launch()
     y, d = rows.load(0.0), others.load(0.0)
-    sums = zeros(ROWS, WIDTH)
+    sums = zeros(config.rows, WIDTH)
     for part in px.static_range(PARTS):
         sums = sums + weighed(y[part], d[part], LOG)
-    if SHARED > 0:
-        for part in range(SHARED):
+    if config.shared > 0:
+        for part in range(config.shared):
             sums = sums + weighed(px.load(rows.kept[part]), px.load(others.kept[part]), LOG)
-    total = row_sum(sums, ROWS)
+    total = row_sum(sums, config.rows)
     rows.start_again()
     for part in px.static_range(PARTS):
         at = rows.first + part * WIDTH
         if at < Y.shape[1]:
             rows.store(X, at, gradient_tile(y[part], d[part], total, LOG))
-    if SHARED > 0:
-        for part in range(SHARED):
+    if config.shared > 0:
+        for part in range(config.shared):
             x = gradient_tile(px.load(rows.kept[part]), px.load(others.kept[part]), total, LOG)
             rows.store(X, rows.first + (PARTS + part) * WIDTH, x)
 

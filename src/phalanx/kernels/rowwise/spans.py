@@ -17,7 +17,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LN2, LOG2E
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of
+from phalanx.kernels.rowwise.row_config import LIMITS, VECTOR_BYTES, run_of
 from phalanx.kernels.rowwise.softmax_terms import finite
 from phalanx.runtime.device.arrays import describe
 
@@ -67,7 +67,7 @@ def choose_span(columns: int, itemsize: int, vectors: int = 0) -> SpanConfig | N
     """The spans for rows of `columns` elements, with so many vectors of weights and biases; None where they are too long.
 
     So many threads to a row that few are idle in its last turn, each with 8 elements at least where the row has as many.
-    Measured on an H200, of the device copy, against the rows of `rows.choose`: softmax of 39 bf16 0.93 against 0.36, of 257
+    Measured on an H200, of the device copy, against the rows of `choose`: softmax of 39 bf16 0.93 against 0.36, of 257
     0.93 against 0.49, of 590 0.85 against 0.76, of 1,001 0.71 against 0.88; of 205 f32 as much, of 429 0.86 against 0.99;
     layer_norm of 39 bf16 0.87 against 0.31, of 257 0.82 against 0.36 (more since: `rows_short.txt`), of 429 f32 0.92 against
     0.83.

@@ -7,8 +7,9 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.rowwise.known import Moments, Squares, normalised
-from phalanx.kernels.rowwise.rows import VECTOR_BYTES
-from phalanx.kernels.rowwise.stream import FEW_REGISTERS, know, pinned, stages_of, stream, stream_kernel
+from phalanx.kernels.rowwise.row_config import VECTOR_BYTES
+from phalanx.kernels.rowwise.stream import know, pinned, stages_of, stream, stream_kernel
+from phalanx.kernels.rowwise.stream_config import FEW_REGISTERS
 
 LOADED = 2
 """Chunks whose weights are loaded together."""
@@ -192,15 +193,19 @@ def normalise_chunks(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, 
 
 @stream_kernel
 def norm_stream(
-    X, W, B, Y, eps, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False,
-    GROUP=1, PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, SAVED=0, CENTERED=False, PERIOD=1,
-    LINED=False,
-):
+    X, W, B, Y, eps, columns, rows, *, config, WHOLE=False, CENTERED=False, PERIOD=1, LINED=False
+):  # fmt: skip
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
-    Rows PERIOD apart begin at the same place of a vector. With PARTS, which is for rows that the ring keeps, the weights
-    and biases of so many chunks stay in registers, those of SAVED more in shared memory. LINED: copies begin at lines.
+    Rows PERIOD apart begin at the same place of a vector. Where the ring keeps whole rows (WHOLE), weights
+    and biases of some chunks stay in registers and in shared memory, as `StreamConfig` says. LINED: copies begin at lines.
     """
+    WARPS = config.warps
+    STEP = config.step
+    STAGES = config.stages
+    GROUP = config.group
+    PARTS = config.parts
+    SAVED = config.saved
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
@@ -210,13 +215,12 @@ def norm_stream(
         px.shared((SAVED, SPAN), B.dtype) if SAVED > 0 and B is not None else None,
     )
     wait_for_prior_launch()
-    with px.warps(0, WARPS, regs=REGS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
-        )
-        normalise_chunks(mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, PARTS + SAVED >= KEPT, CENTERED, ONCE, PERIOD)
-    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
-        )
+    with px.warps(0, WARPS, regs=config.regs):
+        mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
+        normalise_chunks(
+            mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, config.kept <= PARTS + SAVED, CENTERED, config.once,
+            PERIOD,
+        )  # fmt: skip
+    with px.warps(WARPS, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
+        mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
         mine.fetch_all()

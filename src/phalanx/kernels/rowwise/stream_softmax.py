@@ -8,9 +8,10 @@ import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.rowwise.known import Mass
-from phalanx.kernels.rowwise.rows import VECTOR_BYTES
+from phalanx.kernels.rowwise.row_config import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import LARGE, softmax_terms, softmax_tile
-from phalanx.kernels.rowwise.stream import FEW_REGISTERS, know, pinned, stages_of, stream, stream_kernel
+from phalanx.kernels.rowwise.stream import know, pinned, stages_of, stream, stream_kernel
+from phalanx.kernels.rowwise.stream_config import FEW_REGISTERS
 
 
 @px.func
@@ -95,22 +96,21 @@ def exponentiate_chunks(rows, Y, STEP, WARPS, LOG, ONCE):
 
 @stream_kernel
 def softmax_stream(
-    X, Y, columns, rows, *, CLUSTER, WARPS, PER_SM, STEP, STAGES, KEPT, PARTS=0, ONCE=True, STREAMED=False, GROUP=1,
-    PRODUCERS=1, REGS=None, WHOLE=False, HOLD=False, LOG=False, PERIOD=1, LINED=False,
-):
+    X, Y, columns, rows, *, config, WHOLE=False, LOG=False, PERIOD=1, LINED=False
+):  # fmt: skip
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm. LINED: copies begin at lines."""
+    WARPS = config.warps
+    STEP = config.step
+    STAGES = config.stages
+    GROUP = config.group
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if GROUP > 1 else 1
     ring, full, empty = stages_of(X, STAGES, GROUP, SPAN, LINED), px.barrier(STAGES), px.barrier(STAGES)
     wait_for_prior_launch()
-    with px.warps(0, WARPS, regs=REGS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
-        )
-        exponentiate_chunks(mine, Y, STEP, WARPS, LOG, ONCE)
-    with px.warps(WARPS, PRODUCERS, regs=None if REGS is None else FEW_REGISTERS):
-        mine = stream(
-            X, columns, rows, ring, full, empty, VEC, SPAN, GROUP, STAGES, KEPT, WHOLE, HOLD, STREAMED, PERIOD, CLASSES
-        )
+    with px.warps(0, WARPS, regs=config.regs):
+        mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
+        exponentiate_chunks(mine, Y, STEP, WARPS, LOG, config.once)
+    with px.warps(WARPS, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
+        mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
         mine.fetch_all()

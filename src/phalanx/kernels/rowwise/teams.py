@@ -14,7 +14,7 @@ class are: so all are read in whole vectors, by one instruction for 16 bytes, an
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from math import gcd
 from typing import Any
@@ -25,7 +25,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import clusters_at_once, wait_for_prior_launch
 from phalanx.kernels.rowwise.deals import classes_of, deal
 from phalanx.kernels.rowwise.known import NearMoments, Squares, scaled
-from phalanx.kernels.rowwise.rows import LIMITS, VECTOR_BYTES, run_of, types_of
+from phalanx.kernels.rowwise.row_config import LIMITS, VECTOR_BYTES, run_of, types_of
 from phalanx.kernels.rowwise.stream import from_all
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import describe
@@ -71,15 +71,6 @@ class TeamConfig:
         """What the rows of a CTA take, and so many vectors of weights and biases."""
         wider = 4 // itemsize if self.wide else 1
         return (self.teams * self.slots + wider * vectors) * self.parts * self.span(1)
-
-    def constants(self) -> dict[str, Any]:
-        """The kernels' constants of the same names, in capitals. All callers get the same dict, and must not change it."""
-        return _constants(self)
-
-
-@cache
-def _constants(config: TeamConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items()}
 
 
 @px.func
@@ -172,7 +163,7 @@ def launch_teams(
         )
     begins, ends = edge_parts(columns, itemsize, config)
     period = vector // gcd(columns, vector)
-    constants = {**config.constants(), **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": True}
+    constants = {"config": config, **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": True}
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     constants["SIDES"] = clusters >= period
     kernel[clusters * config.cluster](*args, **constants)
@@ -355,30 +346,37 @@ def first_beside(columns, shift, part, ROOM, LINE, VEC):
 
 
 @px.kernel(
-    warps=lambda WARPS, TEAMS: WARPS * TEAMS, cluster=lambda CLUSTER: CLUSTER, ctas_per_sm=lambda PER_SM: PER_SM, pdl=True
-)
+    warps=lambda config: config.warps * config.teams, cluster=lambda config: config.cluster,
+    ctas_per_sm=lambda config: config.per_sm, pdl=True,
+)  # fmt: skip
 def norm_teams(
-    X, W, B, Y, eps, columns, rows, *, WARPS, TEAMS, PARTS, CLUSTER=1, PER_SM=1, SLOTS=1, WIDE=False, CENTERED=False,
-    PERIOD=1, BEGINS=1, ENDS=2, SIDES=False,
-):
+    X, W, B, Y, eps, columns, rows, *, config, CENTERED=False, PERIOD=1, BEGINS=1, ENDS=2, SIDES=False,
+):  # fmt: skip
     """x / sqrt(mean(x^2) + eps) * W + B of each of `rows` rows; with CENTERED x - mean(x) in the place of x.
 
     Rows PERIOD apart begin at the same place of a vector: they are a class, and a cluster takes those of one after another
     (see `deals`). What a team has of a row begins in one of its first BEGINS parts, and ends in one of the last ENDS.
     """
-    VEC, LINE = VECTOR_BYTES // X.dtype.itemsize, LINE_BYTES // X.dtype.itemsize
+    WARPS = config.warps
+    TEAMS = config.teams
+    PARTS = config.parts
+    SLOTS = config.slots
+    VEC = VECTOR_BYTES // X.dtype.itemsize
+    LINE = LINE_BYTES // X.dtype.itemsize
+    # Step 1: places for rows, weights and biases in shared memory.
     SPAN = 32 * WARPS * VEC
     ROOM = PARTS * SPAN
     slots, full = px.shared((TEAMS, SLOTS, ROOM), X.dtype), px.barrier(TEAMS * SLOTS, 1, checked=False)
     heads = px.shared((TEAMS, SLOTS, HEAD), X.dtype) if CENTERED else None
-    w = None if W is None else px.shared((ROOM + LINE,), px.f32 if WIDE else W.dtype)
-    b = None if B is None else px.shared((ROOM + LINE,), px.f32 if WIDE else B.dtype)
+    w = None if W is None else px.shared((ROOM + LINE,), px.f32 if config.wide else W.dtype)
+    b = None if B is None else px.shared((ROOM + LINE,), px.f32 if config.wide else B.dtype)
     saved, read = px.barrier(1), px.barrier(1)
     wait_for_prior_launch()
+    # Step 2: each team takes rows of one class after another.
     with px.warps(0, WARPS, copies=TEAMS) as team:
         taken, filled, turn = px.ring(SLOTS), px.ring(SLOTS), px.ring(1)
-        part, inverse = places_of_cta(columns, LINE, CLUSTER), 1.0 / columns
-        number, clusters = px.cluster.id(), px.num_blocks(0) // CLUSTER
+        part, inverse = places_of_cta(columns, LINE, config.cluster), 1.0 / columns
+        number, clusters = px.cluster.id(), px.num_blocks(0) // config.cluster
         from_class, to_class = classes_of(rows, PERIOD, number, clusters, SIDES)
         for which in range(from_class, to_class):
             dealt = deal(which, rows, PERIOD, number, clusters, SIDES)
@@ -386,12 +384,14 @@ def norm_teams(
                 head, ready = head_of(heads, team, filled.stage), full[team * SLOTS + filled.stage]
                 fetch(X, dealt.row(ahead), columns, part, slots[team, filled.stage], head, ready, LINE)
                 filled.advance()
+            # Step 2a: all teams bring the weights for rows of this class.
             read[0].wait(turn.parity ^ 1)
             first = first_beside(columns, which * columns % VEC, part, ROOM, LINE, VEC)
             save_vectors((W, B), (w, b), first, team, SPAN, PARTS, TEAMS, LINE)
             saved[0].arrive()
             saved[0].wait(turn.parity)
             first = px.keep(first)  # else what `save_vectors` computed from it is held in registers, and spilled
+            # Step 2b: row after row; the place of one is filled again when it is done.
             for some in range(team, dealt.turns, TEAMS):
                 stage = taken.stage
                 full[team * SLOTS + stage].wait(taken.parity)
