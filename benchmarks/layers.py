@@ -158,12 +158,10 @@ def compile_one(case: Case, config: MatmulConfig | SplitConfig) -> None:
         )
         return
     operands, (cm, cn), device = (b, a) if config.swapped else (a, b), config.cluster, px.device()
-    sums, batched = config.left_sums(case.problem, device), case.batch > 1
+    sums = config.left_sums(case.problem, device)
     px.compile(
         matmul_tiles[cm * config.launched(case.problem, device), cn], *operands, c, None, None, None, None,
-        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **config.constants(), A_BY_K=True, B_BY_K=True,
-        A_BATCH=batched, B_BATCH=batched, BATCH=batched, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False,
-        SCALE_COLUMNS=False, ACTIVATION=None,
+        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **config.constants(),
     )  # fmt: skip
 
 

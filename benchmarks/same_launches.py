@@ -187,7 +187,7 @@ class Launches:
         from phalanx.ir.archs import arch_of
         from phalanx.runtime.launch import dispatch
 
-        def written(specialisation: Any, arch: str, watchdog: bool) -> Any:
+        def written(specialisation: Any, arch: str, watchdog: bool, *_: Any) -> Any:
             target = arch_of(arch)
             return generate(lower(specialisation.prepared_for(target), target, watchdog=watchdog))
 

@@ -18,6 +18,7 @@ import phalanx as px
 from benchmarks.drawn.draws import DRAWS, Case, drawn, seed_of
 from phalanx.kernels.products.matmul_config import Problem, choose, split_choice
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.kernels.products.split_ring import split_ring
 
 PRODUCTS = ("matmul", "batched", "few_rows", "fp8")
@@ -64,9 +65,8 @@ def compile_case(case: Case) -> str:
     sums = chosen.left_sums(problem, device)
     px.compile(
         matmul_tiles[cm * chosen.launched(problem, device), cn], a, b, c, bias, one, one, None,
-        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **chosen.constants(), A_BY_K=by_k[0],
-        B_BY_K=by_k[1], A_BATCH=batched, B_BATCH=batched, BATCH=batched, TMA_STORE=True,
-        BIAS_KIND=None if bias is None else "row", SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **chosen.constants(),
+        form=ProductForm(by_k[0], by_k[1], bias_kind=None if bias is None else "row"),
     )
     return str(chosen)
 

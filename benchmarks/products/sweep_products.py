@@ -32,6 +32,7 @@ from benchmarks.common import machine
 from benchmarks.drawn.draws import Case, drawn, seed_of
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, suited
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.kernels.products.split_config import SplitConfig, predicted
 from phalanx.kernels.products.split_config import candidates as split_candidates
 from phalanx.kernels.products.split_ring import split_ring
@@ -163,8 +164,7 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
             made = px.compile(
                 matmul_tiles[config.cluster], a, b, px.spec((*lead, m, n), px.bf16), None, one, one, None,
                 px.spec((sums,), px.f32) if sums else None, arch="sm_90a",
-                watchdog=watchdog, **config.constants(), A_BY_K=by_k[0], B_BY_K=by_k[1], A_BATCH=batched, B_BATCH=batched,
-                BATCH=batched, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+                watchdog=watchdog, **config.constants(), form=ProductForm(*by_k),
             )
         else:
             if kind == "columns":

@@ -113,10 +113,10 @@ def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None
     if name == "rows":
         options = {"bias": np.zeros((4, 1024), BF16), "activation": "gelu"}
         _, launch = captured(grouped_matmul, x, w, sizes, run=False, arch="sm_100a", **options)
-        assert launch.constants["CTAS"] == 2
+        assert launch.constants["config"].ctas == 2
     elif name == "gathered":
         _, launch = captured(moe_gather_matmul, x, idx, w, sizes, run=False, arch="sm_100a")
-        assert launch.constants["CN"] == 2
+        assert launch.constants["config"].cluster == (1, 2)
     else:
         out, gates = np.zeros((2048, 1024), np.float32), np.zeros(2048, np.float32)
         _, launch = captured(moe_matmul_scatter, x, w, sizes, idx, gates, out, run=False, arch="sm_100a")

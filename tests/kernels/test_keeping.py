@@ -120,9 +120,7 @@ def test_l2_is_told_of_the_weights_alone() -> None:
     """Ten sixteenths of them may go first; A of the split kernel stays, that of tiles as usual."""
     a, b, c = px.spec((40, 256), px.bf16), px.spec((200, 256), px.bf16), px.spec((40, 200), px.bf16)
     tiles = px.compile(
-        matmul_tiles[2, 1], a, b, c, None, None, None, None, None, arch="sm_90a", **TILES.constants(), A_BY_K=True,
-        B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, BIAS_KIND=None, SCALE_ROWS=False,
-        SCALE_COLUMNS=False, ACTIVATION=None,
+        matmul_tiles[2, 1], a, b, c, None, None, None, None, None, arch="sm_90a", **TILES.constants(),
     )  # fmt: skip
     split = px.compile(split_ring[SPLIT.grid(40, 200)], a, b, c, c, arch="sm_90a", **SPLIT.constants())
     assert "0x1290000000000000ull" in tiles.source and "0x12f0" not in tiles.source

@@ -19,6 +19,7 @@ from phalanx.kernels.products.matmul import CopyWarning, MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete, split_choice, split_side
 from phalanx.kernels.products.matmul_cuts import possible
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.kernels.products.split_k import choose_split, launch_split
 
 matmul_module = sys.modules["phalanx.kernels.products.matmul"]  # the name is the function's
@@ -317,7 +318,7 @@ def test_rings_are_clean(config: MatmulConfig, by_k: bool) -> None:
     rows, columns, k = 2 * config.bm * config.cluster[0], config.bn * config.cluster[1], 192
     a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
     c, bias = np.zeros((rows, columns), BF16), numbers(columns)
-    constants = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, "BIAS_KIND": "row", "ACTIVATION": "relu"}
+    constants = {**config.constants(), "form": ProductForm(a_by_k=by_k, b_by_k=by_k, bias_kind="row", activation="relu")}
     report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
@@ -348,7 +349,7 @@ def test_tiles_of_any_height_are_clean(config: MatmulConfig) -> None:
     a, b = numbers(rows, k), numbers(columns, k)
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
     bias = numbers(rows if config.swapped else columns)
-    constants = {**config.constants(), "BIAS_KIND": "row", "ACTIVATION": "relu"}
+    constants = {**config.constants(), "form": ProductForm(bias_kind="row", activation="relu")}
     report = px.check(matmul_tiles[config.cluster], a, b, c, bias, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
@@ -375,7 +376,7 @@ def test_vectors_of_the_epilogue_are_clean(groups: int) -> None:
     config = MatmulConfig(64 * groups, 64, stages=2, cluster=(2, 1), group=1, parts=2, groups=groups)
     a, b, c = numbers(128 * groups, 136), numbers(128, 136), np.zeros((128 * groups, 128), BF16)
     vectors = [numbers(size, dtype=np.float32) for size in (128, 128 * groups, 128)]
-    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    constants = {**config.constants(), "form": ProductForm(bias_kind="row", scale_rows=True, scale_columns=True)}
     report = px.check(matmul_tiles[2, 1], a, b, c, *vectors, None, None, schedules=2, **constants)
     assert report.ok, report
 
@@ -385,7 +386,7 @@ def test_vectors_are_read_as_the_sums_lie() -> None:
     arrays = [px.spec((4096, 4096), dtype) for dtype in (px.f8e4m3, px.f8e4m3, px.bf16)]
     vector = px.spec((4096,), px.f32)
     config = choose(Problem(4096, 4096, 4096, itemsize=1, vectors=True))
-    constants = {**config.constants(), "BIAS_KIND": "row", "SCALE_ROWS": True, "SCALE_COLUMNS": True}
+    constants = {**config.constants(), "form": ProductForm(bias_kind="row", scale_rows=True, scale_columns=True)}
     made = px.compile(matmul_tiles[66, 2], *arrays, vector, vector, vector, None, None, arch="sm_90a", **constants)
     assert config.stages == 4 and made.spills == 0
     assert not any("changes its register layout" in str(note) for note in made.notes)
@@ -395,7 +396,7 @@ def test_batches_are_clean() -> None:
     a, b, c = numbers(3, 128, 128), numbers(64, 128), np.zeros((3, 128, 64), BF16)
     bias = numbers(3, 128, 64, dtype=np.float32)
     constants = MatmulConfig(64, 64, stages=2, cluster=(2, 1), group=1, parts=1, groups=1).constants()
-    more = {"A_BATCH": True, "BATCH": True, "BIAS_KIND": "batch"}
+    more = {"form": ProductForm(bias_kind="batch")}
     report = px.check(matmul_tiles[2, 1], a, b, c, bias, None, None, None, None, schedules=2, **constants, **more)
     assert report.ok, report
 
@@ -503,10 +504,16 @@ def test_all_candidates_fit() -> None:
     "constants, dtypes, bias",
     [
         ({}, (px.bf16, px.bf16, px.bf16), None),
-        ({"A_BY_K": False, "B_BY_K": False}, (px.f16, px.f16, px.f16), None),
-        ({"BK": 128, "BIAS_KIND": "row", "ACTIVATION": "gelu"}, (px.f8e4m3, px.f8e5m2, px.bf16), px.spec((4096,), px.bf16)),
-        ({"BIAS_KIND": "row", "ACTIVATION": "gelu_tanh"}, (px.f16, px.f16, px.f16), px.spec((4096,), px.f16)),
-        ({"PARTS": 4, "BIAS_KIND": "matrix"}, (px.bf16, px.bf16, px.bf16), px.spec((4096, 4096), px.bf16)),
+        ({"form": ProductForm(a_by_k=False, b_by_k=False)}, (px.f16, px.f16, px.f16), None),
+        (
+            {"config": MatmulConfig(bk=128), "form": ProductForm(bias_kind="row", activation="gelu")},
+            (px.f8e4m3, px.f8e5m2, px.bf16), px.spec((4096,), px.bf16),
+        ),
+        ({"form": ProductForm(bias_kind="row", activation="gelu_tanh")}, (px.f16, px.f16, px.f16), px.spec((4096,), px.f16)),
+        (
+            {"config": MatmulConfig(parts=4), "form": ProductForm(bias_kind="matrix")},
+            (px.bf16, px.bf16, px.bf16), px.spec((4096, 4096), px.bf16),
+        ),
     ],
     ids=["plain", "transposed", "8 bit, bias, gelu", "bias, gelu_tanh", "matrix"],
 )
@@ -532,7 +539,7 @@ def test_the_largest_tiles_compile_without_spills(
 ) -> None:
     config = complete(Problem(4096, 4096, 4096, fused=bias is not None), bm, bn, groups, cluster, swapped)
     matrix, vector = px.spec((4096, 4096), px.bf16), px.spec((4096,), px.bf16) if bias else None
-    constants = {**config.constants(), "BIAS_KIND": bias, "ACTIVATION": activation}
+    constants = {**config.constants(), "form": ProductForm(bias_kind=bias, activation=activation)}
     made = px.compile(matmul_tiles[cluster], *[matrix] * 3, vector, None, None, None, None, arch="sm_90a", **constants)
     assert made.spills == 0 and not any("serial" in str(note) for note in made.notes)
 
@@ -644,7 +651,8 @@ def test_little_comes_between_the_launch_before_and_the_first_copy() -> None:
     """Where the first tile lies is known before; of the role that fetches it nothing else comes first."""
     operand = px.spec((512, 512), px.bf16)
     text = px.compile(
-        matmul_tiles[8, 2], *[operand] * 3, None, None, None, None, None, BN=64, STAGES=8, PARTS=1, arch="sm_90a"
+        matmul_tiles[8, 2], *[operand] * 3, None, None, None, None, None, arch="sm_90a",
+        config=MatmulConfig(bn=64, stages=8, parts=1),
     ).source
     before, _, after = text[text.index("__global__") :].partition("ptx::griddepcontrol_wait();")
     assert "floor_div" in before.partition("ptx::barrier_cluster_arrive")[2].partition("ptx::barrier_cluster_wait")[0]

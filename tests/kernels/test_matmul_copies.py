@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from phalanx.kernels.products.fetching import within
 from phalanx.kernels.products.matmul import MatmulConfig, matmul
 from phalanx.kernels.products.matmul_config import Problem, candidates, choose, complete
 from phalanx.kernels.products.matmul_cuts import PANEL, held_columns
-from phalanx.kernels.products.matmul_tiles import matmul_tiles, within
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 
@@ -72,7 +74,7 @@ def test_shares_of_panels_disturb_nobody(config: MatmulConfig) -> None:
     rows, columns, k = config.bm * config.cluster[0], 2 * config.bn * config.cluster[1], 192
     a, b = numbers(rows, k), numbers(k, columns)
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
-    constants = {**config.constants(), "B_BY_K": False}
+    constants = {**config.constants(), "form": ProductForm(b_by_k=False)}
     report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
     matmul_tiles[config.cluster](a, b, c, None, None, None, None, None, **constants)
@@ -84,7 +86,8 @@ def test_what_is_not_multiplied_does_not_come() -> None:
     config = MatmulConfig(64, 80, stages=4, cluster=(4, 1), group=1, parts=1, groups=1)
     arrays = px.spec((2048, 4096), px.bf16), px.spec((4096, 80), px.bf16), px.spec((2048, 80), px.bf16)
     made = px.compile(
-        matmul_tiles[32, 1], *arrays, None, None, None, None, None, arch="sm_90a", **config.constants(), B_BY_K=False
+        matmul_tiles[32, 1], *arrays, None, None, None, None, None, arch="sm_90a", **config.constants(),
+        form=ProductForm(b_by_k=False),
     )
     assert {slot.box for slot in made.signature.tensor_maps if slot.array == 1} == {(16, 64), (16, 16)}
 
@@ -137,7 +140,7 @@ def test_operands_across_k_are_not_asked_for() -> None:
     config = MatmulConfig(64, 32, stages=8, cluster=(4, 1), group=1, parts=1, groups=1)
     for by_k, shape in ((True, (32, 4096)), (False, (4096, 32))):
         arrays = px.spec((2048, 4096), px.bf16), px.spec(shape, px.bf16), px.spec((2048, 32), px.bf16)
-        constants = {**config.constants(), "B_BY_K": by_k}
+        constants = {**config.constants(), "form": ProductForm(b_by_k=by_k)}
         made = px.compile(matmul_tiles[32, 1], *arrays, *(None,) * 5, arch="sm_90a", **constants)
         assert ("prefetch_tensor_2d" in made.source) == by_k
 
@@ -184,7 +187,7 @@ def test_trimmed_rings_are_clean(name: str, by_k: bool) -> None:
     config, rows, columns, k = TRIMMED[name], 72, 200, 136
     a, b = (numbers(*((size, k) if by_k else (k, size))) for size in (rows, columns))
     c = np.zeros((columns, rows) if config.swapped else (rows, columns), BF16)
-    constants = {**replace(config, trimmed=(True, True)).constants(), "A_BY_K": by_k, "B_BY_K": by_k}
+    constants = {**replace(config, trimmed=(True, True)).constants(), "form": ProductForm(a_by_k=by_k, b_by_k=by_k)}
     report = px.check(matmul_tiles[config.cluster], a, b, c, None, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
@@ -287,6 +290,7 @@ def test_results_that_threads_store_themselves_spill_nothing(kind: str | None, m
     arrays = px.spec((m, padded), px.bf16), px.spec((n, padded), px.bf16), px.spec((m, n), px.bf16), bias
     grid, constants = config.cluster, config.constants()
     made = px.compile(
-        matmul_tiles[grid], *arrays, *(None,) * 4, arch="sm_90a", **constants, TMA_STORE=False, BIAS_KIND=kind
+        matmul_tiles[grid], *arrays, *(None,) * 4, arch="sm_90a", **constants,
+        form=ProductForm(tma_store=False, bias_kind=kind),
     )
     assert made.spills == 0

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from phalanx.kernels.products.epilogue import cuts, part_width, pieces
 from phalanx.kernels.products.keeping import may_stream
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, candidates, choose, require_fits
 from phalanx.kernels.products.matmul_cuts import FITTED_WIDTHS, fitted, fitted_width
-from phalanx.kernels.products.matmul_tiles import cuts, matmul_tiles, part_width, pieces
+from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.kernels.products.tile_model import moved_bytes
 from phalanx.kernels.products.tuned import promising
 from phalanx.machines.h200 import H200
@@ -57,7 +59,7 @@ def test_parts_of_any_width_are_clean(cluster: tuple[int, int]) -> None:
     a, b = (rng.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in ((256, 72), (72, 40)))
     c = np.zeros((256, 40), ml_dtypes.bfloat16)
     config = MatmulConfig(64, 48, stages=2, cluster=cluster, group=1, parts=2, groups=1)
-    constants = {**config.constants(), "B_BY_K": False}
+    constants = {**config.constants(), "form": ProductForm(b_by_k=False)}
     report = px.check(matmul_tiles[cluster], a, b, c, None, None, None, None, None, schedules=2, **constants)
     assert report.ok, report
 
@@ -128,8 +130,8 @@ def test_tiles_that_fit_do_not_spill(width: int, fused: bool) -> None:
             bias = px.spec((problem.n,), px.bf16) if fused else None
             if config.cluster[0] == 1:
                 made = px.compile(
-                    matmul_tiles[config.cluster], *arrays, bias, None, None, None, None, arch="sm_90a", A_BY_K=by_k[0],
-                    B_BY_K=by_k[1], BIAS_KIND="row" if fused else None, ACTIVATION="gelu" if fused else None,
+                    matmul_tiles[config.cluster], *arrays, bias, None, None, None, None, arch="sm_90a",
+                    form=ProductForm(*by_k, bias_kind="row" if fused else None, activation="gelu" if fused else None),
                     **config.constants(),
                 )
                 assert made.spills == 0, config

@@ -14,6 +14,7 @@ from phalanx.kernels.products import matmul_config
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, complete
 from phalanx.kernels.products.matmul_cuts import with_parts
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device
 from phalanx.sim.run import simulate
@@ -77,7 +78,8 @@ def launch_of(split: int, clusters: int, rng: Any = None) -> tuple[Any, list[Any
     c = np.zeros((128, 300), np.float32)
     config = MatmulConfig(64, 32, stages=2, cluster=(1, 2), group=1, parts=2, groups=1, split=split)
     sums = np.full(5 % clusters * split * 2 * 64 * 32, np.nan, np.float32)
-    return matmul_tiles[clusters, 2], [a, b, c, None, None, None, None, sums], {**config.constants(), "TMA_STORE": False}
+    constants = {**config.constants(), "form": ProductForm(tma_store=False)}
+    return matmul_tiles[clusters, 2], [a, b, c, None, None, None, None, sums], constants
 
 
 @pytest.mark.share(2)
@@ -159,8 +161,7 @@ def test_a_bias_of_swapped_tiles_has_room() -> None:
     a, b, c = px.spec((1536, 7168), px.bf16), px.spec((880, 7168), px.bf16), px.spec((880, 1536), px.bf16)
     made = px.compile(
         matmul_tiles[2, 1], a, b, c, px.spec((1536,), px.bf16), None, None, None, None, arch="sm_90a", **config.constants(),
-        A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True, BIAS_KIND="row",
-        SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
+        form=ProductForm(bias_kind="row"),
     )
     assert made.spills == 0 and config.stages == 4
 
@@ -179,6 +180,6 @@ def test_nothing_spills(bm: int, bn: int, swapped: bool, split: int, fused: bool
     matrix, vector = px.spec((4096, 4096), px.bf16), px.spec((4096,), px.bf16) if fused else None
     made = px.compile(
         matmul_tiles[66, 2], *[matrix] * 3, vector, None, None, None, px.spec((1 << 24,), px.f32), arch="sm_90a",
-        **config.constants(), BIAS_KIND="row" if fused else None,
+        **config.constants(), form=ProductForm(bias_kind="row" if fused else None),
     )
     assert made.spills == 0

@@ -15,8 +15,10 @@ from phalanx.kernels.products.grouped_backward import group_gradients
 from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.grouped_split import grouped_split_ring
 from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
+from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.matmul_config import MatmulConfig
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
+from phalanx.kernels.products.product_form import ProductForm
 
 
 def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
@@ -35,7 +37,7 @@ def experts(*, gathers: bool, scatters: bool) -> Callable[[], Case]:
     return make
 
 
-def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callable[[], Case]:
+def multiplying(by_k: bool, *, scaled: bool = False, **form: Any) -> Callable[[], Case]:
     """Two tiles on one cluster of two, 3 steps along K through a ring of 2; `scaled`: with a bias, and scales of rows and
     columns."""
 
@@ -45,7 +47,7 @@ def multiplying(by_k: bool, *, scaled: bool = False, **constants: Any) -> Callab
         a, b = (rng.standard_normal(shape, np.float32).astype(ml_dtypes.bfloat16) for shape in shapes)
         c = np.zeros((128, 128), ml_dtypes.bfloat16)
         config = MatmulConfig(64, 64 if by_k else 128, stages=2, cluster=(2, 1), group=1, parts=2, groups=1)
-        settings = {**config.constants(), "A_BY_K": by_k, "B_BY_K": by_k, **constants}
+        settings = {**config.constants(), "form": ProductForm(by_k, by_k, **form)}
         vectors = [rng.standard_normal(128, np.float32) for _ in range(3)] if scaled else [None] * 3
         return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, *vectors, None, None], settings)
 
@@ -61,7 +63,7 @@ def multiplying_in_parts() -> Case:
     return Case("matmul_tiles", matmul_tiles[2, 1], args, config.constants())
 
 
-def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Case]:
+def multiplying_in_tensor_memory(ctas: int, accumulators: int = 2) -> Callable[[], Case]:
     """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows of one CTA, 128 of each of a pair."""
     rows = 64 * ctas * ctas
 
@@ -69,7 +71,8 @@ def multiplying_in_tensor_memory(ctas: int, **constants: Any) -> Callable[[], Ca
         rng = np.random.default_rng(0)
         a, b = (rng.standard_normal((count, 48), np.float32).astype(ml_dtypes.bfloat16) for count in (rows, 96))
         c = np.zeros((rows, 96), ml_dtypes.bfloat16)
-        settings = {"BM": rows // ctas, "BN": 32, "BK": 16, "STAGES": 2, "CTAS": ctas, "PARTS": 2, **constants}
+        config = BlackwellConfig(32, 16, 2, ctas, accumulators=accumulators, parts=2)
+        settings = {"config": config, "BM": rows // ctas}
         return Case("matmul_blackwell", matmul_blackwell[ctas], [a, b, c, *[None] * 6], settings)
 
     return make
@@ -82,7 +85,7 @@ def experts_in_tensor_memory() -> Case:
     table = planned(np.array([40, 30], np.int32), x, 70, 2, 64)
     rows = rng.permutation(70).astype(np.int32)
     args = [x, rows, w, np.zeros((70, 64), x.dtype), table[:, :2].copy(), None, None]
-    settings = {"BM": 64, "BN": 32, "BK": 16, "STAGES": 2, "CN": 2, "PARTS": 1, "GATHER": True}
+    settings = {"config": BlackwellConfig(32, 16, 2, 1, (1, 2), group=1, parts=1), "BM": 64, "GATHER": True}
     return Case("grouped_blackwell", grouped_blackwell[2], args, settings)
 
 
@@ -102,7 +105,7 @@ def multiplying_across() -> Case:
     a, b = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((128, 192), (192, 80)))
     config = MatmulConfig(64, 80, stages=2, cluster=(2, 1), group=1, parts=1, groups=1)
     c = np.zeros((128, 80), a.dtype)
-    settings = {**config.constants(), "B_BY_K": False}
+    settings = {**config.constants(), "form": ProductForm(b_by_k=False)}
     return Case("matmul_tiles", matmul_tiles[2, 1], [a, b, c, None, None, None, None, None], settings)
 
 
@@ -165,14 +168,14 @@ def gradients_of_groups() -> Case:
 PRODUCTS: dict[str, Callable[[], Case]] = {
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
-    "matmul_blackwell": multiplying_in_tensor_memory(1, ACCS=1),
+    "matmul_blackwell": multiplying_in_tensor_memory(1, accumulators=1),
     "matmul_blackwell, a pair": multiplying_in_tensor_memory(2),
     "grouped_blackwell": experts_in_tensor_memory,
     "matmul_tiles": multiplying(by_k=True),
     "matmul_tiles, in parts": multiplying_in_parts,
-    "matmul_tiles, transposed": multiplying(by_k=False, TMA_STORE=False),
+    "matmul_tiles, transposed": multiplying(by_k=False, tma_store=False),
     "matmul_tiles, scaled": multiplying(
-        by_k=True, scaled=True, BIAS_KIND="row", SCALE_ROWS=True, SCALE_COLUMNS=True, ACTIVATION="relu"
+        by_k=True, scaled=True, bias_kind="row", scale_rows=True, scale_columns=True, activation="relu"
     ),
     "split_ring": splitting(stages=3, ahead=1),
     "split_ring, 3 into the ring": splitting(bm=32, pieces=4, split=3, stages=3, reuse=True),

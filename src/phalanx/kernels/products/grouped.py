@@ -15,6 +15,7 @@ from phalanx.frozen import frozen
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, has_work, info_of, is_among, refused, require_config
 from phalanx.kernels.products.activations import ACTIVATIONS, activate
+from phalanx.kernels.products.fetching import peers
 from phalanx.kernels.products.group_model import (
     expected_tiles,
     few_rows_config,
@@ -25,7 +26,6 @@ from phalanx.kernels.products.group_tiles import clusters_at_once, most_tiles, o
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
 from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
-from phalanx.kernels.products.matmul_tiles import peers
 from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import target_of

@@ -85,15 +85,25 @@ def store_rows(sums, buffer, Y, m, n, end, BM, WIDTH):
     px.tma.commit()
 
 
-@px.kernel(warps=WARPS, cluster=lambda CTAS, CM, CN: CTAS * CM * CN, pdl=True)
+USUAL = BlackwellConfig(stages=4, ctas=1, group=1)
+
+
+@px.kernel(warps=WARPS, cluster=lambda config: config.size, pdl=True)
 def grouped_blackwell(
-    A, I, W, Y, TABLE, BIAS, WEIGHT, *, BM=ROWS, BN=256, BK=64, STAGES=4, CTAS=1, CM=1, CN=1, ACCS=2, GROUP=1, PARTS=4,
-    GATHER=False, SCATTER=False, BIASED=False, ACTIVATION=None,
+    A, I, W, Y, TABLE, BIAS, WEIGHT, *, config=USUAL, BM=ROWS, GATHER=False, SCATTER=False, BIASED=False, ACTIVATION=None
 ):  # fmt: skip
     """Y[i] = activation(A[i] @ W[g].T + BIAS[g]) for the rows i of every group g; A[I[i]] with GATHER.
 
     With SCATTER Y[I[i]] += WEIGHT[i] * (A[i] @ W[g].T).
     """
+    BN = config.bn
+    BK = config.bk
+    STAGES = config.stages
+    CTAS = config.ctas
+    CM, CN = config.cluster
+    ACCS = config.accumulators
+    PARTS = config.parts
+    # Step 1: the place of this CTA in its cluster, shared and tensor memory, and the tiles.
     rank = px.cluster.rank()
     half, x, y = unit_place(rank, CTAS, CM, CN)
     row, column, fillers = unit_masks(half, x, y, CTAS, CM, CN)
@@ -110,10 +120,11 @@ def grouped_blackwell(
     rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
     unit = Unit(
         half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
-        px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, GROUP, False,
+        px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
     )  # fmt: skip
     ring = Ring(a, b, None, None, full, empty, px.ring(STAGES), True, True, False, False)
 
+    # Step 2: a warp fetches, another one multiplies.
     with px.warps(FETCHING_WARP, 1):
         fetch_groups(unit, ring, A, I, W, TABLE, GATHER)
 
@@ -121,11 +132,12 @@ def grouped_blackwell(
         if half == 0:
             ring.multiply_all(unit, acc, ready, drained, None, None, ACCS)
 
+    # Step 3: the others store or add what has been multiplied.
     with px.warps(0, EPILOGUE_WARPS):
         held = px.ring(ACCS)
         leader = 1 << (rank & ~1) if CTAS == 2 else None
         for tile in range(unit.first, unit.count, unit.step):
-            i, j = grouped(tile, rows, columns, GROUP)
+            i, j = grouped(tile, rows, columns, config.group)
             m, n, end = px.load(TABLE[1, i]) + half * BM, (j * CN + y) * BN, px.load(TABLE[2, i])
             t = held.stage
             ready[t].wait(held.parity)

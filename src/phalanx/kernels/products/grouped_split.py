@@ -24,17 +24,26 @@ def takes(rows, pieces, width, PIECES):
     return enough & (rows > (pieces - 1) * width) if pieces > 1 else enough
 
 
-@px.kernel(warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN: (SPLIT, CN, 1), exit_sync=False, pdl=True)
-def grouped_split_ring(
-    A, W, Y, TABLE, BIAS, *, BM=128, BN=128, BK=64, STAGES=4, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=4,
-    REUSE=False, HINT="evict_first", BIASED=False, ACTIVATION=None
-):
-    """Y[i] = A[i] @ W[g].T for the rows i of every group g: a tile of up to BM rows by BN columns per cluster of SPLIT CTAs.
+@px.kernel(
+    warps=lambda config: 4 * config.groups + 2, cluster=lambda config: (config.split, config.cn, 1),
+    exit_sync=False, pdl=True,
+)  # fmt: skip
+def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION=None):
+    """Y[i] = A[i] @ W[g].T for the rows i of every group g: a tile for each cluster, which splits K.
 
-    The constants are those of `split_ring`, of which this takes both rings and the sums.
-    What differs: the tile's rows and weights come from TABLE; of its rows only those of the group are stored; and as
-    nobody but the device knows how many there are, only so many pieces of them are fetched and multiplied as are needed.
+    It has both rings and the sums of `split_ring`. What differs: the tile's rows and weights come from TABLE; of its rows
+    only those of the group are stored; and as nobody but the device knows how many there are, only so many pieces of them
+    are fetched and multiplied as are needed.
     """
+    BM = config.bm
+    BN = config.bn
+    BK = config.bk
+    STAGES = config.stages
+    AHEAD = config.ahead
+    SPLIT = config.split
+    CN = config.cn
+    PIECES = config.pieces
+    # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
     s, y = px.cluster.rank(0), px.cluster.rank(1)
     same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, CN, 1)
     w, a = px.shared((STAGES, BN, BK), W.dtype), px.shared((STAGES - AHEAD, BM, BK), A.dtype)
@@ -44,16 +53,17 @@ def grouped_split_ring(
     first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
     width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
     out = px.shared((most, width, BN), Y.dtype, reuse=w)
-    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, REUSE)
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, config.reuse)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
-        first, end, BM, BN, BK, STAGES, AHEAD, CN, 1, HINT, True, True,
+        first, end, BM, BN, BK, STAGES, AHEAD, CN, 1, config.hint, True, True,
     )  # fmt: skip
     wait_for_prior_launch()
     t, n = px.block_id(2), px.block_id(1) * BN
     tiles = px.load(TABLE[3, 0])
 
-    with px.warps(0, 4 * GROUPS):
+    # Step 2: warpgroups multiply as many pieces of rows as the group has, and store what they add up.
+    with px.warps(0, 4 * config.groups):
         if t < tiles:
             m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
@@ -74,14 +84,15 @@ def grouped_split_ring(
                             px.tma.commit()
             px.tma.wait(0, read=True)
 
-    with px.warps(4 * GROUPS + 1, 1):
+    # Step 3: a warp for each ring.
+    with px.warps(4 * config.groups + 1, 1):
         if t < tiles:
             m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
                     rings.with_rows(pieces * width).fetch_rows(A, m, y)
 
-    with px.warps(4 * GROUPS, 1):
+    with px.warps(4 * config.groups, 1):
         if t < tiles:
             rings.fetch_weights(W, n, 0, px.load(TABLE[0, t]))
 

@@ -31,6 +31,7 @@ from phalanx.kernels.products.operand_recipes import (
     operand_recipe,
     warn,
 )
+from phalanx.kernels.products.product_form import ProductForm
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.split_k import launch_split
 from phalanx.kernels.products.targets import Target, target_of
@@ -270,19 +271,17 @@ def _plan(
     if split is not None:
         return Plan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings, sums = _kernel(problem, target, config)
-    swapped = settings.get("SWAPPED", False)
+    swapped = not target.blackwell and settings["config"].swapped
     left_one, right_one = (1, 0) if swapped else (0, 1)
-    by_k, batched = (a_by_k, b_by_k), (step_a != 0, step_b != 0)
-    constants = {
-        "A_BY_K": by_k[left_one], "B_BY_K": by_k[right_one], "A_BATCH": batched[left_one], "B_BATCH": batched[right_one],
-        "BATCH": count > 1, "TMA_STORE": staged, "BIAS_KIND": _bias_kind(added, per_matrix and count > 1),
-        "SCALE_ROWS": scales[left_one] == "vector", "SCALE_COLUMNS": scales[right_one] == "vector",
-        "ACTIVATION": activation,
-    }  # fmt: skip
+    by_k = a_by_k, b_by_k
+    form = ProductForm(
+        by_k[left_one], by_k[right_one], staged, _bias_kind(added, per_matrix and count > 1), scales[left_one] == "vector",
+        scales[right_one] == "vector", activation,
+    )  # fmt: skip
     return Plan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
-        (scales[0] == "number", scales[1] == "number"), bound, {**settings, **constants, **target.named},
+        (scales[0] == "number", scales[1] == "number"), bound, {**settings, "form": form, **target.named},
         notes=tuple(note for note in (a_note, b_note) if note), blocks=blocks, blackwell=target.blackwell,
         swapped=swapped, sums=sums,
     )

@@ -14,8 +14,10 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.launches import wait_for_prior_launch
-from phalanx.kernels.products.matmul_tiles import Epilogue, block, factor_of
+from phalanx.kernels.products.epilogue import Epilogue, factor_of
+from phalanx.kernels.products.fetching import block
 from phalanx.kernels.products.orders import grouped
+from phalanx.kernels.products.product_form import ProductForm
 
 EPILOGUE_WARPS = 4
 """From warp 0 on: together they reach all lanes of tensor memory."""
@@ -228,17 +230,28 @@ def store_tile(epilogue, acc, drained, leader, z, m, n):
             px.store(block(epilogue.C, z, m, n + part, epilogue.height, width), result)
 
 
-@px.kernel(warps=WARPS, cluster=lambda CTAS, CM, CN: CTAS * CM * CN, pdl=True)
-def matmul_blackwell(
-    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, SCALES_A, SCALES_B, *, BM=128, BN=256, BK=64, STAGES=4, CTAS=2, CM=1, CN=1,
-    ACCS=2, GROUP=8, PARTS=4, BLOCK=0, A_BY_K=True, B_BY_K=True, A_BATCH=False, B_BATCH=False, BATCH=False, TMA_STORE=True,
-    BIAS_KIND=None, SCALE_ROWS=False, SCALE_COLUMNS=False, ACTIVATION=None,
-):  # fmt: skip
-    """C = activation(scales * A @ B + BIAS). A is (M, K) with A_BY_K, else (K, M); B is (N, K) with B_BY_K, else (K, N).
+PLAIN = ProductForm()
 
-    With BLOCK, which then divides BK / 4, elements of A and B that follow each other along K share a scale of SCALES_A and
-    SCALES_B, in blocks of 128 rows: (rows / 128, scales / 4, 32, 16).
+
+@px.kernel(warps=WARPS, cluster=lambda config: config.size, pdl=True)
+def matmul_blackwell(
+    A, B, C, BIAS, SCALE_A, SCALE_B, alpha, SCALES_A, SCALES_B, *, config, form=PLAIN, BM=128, BLOCK=0
+):  # fmt: skip
+    """C = activation(scales * A @ B + BIAS), as `form` says; arrays with three axes are batches of matrices.
+
+    With BLOCK, which then divides a quarter of a stage's K, elements of A and B that follow each other along K share a
+    scale of SCALES_A and SCALES_B, in blocks of 128 rows: (rows / 128, scales / 4, 32, 16).
     """
+    BN = config.bn
+    BK = config.bk
+    STAGES = config.stages
+    CTAS = config.ctas
+    CM, CN = config.cluster
+    ACCS = config.accumulators
+    PARTS = config.parts
+    A_BY_K = form.a_by_k
+    B_BY_K = form.b_by_k
+    # Step 1: the place of this CTA in its cluster, shared and tensor memory.
     rank = px.cluster.rank()
     half, x, y = unit_place(rank, CTAS, CM, CN)
     row, column, fillers = unit_masks(half, x, y, CTAS, CM, CN)
@@ -254,26 +267,32 @@ def matmul_blackwell(
         scales_b = px.shared((STAGES, px.cdiv(BN, 128), deep // 4, 32, 16), SCALES_B.dtype)
         tensor_a = px.tmem((STAGES, BM, deep), SCALES_A.dtype)  # columns for each stage: they are free when it is
         tensor_b = px.tmem((STAGES, BN, deep), SCALES_B.dtype)
-    if TMA_STORE:
+    if form.tma_store:
         out = px.shared((out_buffers(PARTS), BM, width), C.dtype)
-    if SCALE_ROWS:
+    if form.scale_rows:
         row_scales = px.shared((BM, 1), px.f32)  # as a column, so that it is read as the sums lie
-    if SCALE_COLUMNS:
+    if form.scale_columns:
         column_scales = px.shared((1, width), px.f32)
-    if BIAS_KIND == "row":
+    if form.bias_kind == "row":
         row_bias = px.shared((1, width), px.f32)
     full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
+    # Step 2: the tiles of this cluster.
+    A_BATCH = len(A.shape) == 3
+    B_BATCH = len(B.shape) == 3
+    BATCH = len(C.shape) == 3
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
     rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
     first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
     unit = Unit(
-        half, x, y, row, column, fillers, steps, rows, columns, first, tiles, step, BM, BN, BK, CTAS, CM, CN, GROUP, BATCH
-    )
+        half, x, y, row, column, fillers, steps, rows, columns, first, tiles, step, BM, BN, BK, CTAS, CM, CN,
+        config.group, BATCH,
+    )  # fmt: skip
     ring = Ring(a, b, scales_a, scales_b, full, empty, px.ring(STAGES), A_BY_K, B_BY_K, A_BATCH, B_BATCH)
     wait_for_prior_launch()
 
+    # Step 3: a warp fetches, another one multiplies.
     with px.warps(FETCHING_WARP, 1):
         ring.fetch_all(unit, A, B, SCALES_A, SCALES_B)
 
@@ -281,11 +300,12 @@ def matmul_blackwell(
         if half == 0:
             ring.multiply_all(unit, acc, ready, drained, tensor_a, tensor_b, ACCS)
 
+    # Step 4: the others store what has been multiplied.
     with px.warps(0, EPILOGUE_WARPS):
-        factor = factor_of(alpha, SCALE_A, SCALE_B, SCALE_ROWS, SCALE_COLUMNS)
+        factor = factor_of(alpha, SCALE_A, SCALE_B, form.scale_rows, form.scale_columns)
         epilogue = Epilogue(
-            C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, BIAS_KIND,
-            ACTIVATION, False,
+            C, BIAS, SCALE_A, SCALE_B, factor, out, row_scales, column_scales, row_bias, BM, width, BN, form.bias_kind,
+            form.activation, False,
         )
         held = px.ring(ACCS)
         leader = 1 << (rank & ~1) if CTAS == 2 else None
@@ -295,5 +315,5 @@ def matmul_blackwell(
             ready[t].wait(held.parity)
             store_tile(epilogue, acc[t], drained[t], leader, z, m, n)
             held.advance()
-        if TMA_STORE:
+        if form.tma_store:
             px.tma.wait(0)

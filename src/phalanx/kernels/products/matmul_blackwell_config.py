@@ -77,13 +77,9 @@ class BlackwellConfig:
         """CTAs of a cluster."""
         return self.ctas * self.cluster[0] * self.cluster[1]
 
-    def constants(self) -> dict[str, int]:
-        """The constants of the kernel `matmul_blackwell`."""
-        cm, cn = self.cluster
-        return {
-            "BM": ROWS, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CTAS": self.ctas, "CM": cm, "CN": cn,
-            "ACCS": self.accumulators, "GROUP": self.group, "PARTS": self.parts,
-        }  # fmt: skip
+    def constants(self) -> dict[str, BlackwellConfig]:
+        """The constant of the kernel `matmul_blackwell` that says how the product is cut."""
+        return {"config": self}
 
     def tiles(self, problem: Problem) -> int:
         """How many tiles, each of a whole cluster, the product has."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from math import ceil
-from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
@@ -113,15 +112,14 @@ class MatmulConfig:
     split: int = 1
     kept: int = 0
 
-    def constants(self) -> dict[str, Any]:
-        """The constants of the kernel `matmul_tiles`."""
-        cm, cn = self.cluster
-        return {
-            "BM": self.bm, "BN": self.bn, "BK": self.bk, "STAGES": self.stages, "CM": cm, "CN": cn, "GROUP": self.group,
-            "PARTS": self.parts, "GROUPS": self.groups, "SWAPPED": self.swapped, "STREAMED": self.streamed,
-            "TRIM_ROWS": self.trimmed[0], "TRIM_COLUMNS": self.trimmed[1], "SPLIT": self.split,
-            **({"HINT": streaming_hint(self.kept)} if self.kept else {}),
-        }
+    @property
+    def hint(self) -> str:
+        """What L2 is told of the operand that is `streamed`."""
+        return streaming_hint(self.kept)
+
+    def constants(self) -> dict[str, MatmulConfig]:
+        """The constant of the kernel `matmul_tiles` that says how the product is cut."""
+        return {"config": self}
 
     def tiles(self, problem: Problem) -> int:
         """How many tiles, each of a whole cluster, the product has."""

@@ -4,7 +4,7 @@ operands, or behind another one like it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from typing import Any
@@ -97,21 +97,20 @@ class SplitConfig:
         landing = max(0, inbox - row_bytes) if self.reuse else inbox
         return 1024 + 2 * ROWS_AT_ONCE * self.bn + max(weight_bytes, 4 * self.bn * self.summed_rows) + row_bytes + landing
 
-    def constants(self) -> dict[str, Any]:
-        """The kernel's constants of the same names, in capitals. All callers get the same dict, and must not change it."""
-        return _constants(self)
+    @property
+    def hint(self) -> str:
+        """What L2 is told of the weights."""
+        return streaming_hint(self.kept)
+
+    def constants(self) -> dict[str, SplitConfig]:
+        """The constant of the kernels that split K."""
+        return {"config": self}
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
         """CTAs for a product of `m` rows and `n` columns: whole clusters along each axis."""
         return (
             self.split, px.cdiv(px.cdiv(n, self.bn), self.cn) * self.cn, px.cdiv(px.cdiv(m, self.bm), self.cm) * self.cm
         )
-
-
-@cache
-def _constants(config: SplitConfig) -> dict[str, Any]:
-    named = {name.upper(): value for name, value in asdict(config).items() if name not in ("across", "kept")}
-    return named | {"HINT": streaming_hint(config.kept)}  # the launch knows what lies across K
 
 
 HEIGHTS = (8, 16, 24, *range(32, 257, 16))

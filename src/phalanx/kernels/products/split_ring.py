@@ -11,7 +11,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.products.activations import activate
-from phalanx.kernels.products.matmul_tiles import PANEL, block, in_panels, whole_panels
+from phalanx.kernels.products.fetching import PANEL, block, in_panels, whole_panels
 
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
@@ -257,21 +257,31 @@ def inbox_for(a, SPLIT, most, width, BN, REUSE):
 
 
 @px.kernel(
-    warps=lambda GROUPS: 4 * GROUPS + 2, cluster=lambda SPLIT, CN, CM: (SPLIT, CN, CM), exit_sync=False, pdl=True
-)
+    warps=lambda config: 4 * config.groups + 2, cluster=lambda config: (config.split, config.cn, config.cm),
+    exit_sync=False, pdl=True,
+)  # fmt: skip
 def split_ring(
-    A, B, C, BIAS, *, BM=64, BN=128, BK=64, STAGES=8, AHEAD=0, SPLIT=2, CN=1, CM=1, GROUPS=2, PIECES=2, REUSE=False,
-    HINT="evict_first", ROWS=True, A_ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False, BIAS_OF_ROWS=False, ACTIVATION=None
-):
-    """A tile (BM, BN) of C = A @ B.T per cluster of SPLIT CTAs (times CN x CM that share what they load).
+    A, B, C, BIAS, *, config, ROWS=True, A_ROWS=True, FLIPPED=False, WHOLE=True, BIASED=False, BIAS_OF_ROWS=False,
+    ACTIVATION=None,
+):  # fmt: skip
+    """A tile of C = A @ B.T for each cluster, whose CTAs share K, and what they load with others.
 
     A is (M, K), or (K, M) without A_ROWS; B is (N, K), or (K, N) without ROWS. With FLIPPED the tile is stored in C.T, as
     the tensor cores hold it; with BIAS_OF_ROWS a bias has an element for each row of A, else for each row of B.
-    The weights have a ring of STAGES, each of BK columns, and a warp that fills it. That of A has AHEAD stages less, since
-    A comes from L2, sooner. A launch lasts some 40
-    us, so what comes before the first load counts: the producers do not ask for stages that nobody has used, and they come
-    last, because ptxas puts the last role right behind the start.
+    The weights have a ring, and a warp that fills it. That of A has fewer stages, since A comes from L2, sooner. A launch
+    lasts some 40 us, so what comes before the first load counts: the producers do not ask for stages that nobody has used,
+    and they come last, because ptxas puts the last role right behind the start.
     """
+    BM = config.bm
+    BN = config.bn
+    BK = config.bk
+    STAGES = config.stages
+    AHEAD = config.ahead
+    SPLIT = config.split
+    CN = config.cn
+    CM = config.cm
+    PIECES = config.pieces
+    # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
     s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
     n, m = px.block_id(1) * BN, px.block_id(2) * BM
@@ -285,15 +295,16 @@ def split_ring(
     high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
     out = px.shared((most, high, wide), C.dtype, reuse=w)
     at_once = high if WHOLE else ROWS_AT_ONCE
-    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, REUSE)
+    inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, config.reuse)
     w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, BM, BN, BK, STAGES,
-        AHEAD, CN, CM, HINT, ROWS, A_ROWS,
+        AHEAD, CN, CM, config.hint, ROWS, A_ROWS,
     )  # fmt: skip
     px.wait_prior()
 
-    with px.warps(0, 4 * GROUPS):
+    # Step 2: warpgroups multiply, send sums to each other, and store what they add up.
+    with px.warps(0, 4 * config.groups):
         px.launch_dependents()  # by warps that have to wait for the first copies anyway
         acc = rings.multiply()
         tile = Sums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, CN, PIECES)
@@ -313,8 +324,9 @@ def split_ring(
                     stored = px.load(out[q, row : row + at_once])
                     px.store(C[top + row : top + row + at_once, left : left + wide], stored)
 
-    with px.warps(4 * GROUPS + 1, 1):
+    # Step 3: a warp for each ring.
+    with px.warps(4 * config.groups + 1, 1):
         rings.fetch_rows(A, m, y)
 
-    with px.warps(4 * GROUPS, 1):
+    with px.warps(4 * config.groups, 1):
         rings.fetch_weights(B, n, z)
