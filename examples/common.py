@@ -65,7 +65,7 @@ def gpu_mover() -> tuple[Callable[[np.ndarray], Any], Callable[[Any], np.ndarray
     except ImportError:
         torch = None
     if torch is not None:
-        from phalanx.runtime.device.arrays import to_host
+        from phalanx.runtime.device.host_copies import to_host
 
         def move(x: np.ndarray) -> Any:
             if x.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):

@@ -9,7 +9,8 @@ from phalanx.cuda.abi import ArraySlot, ScalarSlot, TensorMapSlot
 from phalanx.cuda.module import entry_name
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import Helper
-from phalanx.cuda.text.writer import Writer, WrittenAgent
+from phalanx.cuda.text.writer import Writer
+from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.ir.archs import arch_of
 from phalanx.ir.core import Block, Function
 from phalanx.ir.ops.control import Assign, For, ReadVar

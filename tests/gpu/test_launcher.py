@@ -15,8 +15,9 @@ import phalanx as px
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature, TensorMapSlot
 from phalanx.cuda.nvrtc import compile_cuda
 from phalanx.errors import Error
-from phalanx.runtime.device.arrays import describe, to_host
+from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.device.driver import HostBuffer, get_driver
+from phalanx.runtime.device.host_copies import to_host
 from phalanx.runtime.device.map_layout import map_layout
 from phalanx.runtime.device.tensormap import Geometry, encode
 from phalanx.runtime.launch.launcher import Launcher

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.runtime.device import arrays
+from phalanx.runtime.device import arrays, streams
 from phalanx.runtime.device import driver as cuda
 from support.fake_driver import FakeLibrary
 from support.fake_torch import DType
@@ -63,7 +63,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module.streams = {0: 0, 1: 0}
     module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: module.streams[device])
     monkeypatch.setitem(sys.modules, "torch", module)
-    caches = (arrays._torch_dtypes, arrays.torch_current_stream)
+    caches = (arrays.torch_dtypes, streams.torch_current_stream)
     for cache in caches:
         cache.cache_clear()
     yield module

@@ -12,21 +12,20 @@ import pytest
 
 import phalanx as px
 from phalanx.errors import Error
-from phalanx.runtime.device import arrays
+from phalanx.runtime.device import arrays, host_copies
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.device.arrays import (
     DTYPE_NAMES,
     ITEM_BYTES,
     ArrayInfo,
     call_key,
-    current_stream,
     dense_strides,
     describe,
     numpy_dtype,
-    put_back,
     scalar_dtype,
-    to_host,
 )
+from phalanx.runtime.device.host_copies import put_back, to_host
+from phalanx.runtime.device.streams import current_stream
 
 
 def test_numpy_array_and_views() -> None:
@@ -367,8 +366,8 @@ def test_a_dense_array_of_a_device_comes_to_the_host(monkeypatch: pytest.MonkeyP
         seen.append(info)
         return codes
 
-    real = arrays._copy_from_device
-    monkeypatch.setattr(arrays, "_copy_from_device", copied)
+    real = host_copies._copy_from_device
+    monkeypatch.setattr(host_copies, "_copy_from_device", copied)
     monkeypatch.setattr(arrays.dlpack, "read", lambda x: arrays.dlpack.Tensor(0x1000, 2, 3, 15, 6, 1, (2, 128), None))
     found = to_host(Capsuled(None))
     assert seen == [ArrayInfo("cuda", 3, 0x1000, (2, 96), (96, 1), "u8")]

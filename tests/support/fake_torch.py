@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.runtime.device import arrays
+from phalanx.runtime.device import arrays, streams
 from phalanx.runtime.device import driver as cuda
 from phalanx.runtime.launch import memory
 from support.fake_driver import FakeLibrary
@@ -177,7 +177,7 @@ def fake_torch_gpu(library: Any = None) -> Iterator[Any]:
     module.library = FakeLibrary() if library is None else library
     module.driver = cuda.Driver(module.library)
     former, former_driver = sys.modules.get("torch"), cuda.get_driver
-    caches = (arrays._torch_dtypes, arrays.torch_current_stream)
+    caches = (arrays.torch_dtypes, streams.torch_current_stream)
     sys.modules["torch"], cuda.get_driver = module, lambda: module.driver  # type: ignore[assignment]
     for cache in caches:
         cache.cache_clear()

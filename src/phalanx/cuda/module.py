@@ -10,7 +10,8 @@ from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import helper
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block
-from phalanx.cuda.text.writer import TYPEDEFS, Site, Writer, WrittenAgent
+from phalanx.cuda.text.writer import TYPEDEFS, Site, Writer
+from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.frozen import frozen
 from phalanx.ir.printer import text as listing
 from phalanx.ir.types import ArrayType, ScalarType

@@ -10,7 +10,8 @@ from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.literals import atom, bare
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
-from phalanx.cuda.text.writer import Writer, WrittenAgent, scalar_dtype
+from phalanx.cuda.text.writer import Writer, scalar_dtype
+from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.cuda.tiles.control_text import counted_axes, for_header, printf_format
 from phalanx.cuda.tiles.elements import for_each_owned
 from phalanx.cuda.tiles.index import slot_line

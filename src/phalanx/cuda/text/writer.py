@@ -15,8 +15,8 @@ from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
 from phalanx.cuda.text.pressure import Pressure
 from phalanx.cuda.text.read_again import find_read_again
 from phalanx.cuda.text.sites import Site
+from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.errors import Error
-from phalanx.frozen import frozen
 from phalanx.ir.core import Block, Op
 from phalanx.ir.types import DType, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Param, Value, Var
@@ -76,27 +76,6 @@ _RESERVED = frozenset(
 
 LONGEST_INLINE = 48
 """Longer expressions get a variable of their own."""
-
-
-@frozen
-class WrittenAgent:
-    """The warps that run the code being written: all of the CTA, or one role's.
-
-    Of a role with `copies`, `warps` is the number of one, every `pitch` warps another one begins, and their barriers have
-    the numbers from `barrier_id` on.
-    """
-
-    name: str
-    first: int
-    warps: int
-    barrier_id: int
-    copies: int = 1
-    pitch: int = 0
-
-    @property
-    def threads(self) -> int:
-        """The agent's threads."""
-        return 32 * self.warps
 
 
 class Writer:
@@ -609,4 +588,4 @@ def scalar_dtype(value: Value) -> DType:
     raise Error(f"{value.name} is an array, not a value")
 
 
-__all__ = ["CTYPES", "Helper", "Param", "Site", "TYPEDEFS", "Var", "Writer", "WrittenAgent", "scalar_dtype"]
+__all__ = ["CTYPES", "Helper", "Param", "Site", "TYPEDEFS", "Var", "Writer", "scalar_dtype"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import ModuleType
 
 import numpy as np
@@ -65,6 +65,7 @@ class ConstantRecord(KernelObject):
         return hash(exact(self.value))
 
 
+@lru_cache(1024)
 def is_record(kind: type) -> bool:
     """Whether a class is a frozen dataclass whose instances have a meaning in kernels by their fields alone."""
     return dataclasses.is_dataclass(kind) and not issubclass(kind, KernelObject | DType) and is_frozen(kind)

@@ -6,7 +6,6 @@ looked at once, by the modules of its bases, and remembered.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import sys
 import threading
@@ -284,8 +283,8 @@ def is_describing_once() -> bool:
     return _CALL.known is not None
 
 
-def _describe_torch(x: Any) -> ArrayInfo:
-    name = _torch_dtypes().get(x.dtype)
+def describe_torch(x: Any) -> ArrayInfo:
+    name = torch_dtypes().get(x.dtype)
     if name is None:
         raise _unsupported_dtype(str(x.dtype))
     device = x.get_device()
@@ -425,7 +424,7 @@ def _describe_jax(x: Any) -> ArrayInfo:
 
 _READERS = {
     ArgumentKind.JAX: _describe_jax,
-    ArgumentKind.TORCH: _describe_torch,
+    ArgumentKind.TORCH: describe_torch,
     ArgumentKind.NUMPY: _describe_numpy,
     ArgumentKind.CUPY: _describe_cupy,
     ArgumentKind.CUDA_INTERFACE: _describe_cuda_interface,
@@ -510,20 +509,6 @@ def not_an_argument(x: object) -> Error:
     )
 
 
-def current_stream(x: Any) -> int:
-    """The CUDA stream (a CUstream as a number) that work on the array `x` belongs to; 0 is the default."""
-    kind = _KINDS[type(x)]
-    if kind is _TORCH:
-        return torch_current_stream()(x.get_device())
-    if kind is ArgumentKind.CUPY:
-        return sys.modules["cupy"].cuda.get_current_stream().ptr
-    if kind is ArgumentKind.CUDA_INTERFACE:
-        return x.__cuda_array_interface__.get("stream") or 0
-    if kind is ArgumentKind.PACKED:
-        return current_stream(x.data)
-    return 0
-
-
 def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
     """Raises `px.Error` where torch records what is computed from one of the arrays, which the caller names so.
 
@@ -538,40 +523,6 @@ def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
                 location=caller_location(),
                 remedy=f"px.torch has this with gradients; or call it under torch.no_grad(), or pass {name}.detach()",
             )
-
-
-def to_host(x: Any, info: ArrayInfo | None = None) -> np.ndarray:
-    """The array as NumPy: a view of it in host memory, else a copy. `info` is its description, where it is known.
-
-    Elements that share bytes are always a copy, with a byte each; `put_back` writes them.
-    """
-    kind = _KINDS[type(x)]
-    if kind is ArgumentKind.PACKED:
-        data = to_host(x.data)
-        shared = (x.dense or x.dtype.name in PER_BYTE) and data.dtype != x.dtype.numpy
-        return _unpacked(data, x.dtype.name, x.dense) if shared else data.view(x.dtype.numpy)
-    if kind is ArgumentKind.NUMPY:
-        return x
-    if kind is _TORCH:
-        return _torch_to_host(x)
-    if kind is ArgumentKind.CUPY:
-        return x.get()
-    info = info or describe(x)
-    if info is None:
-        raise not_an_argument(x)
-    if info.kind == "host":
-        return _at_pointer(info) if kind is ArgumentKind.JAX else np.from_dlpack(x)
-    return _copy_from_device(info)
-
-
-def _at_pointer(info: ArrayInfo) -> np.ndarray:
-    """The memory of an array of the host, to be read and written: JAX's own view is read-only, and lacks some types."""
-    dtype = numpy_dtype(info.dtype_name)
-    if 0 in info.shape:
-        return np.empty(info.shape, dtype)
-    span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    raw = np.ctypeslib.as_array((ctypes.c_ubyte * (span * dtype.itemsize)).from_address(info.pointer)).view(dtype)
-    return np.lib.stride_tricks.as_strided(raw, info.shape, [stride * dtype.itemsize for stride in info.strides])
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -622,82 +573,9 @@ def _device_of_pointer(pointer: int) -> int:
 
 
 @functools.cache
-def _torch_dtypes() -> dict[Any, str]:
+def torch_dtypes() -> dict[Any, str]:
     torch = sys.modules["torch"]
     names = {name: ours for name, ours in DTYPE_NAMES.items() if ours not in PER_BYTE} | TORCH_PACKED
     return {getattr(torch, name): ours for name, ours in names.items() if hasattr(torch, name)}
 
 
-@functools.cache
-def torch_current_stream() -> Any:
-    """torch's function from a device number to its current stream; torch must be loaded."""
-    return sys.modules["torch"]._C._cuda_getCurrentRawStream
-
-
-def _torch_to_host(x: Any) -> np.ndarray:
-    torch = sys.modules["torch"]
-    tensor = x.detach().cpu()
-    name = _describe_torch(tensor).dtype_name
-    if name in PER_BYTE:
-        return _unpacked(tensor.view(torch.uint8).numpy(), name)
-    if name in ("bf16", "f8e4m3", "f8e5m2", "f8e8m0"):  # NumPy knows them through ml_dtypes, torch's bridge does not
-        carrier = torch.int16 if name == "bf16" else torch.uint8
-        return tensor.view(carrier).numpy().view(numpy_dtype(name))
-    return tensor.numpy()
-
-
-def _unpacked(data: np.ndarray, name: str, dense: bool = False) -> np.ndarray:
-    """Elements of their own for bytes that several share; read-only where the bytes are."""
-    from phalanx.ir.types import DTYPES
-    from phalanx.runtime.device.packed import unpacked
-
-    elements = unpacked(data, DTYPES[name], dense)
-    elements.flags.writeable = data.flags.writeable
-    return elements
-
-
-def put_back(x: Any, elements: Any) -> None:
-    """Writes what a run left of `to_host(x)` into the bytes of `x`, if its elements share them and it is in host memory."""
-    kind = _KINDS[type(x)]
-    data = x.data if kind is ArgumentKind.PACKED else x
-    if kind is _TORCH:
-        if _torch_dtypes().get(x.dtype) not in PER_BYTE:
-            return
-        data = x.detach().view(sys.modules["torch"].uint8)
-    elif kind is not ArgumentKind.PACKED or not (x.dense or x.dtype.name in PER_BYTE):
-        return
-    info = describe(data)
-    if info is None or info.kind != "host" or info.dtype_name != "u8":
-        return
-    from phalanx.ir.types import FROM_NUMPY
-    from phalanx.runtime.device.packed import packed_bytes
-
-    target = to_host(data)
-    if target.flags.writeable:
-        target[...] = packed_bytes(elements, FROM_NUMPY[elements.dtype], kind is ArgumentKind.PACKED and x.dense)
-
-
-def _copy_from_device(info: ArrayInfo) -> np.ndarray:
-    from phalanx.runtime.device.driver import get_driver
-
-    if info.dtype_name in PER_BYTE:
-        return _unpacked(_copy_from_device(info.in_bytes), info.dtype_name)
-    if info.dense:
-        sizes = (*info.shape[:-1], info.bytes_of(info.shape[-1])), (*map(info.bytes_of, info.strides[:-1]), 1)
-        data = _copy_from_device(ArrayInfo("cuda", info.device, info.pointer, *sizes, "u8"))
-        return _unpacked(data, info.dtype_name, dense=True)
-    dtype = numpy_dtype(info.dtype_name)
-    if any(stride < 0 for stride in info.strides):
-        raise Error(
-            "a CUDA array with negative strides can't be copied to the host", remedy="pass a copy of it"
-        )
-    if 0 in info.shape:
-        return np.empty(info.shape, dtype)
-    span = 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
-    raw = np.empty(span, dtype)
-    driver = get_driver()
-    with driver.context(info.device):
-        driver.synchronize()
-        driver.copy_to_host(raw.ctypes.data, info.pointer, raw.nbytes)
-    byte_strides = [stride * dtype.itemsize for stride in info.strides]
-    return np.lib.stride_tricks.as_strided(raw, info.shape, byte_strides).copy()

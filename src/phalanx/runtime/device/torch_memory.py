@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phalanx.runtime.device.arrays import torch_current_stream
+from phalanx.runtime.device.streams import torch_current_stream
 
 PART = 512
 """Arrays that are taken together begin at multiples of this many bytes, as torch's own do."""

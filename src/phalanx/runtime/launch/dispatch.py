@@ -11,7 +11,8 @@ from phalanx.errors import Error, caller_location, internal_error, wants_traceba
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel
-from phalanx.runtime.device.arrays import ArrayInfo, call_key, put_back, to_host
+from phalanx.runtime.device.arrays import ArrayInfo, call_key
+from phalanx.runtime.device.host_copies import put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker, tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch, refuse_recording

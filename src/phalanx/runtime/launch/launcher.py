@@ -15,21 +15,13 @@ from typing import Any
 
 from phalanx.cuda.abi import TENSOR_MAP_BYTES, ArraySlot, ScalarSlot, Signature
 from phalanx.errors import Error, caller_location
-from phalanx.ir.archs import COPY_CHUNK
 from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.device.arrays import (
-    ITEM_BYTES,
-    PER_BYTE,
-    ArgumentKind,
-    ArrayInfo,
-    current_stream,
-    describe,
-    kind_of,
-    torch_current_stream,
-)
+from phalanx.runtime.device.arrays import PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
 from phalanx.runtime.device.counters import counters_of
 from phalanx.runtime.device.map_layout import MapLayout
+from phalanx.runtime.device.streams import current_stream, torch_current_stream
 from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache
+from phalanx.runtime.launch.launch_parameters import called, check_array, grid_words, joined_format, match_nothing
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
 _PORTABLE_CLUSTER = 8
@@ -38,7 +30,6 @@ CONFIG_BYTES = TENSOR_MAP_BYTES
 """Bytes of a launch's configuration, which is before its parameters: these begin where a descriptor may."""
 _DEFAULT_SHARED_BYTES = 48 << 10  # what a kernel may use without asking
 _NO_GRID = (-1, -1, -1)  # no launch has this grid
-_COMPILE_AGAIN = "or compile the kernel for arrays like this one"
 Place = tuple[int, int, Sequence[tuple[int, int, AddressedMaps]]]
 """A pointer's source, the word it is in, and the descriptors of its array: first and last byte, and maps by address."""
 
@@ -111,7 +102,7 @@ class Launcher:
             attributes=ctypes.addressof(self._attributes) if attributes else None,
             attribute_count=len(attributes),
         )
-        self._grid_words = _grid_words(self._config)
+        self._grid_words = grid_words(self._config)
         self._grid: tuple[int, int, int] = _NO_GRID
         self._stream = 0
 
@@ -124,7 +115,7 @@ class Launcher:
         self._parameters_type = ctypes.c_void_p * max(len(self._offsets), 1)
         self._packers = [struct.Struct(slot.format) for slot in slots]
         self._is_array = tuple(isinstance(slot, ArraySlot) for slot in self.signature.given)
-        self._packer = struct.Struct(_joined_format(self.signature.given, layout.slots))
+        self._packer = struct.Struct(joined_format(self.signature.given, layout.slots))
         # Per parameter: the word its pointer is in (None for a scalar).
         self._pointer_words = [
             offset // 8 if isinstance(slot, ArraySlot) else None for slot, offset in zip(slots, layout.slots)
@@ -145,7 +136,7 @@ class Launcher:
         self._words = self._bytes[: self.signature.layout.nbytes // 8 * 8].cast("P")  # converted sooner than "Q"
         # Per parameter: where its descriptors are.
         self._maps_of: list[list[tuple[int, int, AddressedMaps]]] = []
-        self._match: Matcher = _match_nothing
+        self._match: Matcher = match_nothing
         self._values: list[Any] = []
         self._torch_stream: Any = None
         self._debug = 0
@@ -199,7 +190,7 @@ class Launcher:
         made._prepare_parameters()
         made._config = cuda.LaunchConfig.from_buffer(made._storage, made._start - CONFIG_BYTES)
         ctypes.pointer(made._config)[0] = self._config
-        made._grid_words = _grid_words(made._config)
+        made._grid_words = grid_words(made._config)
         made._grid = _NO_GRID
         made._given = made._launch_arguments()
         return made
@@ -398,7 +389,7 @@ class Launcher:
         `checked`: they are of the types that the kernel was compiled for, on its device. Unless `matched`, no later launch
         is compared with this one.
         """
-        self._match = _match_nothing  # if a check fails, the buffer holds a mixture
+        self._match = match_nothing  # if a check fails, the buffer holds a mixture
         if infos is None:
             infos = [describe(x) for x in args]
         given = infos
@@ -440,16 +431,16 @@ class Launcher:
         """Refuse arguments that the kernel was not compiled for."""
         slots = self.signature.given
         if len(args) != len(slots):
-            named = ", ".join(_called(slot, number) for number, slot in enumerate(slots))
+            named = ", ".join(called(slot, number) for number, slot in enumerate(slots))
             raise Error(
                 f"kernel {self.name} takes {len(slots)} run-time arguments, got {len(args)}",
                 remedy=f"pass {named}" if slots else "pass none: constants were settled when it was compiled",
             )
         for number, (slot, info) in enumerate(zip(slots, infos)):
             if isinstance(slot, ArraySlot):
-                _check_array(slot, info, number, self.device)
+                check_array(slot, info, number, self.device)
             elif info is not None:
-                raise Error(f"{_called(slot, number)} is a scalar, got an array", remedy="pass a number")
+                raise Error(f"{called(slot, number)} is a scalar, got an array", remedy="pass a number")
 
     def _rewrite(self, values: list[Any], args: Sequence[Any]) -> None:
         """Pack the pointers and scalars that differ from the last launch's; the rest is the same."""
@@ -467,7 +458,7 @@ class Launcher:
                 slot = self.signature.slots[number]
                 assert isinstance(slot, ArraySlot)
                 info = describe(x)
-                _check_array(slot, info and info.in_bytes, number, self.device)
+                check_array(slot, info and info.in_bytes, number, self.device)
             self._words[word] = value
             for start, end, maps in self._maps_of[number]:
                 self._bytes[start:end] = maps[value]
@@ -483,10 +474,10 @@ class Launcher:
         except (struct.error, OverflowError, TypeError, ValueError):
             if isinstance(slot, ArraySlot):
                 raise Error(
-                    f"{_called(slot, number)} has an axis of 2**31 elements or more", remedy="split the array"
+                    f"{called(slot, number)} has an axis of 2**31 elements or more", remedy="split the array"
                 ) from None
             raise Error(
-                f"{_called(slot, number)} is {slot.dtype}, which can't hold {fields[0]!r}",
+                f"{called(slot, number)} is {slot.dtype}, which can't hold {fields[0]!r}",
                 remedy=f"pass a number that fits {slot.dtype}",
             ) from None
 
@@ -545,65 +536,3 @@ class Launcher:
         return per_sm * self.driver.device(self.device).sm_count
 
 
-def _grid_words(config: Any) -> memoryview:
-    """The grid of a launch configuration, to be written: a field of ctypes is made anew whenever it is asked for."""
-    words = (ctypes.c_char * cuda.LaunchConfig.grid.size).from_buffer(config, cuda.LaunchConfig.grid.offset)
-    return memoryview(words).cast("B").cast("I")
-
-
-def _joined_format(slots: Sequence[ArraySlot | ScalarSlot], offsets: Sequence[int]) -> str:
-    """The layout of all parameters, as the `struct` module names it, from the buffer's first byte on."""
-    text, end = "<", 0
-    for slot, offset in zip(slots, offsets):
-        text += f"{offset - end}x{slot.format[1:]}"
-        end = offset + slot.nbytes
-    return text
-
-
-def _called(slot: ArraySlot | ScalarSlot, number: int) -> str:
-    return f"argument {slot.name}" if slot.name else f"argument {number}"
-
-
-def _match_nothing(args: Sequence[Any]) -> None:
-    return None
-
-
-def _check_array(slot: ArraySlot, info: ArrayInfo | None, number: int, device: int) -> ArrayInfo:
-    """The compiled kernel relies on these; a dispatcher that specialises by them never sees the errors."""
-    what = _called(slot, number)
-    if info is None:
-        raise Error(
-            f"{what} is an array of rank {slot.rank}, got a scalar",
-            remedy=f"pass an array of {slot.dtype} on CUDA device {device}",
-        )
-    if info.kind != "cuda":
-        raise Error(
-            f"{what} is in host memory, the kernel runs on CUDA device {device}", remedy="copy it there"
-        )
-    if info.device != device:
-        raise Error(
-            f"{what} is on CUDA device {info.device}, the kernel runs on device {device}",
-            remedy="put all arguments on one device",
-        )
-    if (info.dtype_name, len(info.shape)) != (slot.dtype, slot.rank):
-        raise Error(
-            f"{what} is {info.dtype_name} of rank {len(info.shape)}, "
-            f"the kernel was compiled for {slot.dtype} of rank {slot.rank}",
-            remedy=f"convert or reshape it, {_COMPILE_AGAIN}",
-        )
-    if slot.contiguous_inner and not info.contiguous_inner:
-        raise Error(
-            f"{what} has inner stride {info.strides[-1]}, the kernel was compiled for 1",
-            remedy=f"pass a contiguous copy, {_COMPILE_AGAIN}",
-        )
-    if slot.aligned16 and not info.aligned16:
-        raise Error(
-            f"{what} is not aligned to 16 bytes, the kernel was compiled for arrays that are",
-            remedy=f"pass a contiguous copy whose rows are multiples of 16 bytes, {_COMPILE_AGAIN}",
-        )
-    if slot.whole_rows and not info.whole_rows:
-        raise Error(
-            f"{what} has {info.shape[-1]} columns, the kernel was compiled for a multiple of 16 bytes",
-            remedy=f"pad its rows to a multiple of {COPY_CHUNK // ITEM_BYTES[slot.dtype]} columns, {_COMPILE_AGAIN}",
-        )
-    return info

@@ -24,8 +24,8 @@ from phalanx.runtime.device.arrays import (
     describe,
     kind_of,
     numpy_dtype,
-    to_host,
 )
+from phalanx.runtime.device.host_copies import to_host
 from phalanx.runtime.launch.specialise import Spec
 
 FLOATS = frozenset({"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e8m0", "f6e2m3", "f6e3m2"})

@@ -10,8 +10,9 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
-from phalanx.runtime.device.arrays import current_stream, describe
+from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.device.power import NoMeter, Reading, median_reading, meter_of
+from phalanx.runtime.device.streams import current_stream
 from phalanx.runtime.device.timing import EventTimer, Mode, median_ratio, mode_named, take_turns
 
 ALONE = "this"

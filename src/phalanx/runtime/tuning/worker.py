@@ -438,7 +438,8 @@ def tolerance_of(array: np.ndarray) -> float:
 
 
 def _host(value: Any) -> np.ndarray:
-    from phalanx.runtime.device.arrays import describe, to_host
+    from phalanx.runtime.device.arrays import describe
+    from phalanx.runtime.device.host_copies import to_host
 
     return np.asarray(to_host(value) if describe(value) is not None else value)
 
