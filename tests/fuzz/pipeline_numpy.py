@@ -96,7 +96,7 @@ def language(block: tuple[int, int], grid: tuple[int, int], cluster: tuple[int, 
 
     return SimpleNamespace(
         **DTYPES, block_id=lambda axis: block[axis], cluster=SimpleNamespace(rank=rank),
-        persistent=lambda n: range(cluster_id, n, across[0] * across[1]), cdiv=lambda a, b: -(-a // b),
+        persistent=lambda n, **groups: _dealt(cluster_id, n, across[0] * across[1], **groups), cdiv=lambda a, b: -(-a // b),
         load=lambda view, fill=0: view.load(fill), store=store, dot=_dot,
         atomic_add=lambda view, value: view.store(value, add=True),
         zeros=lambda shape, dtype: tile(np.zeros(shape, dtype.numpy)),
@@ -107,6 +107,18 @@ def language(block: tuple[int, int], grid: tuple[int, int], cluster: tuple[int, 
         sum=lambda x, axis: tile(x.sum(axis, dtype=x.dtype)), max=lambda x, axis: tile(x.max(axis)),
         argmax=lambda x, axis: tile(x.argmax(axis).astype(np.int32)), kernel=lambda **options: lambda f: f,
     )  # fmt: skip
+
+
+def _dealt(first: int, n: int, step: int, groups: Array | None = None, tile: int = 0) -> list[Any]:
+    """The tiles of a cluster: numbers, or with `groups` where each begins and what is said of it."""
+    if groups is None:
+        return list(range(first, n, step))
+    every = [
+        (row, SimpleNamespace(index=index, column=column, rows=np.arange(row, min(row + tile, end))))
+        for index, (begin, end) in enumerate(itertools.pairwise(groups.array.tolist()))
+        for column in range(n) for row in range(begin, end, tile)
+    ]  # fmt: skip
+    return every[first::step]
 
 
 def _same(function: Any) -> Any:

@@ -39,7 +39,8 @@ class ArrayPlan:
     axes: tuple[str | int, ...]
     dtype: str
     content: str = "small"
-    """"small", "zeros", "flags", or "below X": indices of an axis or a size X, some of them outside."""
+    """"small", "zeros", "flags", "below X": indices of an axis or a size X, some of them outside, or "groups of N": where
+    groups of rows begin, each of some times N rows."""
     form: str = "plain"
 
     def make(self, sizes: dict[str, int], rng: np.random.Generator) -> np.ndarray:
@@ -62,6 +63,11 @@ class ArrayPlan:
             return np.zeros(shape)
         if self.content == "flags":
             return rng.integers(0, 2, shape)
+        if self.content.startswith("groups of "):
+            size = int(self.content[10:])
+            rows = sizes["GX"] * sizes["BM"]
+            cuts = sorted(int(cut) * size for cut in rng.integers(0, rows // size + 1, shape[0] - 2))
+            return np.array([0, *cuts, rows])
         if self.content.startswith("below "):
             return rng.integers(-1, sizes[self.content[6:]] + 1, shape)
         return rng.integers(-2, 3, shape)

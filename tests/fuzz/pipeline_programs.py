@@ -131,11 +131,7 @@ def program(number: int) -> Program:
     x, y = cluster
     if persistent:
         draft.note("persistent")
-        tiles = [draft.scalar("tiles", name) for name in ("tiles GX", "tiles GY")]
-        head = [
-            f"for t in px.persistent({tiles[0]} // {x} * ({tiles[1]} // {y})):",
-            f"    bx, by = t % ({tiles[0]} // {x}) * {x}, t // ({tiles[0]} // {x}) * {y}",
-        ]
+        head = _tiles(draft, number, cluster)
         if x > 1:
             head.append("    bx = bx + px.cluster.rank(0)")
         if y > 1:
@@ -154,6 +150,24 @@ def program(number: int) -> Program:
         number, marked, tuple(draft.arrays.values()), tuple(draft.scalars.items()), tuple(names),
         blocks, cluster, persistent, draft.exact, tuple(draft.in_order), odd, tuple(draft.features),
     )
+
+
+def _tiles(draft: Draft, number: int, cluster: tuple[int, int]) -> list[str]:
+    """The loop over tiles, and which of them one is: in order, or in groups of whole tiles; drawn as `meeting` is."""
+    x, y = cluster
+    rng = random.Random(number * 15485863)
+    if rng.random() < 0.5:
+        draft.note("groups")
+        offsets, size = draft.array((5,), "i32", f"groups of {draft.bm * x}", odd=0), draft.bm * x
+        return [
+            f"for t, g in px.persistent({draft.scalar('tiles', 'tiles GY')} // {y}, groups={offsets}, tile={size}):",
+            f"    bx, by = t // {draft.bm}, g.column * {y}",
+        ]
+    tiles = [draft.scalar("tiles", name) for name in ("tiles GX", "tiles GY")]
+    return [
+        f"for t in px.persistent({tiles[0]} // {x} * ({tiles[1]} // {y})):",
+        f"    bx, by = t % ({tiles[0]} // {x}) * {x}, t // ({tiles[0]} // {x}) * {y}",
+    ]
 
 
 def _loop(draft: Draft, loop: Loop, number: int) -> tuple[list[str], list[str], list[str]]:
@@ -209,7 +223,7 @@ def draw(seed: int) -> Case:
     for name, other in made.in_order:
         if rng.random() < 0.5:
             over[name] = other, rng.choice((0, 0, 8, made.blocks["K1"], 3))
-    sizes = {"GX": gx, "GY": gy}
+    sizes = {"GX": gx, "GY": gy, "BM": made.blocks["M"]}
     for axis, count in (("M", gx), ("N", gy)):
         ragged = rng.choice((1, 3, 6)) if axis in made.odd else 16 * rng.choice((0, 0, 1)) * (made.blocks[axis] > 16)
         sizes[axis] = made.blocks[axis] * count - ragged

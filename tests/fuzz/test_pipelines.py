@@ -35,7 +35,7 @@ EVERY = (
     "a conditional load", "a conditional use", "nested conditionals", "else", "continue", "break",
     "cluster operations", *(f"cluster {way}" for way in ("reduce", "one receives", "gather", "sync", "halves")),
     "they meet in a loop", "they meet behind a loop",
-    "persistent", "two loops", "a loop under a condition", "cluster", "8 warps", "producer=False",
+    "persistent", "groups", "two loops", "a loop under a condition", "cluster", "8 warps", "producer=False",
 )  # fmt: skip
 
 

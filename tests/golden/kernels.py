@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mutation.pipelined as pipelined_cases
 import phalanx as px
 import support.cluster_cases as cluster_cases
 import support.collective_cases as collective_cases
@@ -198,6 +199,15 @@ CASES = {
     ),
     "mixed_types": (mixed_types[1], [spec((256,), px.bf16), spec((256,), px.f8e4m3)], {}),
     "pipelined_matmul": (module("matmul").matmul[px.auto], [spec((128, 128), px.bf16)] * 3, {"BN": 64}),
+    "pipelined_groups": (
+        module("grouped_matmul").grouped_matmul[px.auto],
+        [spec((256, 128), px.bf16), spec((3, 128, 128), px.bf16), spec((4,), px.i32), spec((256, 128), px.bf16)],
+        {"BN": 64},
+    ),
+    "pipelined_parts": (
+        pipelined_cases.split[2], [spec((64, 128), px.bf16), spec((32, 128), px.bf16), spec((64, 32), px.f32)],
+        {"HOW": "sync"},
+    ),
     "pipelined_attention": (
         module("attention").attention[px.auto], [spec((4, 256, 64), px.bf16)] * 4, {"D": 64, "ROWS": 64, "KEYS": 32},
     ),

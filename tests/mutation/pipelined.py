@@ -145,6 +145,22 @@ def fetched_by_threads() -> Case:
     return Case("by_threads", by_threads[1], [whole(64, 131), np.ones(192, np.float32), np.zeros(64, np.float32)], {})
 
 
+@px.kernel(warps=4)
+def grouped(X, W, STARTS, Y, *, BM=64, BN=32, BK=32):
+    """Rows in groups, each times a matrix of its own: two columns of tiles."""
+    for t, g in px.persistent(px.cdiv(Y.shape[1], BN), groups=STARTS, tile=BM):
+        n, acc = g.column * BN, px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, X.shape[1], BK), stages=2):
+            acc = px.dot(px.load(X[t : t + BM, k : k + BK]), px.load(W[g.index, n : n + BN, k : k + BK]).T, acc)
+        px.store(Y[g.rows, n : n + BN], acc)
+
+
+def in_groups() -> Case:
+    """Two groups, an empty one between them, on one CTA: four tiles of three steps."""
+    arrays = [whole(70, 96), whole(3, 64, 96), np.array([0, 40, 40, 70], np.int32), np.zeros((70, 64), np.float32)]
+    return Case("grouped", grouped[1], arrays, {})
+
+
 def in_parts(how: str) -> Callable[[], Case]:
     """Two tiles on a cluster of two, three steps in each CTA."""
 
@@ -178,6 +194,7 @@ PIPELINED: dict[str, Callable[[], Case]] = {
     "pipelined matmul": multiplying(2), "pipelined matmul, one CTA": multiplying(1), "pipelined attention": attending,
     "pipelined matmul, without a producer": multiplying(1, PRODUCER=False), "pipelined twice": in_two_loops,
     "pipelined by threads": fetched_by_threads, "pipelined parts, reduced": in_parts("reduce"),
-    "pipelined parts, at a barrier": in_parts("sync"), "pipelined operands": computing,
+    "pipelined parts, at a barrier": in_parts("sync"), "pipelined groups": in_groups,
+    "pipelined operands": computing,
     "pipelined promotion": promoting, "pipelined recurrence": recurring,
 }  # fmt: skip

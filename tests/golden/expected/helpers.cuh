@@ -665,6 +665,11 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx_shared_cta(unsigned ba
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
 }
 
+// == mbarrier_arrive_release_cluster_shared_cluster
+__device__ __forceinline__ void mbarrier_arrive_release_cluster_shared_cluster(unsigned bar) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
+}
+
 // == mbarrier_arrive_shared_cluster
 __device__ __forceinline__ void mbarrier_arrive_shared_cluster(unsigned bar) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(bar) : "memory");
@@ -1278,6 +1283,11 @@ __device__ __forceinline__ int warp_min_i32(int x) {
   return (int)__reduce_min_sync(0xffffffffu, (int)x);
 }
 
+// == warp_sum_i32
+__device__ __forceinline__ int warp_sum_i32(int x) {
+  return (int)__reduce_add_sync(0xffffffffu, (unsigned)x);
+}
+
 // == wgmma_commit_group_sync_aligned
 __device__ __forceinline__ void wgmma_commit_group_sync_aligned() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -1322,6 +1332,16 @@ __device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16(float* d, unsigned
     "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, p, 1, 1, 0, 0; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
     : "l"(a), "l"(b), "r"((int)accumulate));
+}
+
+// == wgmma_m64n32k16_f32_bf16_bf16_x2
+template <int a1, int b1>
+__device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16_x2(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p, more; .reg .b64 a<2>; .reg .b64 b<2>; setp.ne.b32 p, %20, 0; setp.eq.b32 more, 0, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %18, p, 1, 1, 0, 0;\n"
+    "add.s64 a1, %16, %17; add.s64 b1, %18, %19; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, a1, b1, more, 1, 1, 0, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+    : "l"(a), "n"(a1), "l"(b), "n"(b1), "r"((int)accumulate));
 }
 
 // == wgmma_m64n32k16_f32_bf16_bf16_x4
