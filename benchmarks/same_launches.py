@@ -187,9 +187,9 @@ class Launches:
         from phalanx.ir.archs import arch_of
         from phalanx.runtime.launch import dispatch
 
-        def written(specialisation: Any, arch: str, watchdog: bool, *_: Any) -> Any:
+        def written(specialisation: Any, arch: str, *_: Any) -> Any:
             target = arch_of(arch)
-            return generate(lower(specialisation.prepared_for(target), target, watchdog=watchdog))
+            return generate(lower(specialisation.prepared_for(target), target))
 
         with patch.object(dispatch, "compiled_for", written):
             source = px.compile(launch, *args, arch="sm_90a", **constants).source

@@ -16,8 +16,8 @@ FLOORS = ("phalanx.sim", "phalanx.sanitizer", "phalanx.cuda", "phalanx.tools")
 COSTLY = ("cuda", "hashlib", "json", "multiprocessing", "pathlib", "rich", "subprocess", "tempfile", "torch", "typer")
 """Modules that NumPy does not load and that take their time."""
 
-SIMULATED = {"phalanx.cuda", "phalanx.cuda.prepare"}
-"""The room's own file, and the choice of a target, which comes before the simulator too."""
+SIMULATED = {"phalanx.cuda", "phalanx.cuda.abi", "phalanx.cuda.prepare"}
+"""The room's own file, what a build may have beside the kernel, and the choice of a target, before the simulator too."""
 
 
 def loaded_by(code: str) -> set[str]:

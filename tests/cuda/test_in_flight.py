@@ -294,7 +294,7 @@ def test_a_kernel_is_refused_at_its_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("phalanx.cuda.assembly.in_flight.violations", lambda ptx: planted)
     function = prepared(double, (ArrayType(1, f32),))
     with pytest.raises(px.Error) as error:
-        build(function, arch_of("sm_90a"), watchdog=False)
+        build(function, arch_of("sm_90a"))
     flight = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4},  ..."
     first, *place, one, two, remedy = str(error.value).splitlines()
     assert first == "internal: 2 instructions of kernel 'double' would touch registers in flight"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import phalanx as px
+from phalanx.cuda.abi import Extras
 from phalanx.cuda.text.lines import with_line_directives, without_line_directives
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.compiled import program_key
@@ -89,7 +90,7 @@ def test_the_ptx_names_the_users_file(made: tuple[px.Compiled, px.Compiled]) -> 
 def test_it_is_part_of_the_key() -> None:
     function = specialise(product, read_arguments(product, ARGUMENTS), product.bind_constants({})).prepared
     arch = arch_of("sm_90a")
-    keys = {program_key(function, arch, "nvrtc", line_info=lines) for lines in (False, True)}
+    keys = {program_key(function, arch, "nvrtc", Extras(line_info=lines)) for lines in (False, True)}
     assert len(keys) == 2 and program_key(function, arch, "nvrtc") in keys
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import phalanx as px
+from phalanx.cuda.abi import Extras
 from phalanx.cuda.lower.lower import check_target, lower
 from phalanx.errors import Error
 from phalanx.frozen import frozen
@@ -60,14 +61,14 @@ def staged(X, Y):
 
 
 def test_a_plan_has_every_choice() -> None:
-    plan = lower(prepared(staged, (array(2), array(2))), arch_of("sm_90a"), watchdog=True)
+    plan = lower(prepared(staged, (array(2), array(2))), arch_of("sm_90a"), extras=Extras(watchdog=True))
     (buffer,) = plan.buffers
     (barrier,) = plan.barriers
     assert plan.buffers[buffer].offset % plan.buffers[buffer].layout.alignment == 0
     assert plan.barriers[barrier] >= buffer.nbytes
     assert plan.shared_bytes >= buffer.nbytes + 8
     assert len(plan.tensor_maps) == len(plan.copies) == 1
-    assert plan.watchdog
+    assert plan.extras.watchdog
     assert any("tma.load of X: tensor copy" in str(note) for note in plan.notes)
     tiles = [op.defines for op in plan.function.walk() if op.defines is not None and op.defines.type.shape]  # type: ignore[union-attr]
     assert tiles and all(tile in plan.layouts for tile in tiles)

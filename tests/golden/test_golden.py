@@ -16,6 +16,7 @@ from golden.kernels import CASES
 from golden.library import CASES as LIBRARY
 from golden.prelude import apart, listed_in, read_helpers, written
 from golden.workstation import CASES as WORKSTATION
+from phalanx.cuda.abi import Extras
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.ir.archs import arch_of
@@ -41,9 +42,9 @@ def compiled(name: str, arch: str = "sm_90a") -> Any:
     return px.compile(case.launch, *case.args, arch=arch, **case.constants)
 
 
-def only_text(specialisation: Any, arch: str, watchdog: bool) -> Module:
+def only_text(specialisation: Any, arch: str, extras: Extras) -> Module:
     target = arch_of(arch)
-    return generate(lower(specialisation.prepared_for(target), target, watchdog=watchdog))
+    return generate(lower(specialisation.prepared_for(target), target, extras=extras))
 
 
 def text_of(name: str, is_kept: Callable[[Any], bool]) -> Any:

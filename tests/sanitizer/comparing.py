@@ -29,7 +29,7 @@ def compare(text: str, folder: Path) -> str:
 
 
 def agree(text: str, program: Any, grid: int, args: list[Any], limit: int = LIMIT) -> str:
-    """Compares the two for one launch of a program."""
+    """Compares the two for one launch; a clean program ends the same in every order, if it is to be `alike`."""
     try:
         report = px.check(program[grid], *args)
     except px.Error as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phalanx.cuda.abi import Extras
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import Module, generate
 from phalanx.cuda.nvrtc import Resources, compile_cuda
@@ -16,7 +17,7 @@ ARCHS = ("sm_90a", "sm_100a")
 
 
 def plan_of(kernel: Kernel, types: Types, *, arch: str = "sm_90a", watchdog: bool = False, **constants: Any) -> Plan:
-    return lower(prepared(kernel, types, **constants), arch_of(arch), watchdog=watchdog)
+    return lower(prepared(kernel, types, **constants), arch_of(arch), extras=Extras(watchdog=watchdog))
 
 
 def module_of(kernel: Kernel, types: Types, **options: Any) -> Module:

@@ -68,6 +68,8 @@ HOST_FUNCTIONS = {
   return px_vote(PX_CTA + id, count, value);
 }""",
     "globaltimer": "static inline unsigned long long globaltimer() { return 0; }",
+    "px_seed": "static inline unsigned long long px_seed(const unsigned long long*) { return 0; }",
+    "px_delay": "static inline void px_delay(const unsigned long long*, unsigned long long, int, unsigned& n) { ++n; }",
     "px_stop": """static inline void px_stop(unsigned long long*, int site, unsigned, int) {
   px_fail("a wait that takes too long at site %d", site);
 }""",

@@ -37,6 +37,22 @@ SCALAR_FORMATS = {
 
 
 @frozen
+class Extras:
+    """What a build has beside the kernel itself.
+
+    `watchdog`: waits end by themselves after a while, and report. `shaken`: delays before and behind what agents tell each
+    other (`text.delays`). `line_info`: the machine code says from which of the user's lines it comes.
+    """
+
+    watchdog: bool = False
+    shaken: bool = False
+    line_info: bool = False
+
+
+PLAIN = Extras()
+
+
+@frozen
 class ArraySlot:
     """An array parameter. The flags are what the kernel was specialised for, and are checked at launch."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-import phalanx.cuda.ops  # noqa: F401  registers the emitters
+import phalanx.cuda.ops  # registers the emitters
+import phalanx.cuda.text.delays  # noqa: F401  registers what stands before them in a shaken build
 from phalanx.cuda.abi import ArraySlot, ScalarSlot, Signature
 from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import helper

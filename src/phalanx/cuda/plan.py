@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from phalanx.analysis.signs import Signs
-from phalanx.cuda.abi import TensorMapSlot
+from phalanx.cuda.abi import PLAIN, Extras, TensorMapSlot
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function, Note, Op
@@ -152,5 +152,5 @@ class Plan:
     """Barriers on which a peer credits bytes after ordinary stores, released by a fence: their waits acquire them."""
     signs: Signs = field(default_factory=lambda: Signs(set(), set()))
     shared_bytes: int = 0
-    watchdog: bool = False
+    extras: Extras = PLAIN
     notes: tuple[Note, ...] = ()

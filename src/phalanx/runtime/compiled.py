@@ -7,7 +7,7 @@ import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from phalanx.cuda.abi import Signature
+from phalanx.cuda.abi import PLAIN, Extras, Signature
 from phalanx.cuda.text.sites import Site
 from phalanx.errors import Error, pip_install
 from phalanx.frozen import frozen
@@ -16,7 +16,6 @@ from phalanx.ir.core import Function, Note, Op
 from phalanx.ir.printer import text
 from phalanx.location import NOWHERE, Location
 from phalanx.runtime.cache import DiskCache, Entry, compiler_fingerprint, digest
-from phalanx.runtime.launch.options import wants_line_info
 from phalanx.runtime.launch.strictness import refuse_slow
 
 if TYPE_CHECKING:
@@ -93,24 +92,18 @@ def disk_cache() -> DiskCache:
     return DiskCache()
 
 
-def compile_function(
-    function: Function, arch_name: str | Arch, *, watchdog: bool = False, line_info: bool | None = None
-) -> Compiled:
-    """Compiles a prepared function for a target, or takes the result from the disk cache.
-
-    `line_info`: the machine code says from which lines of the user's it comes; None leaves it to the environment.
-    """
+def compile_function(function: Function, arch_name: str | Arch, extras: Extras = PLAIN) -> Compiled:
+    """Compiles a prepared function for a target, or takes the result from the disk cache."""
     arch = arch_of(arch_name)
     compiler = compiler_identity()
-    lines = wants_line_info(line_info)
-    key = program_key(function, arch, compiler, watchdog=watchdog, line_info=lines)
+    key = program_key(function, arch, compiler, extras)
     cache = disk_cache()
     entry = cache.load(key)
     if entry is not None:
         found = from_entry(entry, function, arch)
         if found is not None:
             return found
-    made = build(function, arch, watchdog, lines)
+    made = build(function, arch, extras)
     if compiler_identity() == compiler:  # else NVRTC, now that it is loaded, is another than it seemed
         cache.store(
             key,
@@ -125,15 +118,13 @@ def compile_function(
     return made
 
 
-def program_key(
-    function: Function, arch: Arch, compiler: str, *, watchdog: bool = False, line_info: bool = False
-) -> str:
+def program_key(function: Function, arch: Arch, compiler: str, extras: Extras = PLAIN) -> str:
     """What a function would compile to, for a cache: its IR, the user's lines, the compiler's identity, the target.
 
     Machine code that says from which lines it comes has the paths of their files in it.
     """
-    files = sorted({op.loc.file for op in function.walk()}) if line_info else []
-    return digest(text(function), source_digest(function), compiler, arch.name, "watchdog" if watchdog else "", *files)
+    files = sorted({op.loc.file for op in function.walk()}) if extras.line_info else []
+    return digest(text(function), source_digest(function), compiler, arch.name, repr(extras), *files)
 
 
 def compiler_identity() -> str:
@@ -186,11 +177,8 @@ def planned(function: Function, arch: Arch) -> Plan:
     return lower(function, arch)
 
 
-def build(function: Function, arch: Arch, watchdog: bool, line_info: bool = False) -> Compiled:
-    """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight.
-
-    With `line_info` the text has `#line`, and the machine code says from which of the user's lines it comes.
-    """
+def build(function: Function, arch: Arch, extras: Extras = PLAIN) -> Compiled:
+    """Lowers, writes the CUDA text and compiles it; once more where NVRTC moved registers of products in flight."""
     from phalanx.cuda.lower.lower import lower
     from phalanx.cuda.module import generate
     from phalanx.cuda.nvrtc import CompileFailure, CompilerMissing, TouchedInFlight
@@ -199,13 +187,13 @@ def build(function: Function, arch: Arch, watchdog: bool, line_info: bool = Fals
 
     cautions = CAREFREE
     while True:
-        plan = lower(function, arch, watchdog=watchdog, cautions=cautions)
+        plan = lower(function, arch, extras=extras, cautions=cautions)
         module = generate(plan)
-        if line_info:
+        if extras.line_info:
             module = replace(module, source=with_line_directives(module.source, plan.function))
         try:
             require_known(arch)
-            image = _assembled(plan, module, LINE_INFO if line_info else ())
+            image = _assembled(plan, module, LINE_INFO if extras.line_info else ())
         except CompilerMissing as problem:
             raise nvrtc_is_missing(problem).at(function.loc) from None
         except TouchedInFlight as touched:
@@ -220,7 +208,7 @@ def build(function: Function, arch: Arch, watchdog: bool, line_info: bool = Fals
                 more = cautions.after_loss(plan.own_registers, products_of(plan.function))
             if more is not None:
                 cautions = more
-            elif failure.image is not None and function.on_loss == "note" and not function.strict:
+            elif failure.image is not None and (extras.shaken or (function.on_loss == "note" and not function.strict)):
                 return _compiled(function, plan, module, failure.image, failure.warnings)
             else:
                 raise _refused(function, plan, module, failure) from None

@@ -16,6 +16,7 @@ from phalanx.tools.draw.command import draw
 from phalanx.tools.explain import explain
 from phalanx.tools.export import export
 from phalanx.tools.output import CODES, INTERRUPTED, UNABLE, guarded, say
+from phalanx.tools.shake import shake
 from phalanx.tools.trace import trace
 
 ABOUT = "Phalanx: GPU kernels whose choreography is checked before it runs."
@@ -79,6 +80,7 @@ app.command(epilog=CODES)(doctor)
 app.command(epilog=CODES)(draw)
 app.command(epilog=CODES)(export)
 app.command(epilog=CODES)(explain)
+app.command(epilog=CODES)(shake)
 app.command(epilog=CODES)(trace)
 app.command(context_settings=PASSED_ON, epilog=CODES)(bench)
 

@@ -46,6 +46,31 @@ __device__ __noinline__ void px_stop(unsigned long long* debug, int site, unsign
   asm volatile("trap;");
 }
 
+__device__ __forceinline__ unsigned long long px_seed(const unsigned long long* debug) {
+  unsigned long long seed;
+  asm volatile("ld.volatile.global.u64 %0, [%1];" : "=l"(seed) : "l"(debug + 8));
+  return seed;
+}
+
+/// A delay of 64 to 130,000 cycles before every eighth event or so, in a build that is shaken: which events, and how long,
+/// follows from the seed, the place in the text, the block, the warp and how many delays the warp has come by, and from
+/// nothing else. The host's words: [8] the seed; from [16] on a bit for each site, 1 where it may delay.
+__device__ __forceinline__ void px_delay(const unsigned long long* debug, unsigned long long seed, int site, unsigned& passed) {
+  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  unsigned long long mixed = seed + 0x9e3779b97f4a7c15ull * (1 + site) + 0xbf58476d1ce4e5b9ull * (1 + block);
+  mixed += 0x94d049bb133111ebull * (1 + threadIdx.x / 32) + 0xd6e8feb86659fd93ull * ++passed;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ull;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebull;
+  mixed ^= mixed >> 31;
+  if (mixed & 7) return;
+  const volatile unsigned long long* allowed = debug + 16;
+  if (!(allowed[site / 64] >> (site % 64) & 1)) return;
+  long long now;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+  const long long end = now + (64ll << (mixed >> 3) % 12);
+  while (now < end) asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+}
+
 __device__ __forceinline__ bool clusterlaunchcontrol_query_cancel(unsigned response, int& x, int& y, int& z) {
   // Whether a cluster was granted, and its first block; what that is where none was, PTX leaves open.
   unsigned granted;

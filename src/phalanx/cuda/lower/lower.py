@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from phalanx.analysis.divisibility import find_divisibility
 from phalanx.analysis.signs import find_signs
+from phalanx.cuda.abi import PLAIN, Extras
 from phalanx.cuda.lower.copies import plan_copies
 from phalanx.cuda.lower.own_operands import find_own_registers, moved_in_flight, wait_for_operands
 from phalanx.cuda.lower.partial_reductions import find_partial_reductions
@@ -31,7 +32,7 @@ ROLE_BARRIERS = 15
 """Hardware barriers of a CTA's threads, without the one of all of them."""
 
 
-def lower(function: Function, arch: Arch, *, watchdog: bool = False, cautions: Cautions = CAREFREE) -> Plan:
+def lower(function: Function, arch: Arch, *, extras: Extras = PLAIN, cautions: Cautions = CAREFREE) -> Plan:
     """Makes all choices for one target that the text of the kernel depends on.
 
     For the compiler's driver, after `prepare`. What the target lacks, too much shared memory, or a copy that the
@@ -64,7 +65,7 @@ def lower(function: Function, arch: Arch, *, watchdog: bool = False, cautions: C
         credited=pushes.credited,
         signs=find_signs(function),
         shared_bytes=memory.nbytes,
-        watchdog=watchdog,
+        extras=extras,
         notes=(*function.notes, *arranged.notes, *copies.notes, *pushes.notes),
     )
 

@@ -371,7 +371,7 @@ def emit_breakpoint(w: Writer, op: Breakpoint) -> None:
 @emits(Assume)
 def emit_assume(w: Writer, op: Assume) -> None:
     """Checked where the kernel is watched; elsewhere told to the compiler, of scalars: nothing is gained from elements."""
-    if w.plan.watchdog:
+    if w.plan.extras.watchdog:
         emit_device_assert(w, op)
     elif not isinstance(op.cond.type, TileType):
         w.line(f"__builtin_assume({bare(w.name(op.cond))});")

@@ -227,7 +227,7 @@ def emit_wait_for(
     w: Writer, op: Op, name: str, address: str, parity: str, *, index: str = "0", scope: str = ""
 ) -> None:
     """All threads wait for a phase of the barrier at an address; `name` and `index` are what a report calls it."""
-    if w.plan.watchdog:
+    if w.plan.extras.watchdog:
         site = w.site("wait", name, op.loc)
         w.line(f"{w.use(bounded_wait(scope))}({address}, {parity}, {w.debug}, {site}, {index});")
     else:

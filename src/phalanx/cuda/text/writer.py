@@ -485,7 +485,7 @@ class Writer:
             offset = self.plan.buffers[buffer].offset
             return f"{ctype}* const {name} = reinterpret_cast<{ctype}*>({plus(self.smem, offset)});"
 
-        return self._once(("pointer", buffer), buffer.name, declare)
+        return self.once(("pointer", buffer), buffer.name, declare)
 
     def address(self, buffer: SharedBuffer) -> str:
         """The 32-bit shared address of a buffer's first byte, named `<buffer>_addr`."""
@@ -496,7 +496,7 @@ class Writer:
         return self._shared_address(barrier, barrier.name, self.plan.barriers[barrier])
 
     def _shared_address(self, item: SharedBuffer | BarrierArray, hint: str, offset: int) -> str:
-        return self._once(("address", item), hint, lambda name: f"const unsigned {name} = {plus(self.base, offset)};")
+        return self.once(("address", item), hint, lambda name: f"const unsigned {name} = {plus(self.base, offset)};")
 
     def barrier_address(self, bar: BarrierRef) -> str:
         """The 32-bit shared address of one barrier."""
@@ -518,9 +518,9 @@ class Writer:
 
     def counter(self, key: object, hint: str, comment: str) -> str:
         """A variable of the whole kernel that every thread counts up by itself, the same for the same key."""
-        return self._once(key, hint, lambda name: f"unsigned {name} = 0;  // {comment}")
+        return self.once(key, hint, lambda name: f"unsigned {name} = 0;  // {comment}")
 
-    def _once(self, key: object, hint: str, declare: Callable[[str], str]) -> str:
+    def once(self, key: object, hint: str, declare: Callable[[str], str]) -> str:
         """The name that `declare` declares at the kernel's start, the same for the same key."""
         if key not in self._prologue:
             name = self.unique(hint, everywhere=True)

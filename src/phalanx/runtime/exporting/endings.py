@@ -130,7 +130,7 @@ def endings_of(tree: Tree, archs: Sequence[str], example: Way, result: str = "ou
 
 
 def _compiled(launch: TracedLaunch, archs: Sequence[str]) -> tuple[Compiled, ...]:
-    made = tuple(compiled_for(launch.specialisation, arch, watchdog=False) for arch in archs)
+    made = tuple(compiled_for(launch.specialisation, arch) for arch in archs)
     for each in made:
         require_plain(launch.specialisation.kernel, each, made[0])
     return made

@@ -6,6 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from phalanx.cuda.abi import PLAIN, Extras
 from phalanx.cuda.prepare import require_target
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.ir.archs import Arch, arch_of
@@ -31,7 +32,7 @@ from phalanx.runtime.launch.specialise import (
     specialise,
 )
 from phalanx.runtime.launch.strictness import refuse_overlap
-from phalanx.runtime.launch.watchdog import run_watched
+from phalanx.runtime.launch.watchdog import Delays, delays, run_watched, shaken
 
 if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
@@ -98,6 +99,19 @@ class BoundLaunch:
             with debugging(self.kernel):
                 raise
         self.launch(args, constants)
+
+    def run(self, *args: Any, jitter: int | None = None, **constants: Any) -> None:
+        """Launches like a call; with a seed as `jitter`, with random delays that follow from it.
+
+        Anyone may call it, outside kernels. On a GPU, agents are late before waits, arrivals and copies, and waits are
+        bounded; in the simulator, events come in an order of that seed. A right kernel is right with any seed. Example:
+        ``copy[64].run(x, y, jitter=7)``.
+        """
+        if jitter is None:
+            self(*args, **constants)
+            return
+        with shaken(Delays(jitter)):
+            self(*args, **constants)
 
     def repeat(self, args: tuple[Any, ...], constants: dict[str, Any]) -> bool:
         """Launches as before, if there was a launch with these constants and this geometry; else does nothing."""
@@ -354,10 +368,13 @@ def run_simulated(
     """Runs a kernel in the simulator, as it is prepared for a target."""
     from phalanx.runtime.device.devices import SIMULATED_SMS
     from phalanx.sim.run import simulate
+    from phalanx.sim.scheduler import Schedule
 
     if 0 not in grid:
         values = on_host(arguments)
-        simulate(function_for(specialisation, arch), grid, values, sms=SIMULATED_SMS)
+        wanted = delays()
+        schedule = None if wanted is None else Schedule("random", seed=wanted.seed)
+        simulate(function_for(specialisation, arch), grid, values, schedule=schedule, sms=SIMULATED_SMS)
         for argument, value in zip(arguments, values, strict=True):
             put_back(argument.value, value)
 
@@ -368,42 +385,47 @@ def on_host(arguments: list[Argument]) -> list[Any]:
 
 
 def wants_watchdog(kernel: Kernel) -> bool:
-    """Whether the kernel's waits are bounded: as its decorator says, else as the environment does."""
+    """Whether the kernel's waits are bounded: if it is shaken, else as its decorator says, else as the environment does."""
+    if delays() is not None:
+        return True
     if kernel.watchdog is not None:
         return kernel.watchdog
     return "PHALANX_WATCHDOG" in os.environ and os.environ["PHALANX_WATCHDOG"] not in ("", "0")
 
 
+def wanted_extras(kernel: Kernel, watchdog: bool | None = None, line_info: bool | None = None) -> Extras:
+    """What a build has beside the kernel: as given; what is None, as kernel, surroundings and environment say."""
+    bounded = wants_watchdog(kernel) if watchdog is None else watchdog
+    return Extras(watchdog=bounded, shaken=delays() is not None, line_info=wants_line_info(line_info))
+
+
 def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Compiled]:
     """The kernel on a device, compiled for it."""
-    watchdog = wants_watchdog(specialisation.kernel)
-    key = (ordinal, watchdog)
+    extras = wanted_extras(specialisation.kernel)
+    key = (ordinal, extras)
     found = specialisation.launchers.get(key)
     if found is None:
         from phalanx.runtime.device.driver import get_driver
 
-        compiled = compiled_for(specialisation, get_driver().device(ordinal).arch, watchdog)
+        compiled = compiled_for(specialisation, get_driver().device(ordinal).arch, extras)
         launcher = compiled.load(ordinal)
         found = specialisation.launchers[key] = (launcher, compiled)
     return found
 
 
-def compiled_for(specialisation: Specialisation, arch: str, watchdog: bool, line_info: bool | None = None) -> Compiled:
-    """The kernel for a target, compiled once in this process, whoever asks for it first.
-
-    `line_info`: whether the machine code says from which lines it comes; None leaves it to the environment.
-    """
-    key = (arch, watchdog, wants_line_info(line_info))
+def compiled_for(specialisation: Specialisation, arch: str, extras: Extras = PLAIN) -> Compiled:
+    """The kernel for a target, compiled once in this process, whoever asks for it first."""
+    key = (arch, extras)
     if key not in specialisation.programs:
         from phalanx.runtime.compiled import LossOfPerformance, compile_function
 
         target = arch_of(arch)
         try:
-            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog, line_info=line_info)
+            made = compile_function(specialisation.prepared_for(target), target, extras)
         except LossOfPerformance:
             if not specialisation.calm_down(target):
                 raise
-            made = compile_function(specialisation.prepared_for(target), target, watchdog=watchdog, line_info=line_info)
+            made = compile_function(specialisation.prepared_for(target), target, extras)
         specialisation.programs[key] = made
     return specialisation.programs[key]
 
@@ -441,5 +463,4 @@ def compile(
             specialisation.fitting(bound.grid, arguments, numbers=False)
         if line_info is not None and not isinstance(line_info, bool):
             raise Error(f"line_info={line_info!r}", location=caller_location(), remedy="it is True, False or None")
-        bounded = wants_watchdog(kernel) if watchdog is None else watchdog
-        return compiled_for(specialisation, arch, bounded, line_info)
+        return compiled_for(specialisation, arch, wanted_extras(kernel, watchdog, line_info))

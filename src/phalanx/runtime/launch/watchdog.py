@@ -1,6 +1,7 @@
 """Launches that can report from the GPU: bounded waits and assertions write a record and trap.
 
-The record lies in mapped host memory, 64-bit words: claim flag, site, linear block, warp, parity, barrier index.
+The record lies in mapped host memory, 64-bit words: claim flag, site, linear block, warp, parity, barrier index. Behind it
+lies what a build that is shaken reads: the seed of its delays, and a bit for each place that may delay.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import Error
+from phalanx.frozen import frozen
 from phalanx.runtime.device.driver import DriverError, HostBuffer
 from phalanx.runtime.launch.launch_list import recording
 
@@ -19,11 +21,52 @@ if TYPE_CHECKING:
     from phalanx.runtime.compiled import Compiled
 
 RECORD_WORDS = 16
+SEED_WORD = 8
+MOST_SITES = 4096
+"""Places of a kernel that can be switched off; those behind them are off."""
+DEBUG_WORDS = RECORD_WORDS + MOST_SITES // 64
 ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 """What `os.environ` looks into: it takes a microsecond itself to say that something is not there."""
 NAME_THERE: Any = "PHALANX_WATCHDOG" if ENVIRONMENT is os.environ else os.environ.encodekey("PHALANX_WATCHDOG")
 """What is in the environment wherever that says anything of bounded waits."""
 _BUFFERS: dict[int, HostBuffer] = {}
+
+
+@frozen
+class Delays:
+    """The delays of a launch: those that follow from `seed`, at all places, or only at the sites with these numbers."""
+
+    seed: int
+    sites: tuple[int, ...] | None = None
+
+    def words(self) -> bytes:
+        """What the kernel reads, as it lies in the debug buffer from `SEED_WORD` on."""
+        allowed = (1 << MOST_SITES) - 1 if self.sites is None else sum(1 << site for site in self.sites)
+        seed = struct.pack("<Q", self.seed & 0xFFFFFFFFFFFFFFFF)
+        return seed.ljust(8 * (RECORD_WORDS - SEED_WORD), b"\0") + allowed.to_bytes(MOST_SITES // 8, "little")
+
+
+_SHAKEN: list[Delays] = []
+"""The delays of launches made now: the last one counts."""
+
+
+def delays() -> Delays | None:
+    """The delays that kernels are launched with now; None outside `shaken`."""
+    return _SHAKEN[-1] if _SHAKEN else None
+
+
+@contextmanager
+def shaken(wanted: Delays) -> Iterator[None]:
+    """Kernels that are launched meanwhile, those of the library too, have delays, and their waits are bounded.
+
+    In the simulator they run in an order that follows from the seed.
+    """
+    _SHAKEN.append(wanted)
+    try:
+        with recording():
+            yield
+    finally:
+        _SHAKEN.pop()
 
 
 @contextmanager
@@ -56,8 +99,11 @@ def run_watched(
     with driver.context(ordinal):
         buffer = _BUFFERS.get(ordinal)
         if buffer is None:
-            buffer = _BUFFERS[ordinal] = HostBuffer(driver, 8 * RECORD_WORDS)
+            buffer = _BUFFERS[ordinal] = HostBuffer(driver, 8 * DEBUG_WORDS)
         buffer.clear()
+        wanted = delays()
+        if wanted is not None:
+            buffer.memory[8 * SEED_WORD :] = wanted.words()
         launcher.launch(grid, values, debug=buffer.device_pointer)
         try:
             driver.synchronize()

@@ -15,7 +15,7 @@ from phalanx.frozen import frozen
 from phalanx.runtime.device.arrays import PER_BYTE, ArrayInfo
 from phalanx.runtime.device.map_layout import UNIT, MapLayout, map_layout
 from phalanx.runtime.device.tensormap import geometry
-from phalanx.runtime.launch.dispatch import is_launchable, wants_watchdog
+from phalanx.runtime.launch.dispatch import is_launchable, wanted_extras, wants_watchdog
 from phalanx.runtime.launch.launch_list import Captured
 from phalanx.runtime.launch.launcher import Launcher
 from phalanx.runtime.launch.overlaps import has_empty
@@ -142,7 +142,7 @@ def _launch_terms(launch: TracedLaunch, device: int) -> LaunchTerms:
         found = found.plain
     elif found.watched:
         raise NotPlanned(f"'{name}' looks at what its arguments share")
-    launcher, compiled = found.launchers.get((device, False), (None, None))
+    launcher, compiled = found.launchers.get((device, wanted_extras(found.kernel)), (None, None))
     if launcher is None or compiled.signature.debug:
         raise NotPlanned(f"'{name}' is not loaded, or reports")
     if not is_launchable(launch.counts, found.reading.function.cluster):

@@ -28,9 +28,13 @@ class WorkerLost(Failed):
 
 
 class Worker:
-    """A process that answers requests to a `Session`; it starts at the first one and again after it was lost."""
+    """A process that answers requests to a session; it starts at the first one and again after it was lost.
 
-    def __init__(self) -> None:
+    `code` is its program, which gets the number of a pipe's end as its first argument, and then the search path.
+    """
+
+    def __init__(self, code: str = CODE) -> None:
+        self.code = code
         self.process: subprocess.Popen[bytes] | None = None
         self.connection: Any = None
         self.log: Any = None
@@ -46,7 +50,7 @@ class Worker:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the worker)
         ours, theirs = Pipe()
         environment = {**os.environ, INSIDE: "1"}
-        command = [sys.executable, "-P", "-c", CODE, str(theirs.fileno()), *(p for p in sys.path if isinstance(p, str))]
+        command = [sys.executable, "-P", "-c", self.code, str(theirs.fileno()), *(p for p in sys.path if isinstance(p, str))]
         self.process = subprocess.Popen(
             command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, env=environment,
             stdout=self.log, stderr=self.log,

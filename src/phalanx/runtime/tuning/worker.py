@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from phalanx.cuda.abi import Extras
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.language.reader.capture import kind_of
@@ -135,7 +136,7 @@ class Session:
         if not watched:
             return plain, None
         try:
-            return plain, compile_function(function, arch, watchdog=True)
+            return plain, compile_function(function, arch, Extras(watchdog=True))
         except Error:  # bounded waits need a few registers more
             return plain, None
 
@@ -444,9 +445,9 @@ def _host(value: Any) -> np.ndarray:
     return np.asarray(to_host(value) if describe(value) is not None else value)
 
 
-def serve(connection: Any) -> None:
+def serve(connection: Any, session: Any = None) -> None:
     """Answers requests until the other side is gone: ("done", value), or ("failed", status, note, lost)."""
-    session = Session()
+    session = Session() if session is None else session
     while True:
         try:
             name, arguments = connection.recv()
@@ -464,9 +465,9 @@ def serve(connection: Any) -> None:
             return
 
 
-def main() -> None:
-    """The worker's program: `python -c CODE FD PATH...`."""
+def main(session: Any = None) -> None:
+    """The worker's program: `python -c CODE FD PATH...`; of a search, unless another session is given."""
     from multiprocessing.connection import Connection
 
-    serve(Connection(int(sys.argv[1])))
+    serve(Connection(int(sys.argv[1])), session)
     os._exit(0)  # a context with a kernel that never ends would keep the interpreter from leaving
