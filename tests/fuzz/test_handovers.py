@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 import phalanx as px
-from fuzz.handovers import judge
+from fuzz.handovers import breaks_a_lock, judge
 from fuzz.outcomes import Options
 from phalanx.sim.events import Event
 from sanitizer.choreographies import load
@@ -33,6 +33,17 @@ def test_a_few_programs() -> None:
     outcomes = list(judge(range(12), Options()))
     assert not [outcome.problem for outcome in outcomes if outcome.problem is not None]
     assert len({outcome.verdict for outcome in outcomes}) > 2
+
+
+@pytest.mark.parametrize("seed", [912491])
+def test_what_was_found(seed: int) -> None:
+    """A lock that one rank takes and the other gives back: the word ends as the order of two atomics has it."""
+    assert breaks_a_lock(handover(Random(seed)))
+    assert [outcome.verdict for outcome in judge([seed], Options())] == ["clean"]
+
+
+def test_few_locks_are_broken() -> None:
+    assert sum(breaks_a_lock(handover(Random(seed))) for seed in range(400)) < 20
 
 
 TOO_LATE = """import phalanx as px
