@@ -75,7 +75,7 @@ def stand_ins() -> Any:
     for name in arrays.DTYPE_NAMES:
         setattr(torch, name, DType(name))
     torch.Tensor, torch.is_grad_enabled = Tensor, lambda: False
-    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0)
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 0, _increment_version=lambda tensors: None)
     made: dict[Any, Tensor] = {}
 
     def empty(shape: tuple[int, ...], dtype: Any, device: int = 0) -> Tensor:
@@ -86,6 +86,7 @@ def stand_ins() -> Any:
         return made[key]
 
     torch.empty, torch.empty_like = empty, lambda x: empty(x.shape, x.dtype)
+    torch.empty_strided = lambda shape, strides, dtype, device: empty(shape, dtype)
     sys.modules["torch"] = torch
     driver = cuda.Driver(FakeLibrary())
     known = driver.function

@@ -32,7 +32,7 @@ from phalanx.ir.types import (
 from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
 from phalanx.language.examples import example
-from phalanx.language.kernel import bind_with, func, kernel
+from phalanx.language.kernel import bind_with, func, kernel, trace_with
 from phalanx.language.ops import clc, cluster, cp_async, fence, tcgen05, tma
 from phalanx.language.ops.control import (
     assume,
@@ -152,8 +152,16 @@ def _bound_launch(kernel: object, grid: object) -> object:
     return BoundLaunch(kernel, grid)  # type: ignore[arg-type]
 
 
+def _traced_launch(kernel: object, grid: object, args: tuple[object, ...], constants: dict[str, object]) -> None:
+    """`kernel[grid](...)` where torch traces it: `phalanx.torch` is imported with the first of them."""
+    import phalanx
+
+    phalanx.torch.launches.launch(kernel, grid, args, constants)
+
+
 bind_with(_bound_launch)
-del bind_with
+trace_with(_traced_launch)
+del bind_with, trace_with
 
 
 def __getattr__(name: str) -> object:

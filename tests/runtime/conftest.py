@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ def driver(library: FakeLibrary) -> cuda.Driver:
 class Tensor:
     """What Phalanx asks of a torch tensor."""
 
+    requires_grad = False
+
     def __init__(
         self,
         pointer: int,
@@ -48,6 +51,9 @@ class Tensor:
     def get_device(self) -> int:
         return self._device
 
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
 
 Tensor.__module__ = "torch"
 
@@ -61,7 +67,11 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module.complex64 = DType("complex64")
     module.Tensor = Tensor
     module.streams = {0: 0, 1: 0}
-    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: module.streams[device])
+    module.counted = []
+    module._C = types.SimpleNamespace(
+        _cuda_getCurrentRawStream=lambda device: module.streams[device], _increment_version=module.counted.extend
+    )
+    module.is_grad_enabled = lambda: False
     monkeypatch.setitem(sys.modules, "torch", module)
     caches = (arrays.torch_dtypes, streams.torch_current_stream)
     for cache in caches:

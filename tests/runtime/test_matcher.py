@@ -90,3 +90,28 @@ def test_tensor_changed_in_place(torch: Any, example: tuple[Any, ...]) -> None:
     match = make_matcher(example)
     example[0].shape, example[0]._strides = (8, 4), (1, 8)
     assert match(example) is None
+
+
+def test_torch_counts_a_version_of_what_is_written(torch: Any, example: tuple[Any, ...]) -> None:
+    match = make_matcher(example, (4,))
+    match(example)
+    assert torch.counted == [example[4]]
+    assert match((*example[:1], 3.0, *example[2:])) is None
+    assert torch.counted == [example[4]], "no launch, no version"
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_a_tensor_that_torch_records_is_refused(torch: Any, example: tuple[Any, ...], records: bool) -> None:
+    torch.is_grad_enabled = lambda: records
+    match = make_matcher(example)
+    assert match(example) is not None
+    example[4].requires_grad = True
+    assert (match(example) is None) is records
+
+
+def test_a_tensor_without_memory_is_refused(torch: Any, example: tuple[Any, ...]) -> None:
+    """It is at 0, as empty ones are, which other empty ones are like."""
+    match = make_matcher(example)
+    assert match((torch.Tensor(0, (4, 8), (8, 1)), *example[1:])) is None
+    empty = (torch.Tensor(0, (0, 8), (8, 1)),)
+    assert make_matcher(empty)(empty) == [0]

@@ -104,7 +104,7 @@ def scale_rows(X, Y, factor, *, B=16):
 CALLS: list[Any] = []
 
 
-@remembered("x", "out")
+@remembered("x", "out", writes={"out": "out is not None"})
 def scaled(x: Any, factor: float = 2.0, *, out: Any = None) -> Any:
     """A library function as small as can be."""
     CALLS.append(x)
@@ -160,6 +160,18 @@ def test_geometries_do_not_disturb_each_other(gpu: Any, calls: list[Any]) -> Non
             assert gpu.library.launches[-1].grid == (size // 16, 1, 1)
             assert pointers(gpu.library.launches[-1], 0, 1) == [x.data_ptr(), y.data_ptr()]
     assert len(runs_of(calls)) == 2
+
+
+def test_torch_counts_versions_of_what_is_written_alone(gpu: Any, calls: list[Any]) -> None:
+    """The whole way, and as a replay."""
+    for _ in range(3):
+        x, out = vector(gpu), vector(gpu)
+        gpu.counted.clear()
+        scaled(x, out=out)
+        assert out in gpu.counted and x not in gpu.counted
+    gpu.counted.clear()
+    scaled(x)
+    assert x not in gpu.counted
 
 
 @pytest.mark.parametrize("change", ["size", "stride", "alignment", "device", "option", "type of option", "out"])

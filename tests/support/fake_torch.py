@@ -162,6 +162,7 @@ def make_torch() -> Any:
     module._C = types.SimpleNamespace(
         _dynamo=types.SimpleNamespace(guards=types.SimpleNamespace(_empty_strided_cuda=quick)),
         _cuda_getCurrentRawStream=module.streams.__getitem__, _cuda_getDevice=lambda: 0,
+        _increment_version=lambda tensors: None,
         _cuda_cudaCachingAllocator_raw_alloc=take, _cuda_cudaCachingAllocator_raw_delete=give,
     )
     return module

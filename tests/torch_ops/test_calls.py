@@ -37,6 +37,29 @@ def test_a_plain_call_is_the_library_s() -> None:
     assert torch.equal(px.torch.softmax(x), px.kernels.softmax(x))
 
 
+@pytest.mark.parametrize("dim", [-3, -2, -1, 0, 1, 2])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_softmax_along_any_axis(name: str, dim: int) -> None:
+    ours, theirs = getattr(px.torch, name), getattr(torch, name)
+    x, d = numbers(3, 5, 7, dtype=torch.float32), numbers(3, 5, 7, dtype=torch.float32)
+    mask = (torch.arange(3)[:, None, None] + torch.arange(5)[:, None] + torch.arange(7)) % 4 != 0
+    torch.testing.assert_close(ours(x, dim), theirs(x, dim))
+    expected = theirs((2 * x).masked_fill(~mask, -torch.inf), dim)
+    torch.testing.assert_close(ours(x, dim=dim, scale=2.0, mask=mask), expected)
+    gradients = []
+    for function in (ours, theirs):
+        own = x.clone().requires_grad_()
+        gradients.append(torch.autograd.grad(function(own, dim), own, d)[0])
+    torch.testing.assert_close(*gradients)
+
+
+def test_softmax_along_an_axis_that_is_not_there() -> None:
+    with pytest.raises(px.Error) as caught:
+        px.torch.softmax(numbers(3, 40), 2)
+    assert caught.value.message == "dim=2 of an array with 2 axes"
+    assert caught.value.remedy == "give one of -2 to 1: the axis along which the powers sum up to 1"
+
+
 def test_calls_that_are_not_plain() -> None:
     x = numbers(3, 40)
     tracked = x.clone().requires_grad_()

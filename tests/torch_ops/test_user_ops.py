@@ -100,3 +100,37 @@ def test_mistakes(make: Any, message: str) -> None:
     with pytest.raises(px.Error) as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_a_cell_that_is_run_twice_makes_the_operator_anew() -> None:
+    """The second function takes the place of the first, in eager code and in graphs."""
+    for factor in (2.0, 3.0):
+
+        @px.torch.op("phalanx_tests::again", backward=lambda ctx, d, factor=factor: (d * factor, None))
+        def again(x: torch.Tensor, factor: float = factor) -> torch.Tensor:
+            y = torch.empty_like(x)
+            launch(x, y, factor)
+            return y
+
+        x = torch.ones(9, 40, requires_grad=True)
+        again(x, factor).sum().backward()
+        assert x.grad.eq(factor).all()
+        assert torch.ops.phalanx_tests.again(x).eq(factor).all()
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: again(x), fullgraph=True, backend="aot_eager")(x.detach()).eq(factor).all()
+
+
+def test_another_function_does_not_take_a_name() -> None:
+    @px.torch.op("phalanx_tests::taken")
+    def taken(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    with pytest.raises(px.Error) as caught:
+
+        @px.torch.op("phalanx_tests::taken")
+        def other(x: torch.Tensor) -> torch.Tensor:
+            return torch.empty_like(x)
+
+    here = f"{__name__}.test_another_function_does_not_take_a_name.<locals>"
+    assert caught.value.message == f"there is an operator phalanx_tests::taken already, made of {here}.taken"
+    assert caught.value.remedy == "choose another name: an operator is made anew of a function of the same name alone"

@@ -264,7 +264,7 @@ def sum_tiles(X, I, Y, *, BM=COMBINED_ROWS, BN=64):
         px.atomic_add(Y[rows, n : n + BN], values)
 
 
-@remembered("x", "idx", "out")
+@remembered("x", "idx", "out", writes={"out": "out is not None"})
 def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | TileConfig | None = None) -> Any:
     """Row idx[i] of `x` as row i of the result; rows outside `x`, negative ones included, are zeros.
 
@@ -291,7 +291,7 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | TileC
     return out
 
 
-@remembered("x", "idx", "out")
+@remembered("x", "idx", "out", writes={"out": "out is not None"})
 def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileConfig | None = None) -> Any:
     """Stores row i of `x` as row idx[i] of `out`, and returns `out`.
 
@@ -301,7 +301,7 @@ def scatter_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileConfig 
     return _scatter(x, idx, out, config, adds=False)
 
 
-@remembered("x", "idx", "out")
+@remembered("x", "idx", "out", writes={"out": "out is not None"})
 def scatter_add_rows(x: Any, idx: Any, out: Any, *, config: MoveConfig | TileConfig | None = None) -> Any:
     """Adds row i of `x` to row idx[i] of `out`, and returns `out`. Rows named several times add up, in any order.
 

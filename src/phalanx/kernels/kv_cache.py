@@ -76,7 +76,7 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
         px.tma.wait(0)
 
 
-@remembered("cache", "keep", "pages")
+@remembered("cache", "keep", "pages", writes={"cache": "inplace"})
 def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = False) -> Any:
     """Keeps the tokens `keep` of every sequence of a cache.
 

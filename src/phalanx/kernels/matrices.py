@@ -16,9 +16,9 @@ from phalanx.runtime.device.arrays import (
     describe,
     kind_of,
     numpy_dtype,
-    refuse_gradients,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.torch_tensors import refuse_gradients
 from phalanx.runtime.launch.launch_list import record_array
 from phalanx.runtime.symbolic.numbers import is_traced_real
 

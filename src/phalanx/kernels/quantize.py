@@ -73,7 +73,7 @@ def quantize_tiles(X, CODES, PACKED, tensor_scale, *, BLOCK, LARGEST, BN=128):
     px.store(CODES[row * ROWS : row * ROWS + ROWS, n : n + BN], codes.reshape(ROWS, BN).to(CODES.dtype))
 
 
-@remembered("scales", "out")
+@remembered("scales", "out", writes={"out": "out is not None"})
 def pack_scales(scales: Any, *, out: Any = None) -> Any:
     """Block scales in the order in which tensor cores, cuBLAS and torch's `_scaled_mm` read them.
 

@@ -95,11 +95,7 @@ class Kernel:
         return found
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise Error(
-            f"kernel '{self.name}' was called without a grid",
-            location=self.location,
-            remedy=f"write {self.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
-        )
+        _refuse_call(self)
 
     @property
     def positional(self) -> list[str]:
@@ -142,6 +138,16 @@ class Kernel:
         return {**self.constants, **given}
 
 
+def _refuse_call(kernel: Kernel) -> NoReturn:
+    raise Error(
+        f"kernel '{kernel.name}' was called without a grid",
+        location=kernel.location,
+        remedy=f"write {kernel.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
+    )
+
+
+_refuse_call._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compile runs it: it reads no errors
+
 Binder = Callable[[Kernel, object], Any]
 _binders: list[Binder] = []
 
@@ -153,6 +159,35 @@ def bind_with(binder: Binder) -> None:
     none of its business. Example: ``bind_with(lambda kernel, grid: Launch(kernel, grid))``.
     """
     _binders.append(binder)
+
+
+Tracer = Callable[[Kernel, object, tuple[Any, ...], dict[str, Any]], None]
+_tracers: list[Tracer] = []
+
+
+def trace_with(tracer: Tracer) -> None:
+    """Says what a launch is where torch traces it: `tracer` gets the kernel, its grid, the arguments and the constants.
+
+    The package calls it once, when it is imported. Example: ``trace_with(write_down)``.
+    """
+    _tracers.append(tracer)
+
+
+def launch_traced(kernel: Kernel, grid: object, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
+    """A launch on tensors that torch traces: a part of its graph. For the runtime, and for what torch.compile reads."""
+    _tracers[-1](kernel, grid, args, constants)
+
+
+def _bound_within_a_trace(kernel: Kernel, grid: object) -> Callable[..., None]:
+    """What torch.compile reads in the place of `kernel[grid]`."""
+
+    def launch(*args: Any, **constants: Any) -> None:
+        launch_traced(kernel, grid, args, constants)
+
+    return launch
+
+
+Kernel.__getitem__._torchdynamo_inline = _bound_within_a_trace  # type: ignore[attr-defined]
 
 
 def _are_ints(items: tuple[object, ...]) -> bool:

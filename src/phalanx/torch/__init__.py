@@ -11,7 +11,10 @@ from phalanx.torch.version import require_torch
 
 require_torch()
 
-from phalanx.torch import nn  # noqa: E402
+from phalanx.torch import (  # noqa: E402
+    launches,  # noqa: F401  (of kernels, where torch traces them)
+    nn,
+)
 from phalanx.torch.attention import attention, attention_backward, attention_decode, sparse_attention  # noqa: E402
 from phalanx.torch.gather import embedding, gather_rows, kv_compact, scatter_add_rows, scatter_rows  # noqa: E402
 from phalanx.torch.grouped import grouped_matmul, moe_gather_matmul, moe_matmul, moe_matmul_scatter  # noqa: E402

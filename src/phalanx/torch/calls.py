@@ -22,6 +22,9 @@ def refuse_config(config: Any) -> None:
         )
 
 
+refuse_config._dynamo_marked_constant = True  # type: ignore[attr-defined]  # run by torch.compile, which reads no errors
+
+
 def as_sizes(sizes: Any, x: Any) -> Any:
     """Sizes of groups as a tensor on the device of `x`: operators take no list of what may be symbols."""
     if isinstance(sizes, torch.Tensor):

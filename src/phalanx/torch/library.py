@@ -133,22 +133,25 @@ def outline_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return outline
 
 
-def refusing(op: Any) -> Callable[..., Any]:
+def without_gradient(op: str, name: str) -> Error:
+    """The error for a tensor that requires grad where an operator has no rule."""
+    return Error(
+        f"{name} requires grad, and {op} has no gradient: this one would be lost", location=caller_location(),
+        remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
+    )
+
+
+def refusing(op: Any, error: Callable[[str, str], Error] = without_gradient) -> Callable[..., Any]:
     """What torch calls where gradients may be recorded: an operator without a rule takes no tensor that requires grad."""
-    mutated = [n for n, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     names = [a.name for a in op._schema.arguments]
 
     def call(keyset: Any, *args: Any) -> Any:
         if torch.is_grad_enabled():
             for name, x in zip(names, args):
                 if isinstance(x, torch.Tensor) and x.requires_grad:
-                    raise without_gradient(op._schema.name, name)
+                    raise error(op._schema.name, name)
         with torch._C._AutoDispatchBelowAutograd():
-            result = op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
-        for number in mutated:
-            if number < len(args) and args[number] is not None:
-                torch.autograd.graph.increment_version(args[number])
-        return result
+            return op.redispatch(keyset & torch._C._after_autograd_keyset, *args)
 
     return call
 
@@ -162,14 +165,6 @@ def without_tangents(op: str, function: Callable[..., Any]) -> Callable[..., Any
         return function(*args, **options)
 
     return call
-
-
-def without_gradient(op: str, name: str) -> Error:
-    """The error for a tensor that requires grad where an operator has no rule."""
-    return Error(
-        f"{name} requires grad, and {op} has no gradient: this one would be lost", location=caller_location(),
-        remedy=f"call it under torch.no_grad(), or pass {name}.detach()",
-    )
 
 
 def no_second_derivative(name: str, of: str) -> Rule:

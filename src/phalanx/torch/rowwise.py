@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -57,20 +58,45 @@ def _scaled_and_masked(x: Any, scale: float | None, mask: Any) -> Any:
     return y.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else (y + mask).to(x.dtype)
 
 
-@straight(kernels.softmax, "x", "mask")
-def softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
-    """`px.kernels.softmax` with a gradient, for eager and compiled code.
+def _along(function: Callable[..., Any], x: Any, dim: int, scale: float | None, mask: Any, config: Any) -> Any:
+    """A function of rows along another axis than the last one, which is moved there and back."""
+    if not -x.ndim <= dim < x.ndim:
+        _refuse_dim(dim, x.ndim)
+    if dim % x.ndim == x.ndim - 1:
+        return function(x, scale=scale, mask=mask, config=config)
+    if mask is not None:
+        mask = mask.expand(x.shape).movedim(dim, -1)
+    return function(x.movedim(dim, -1), scale=scale, mask=mask, config=config).movedim(-1, dim)
 
-    Where torch records or traces the call, scale and mask are torch's own operations before it.
-    Example: ``y = px.torch.softmax(x)``.
+
+def _refuse_dim(dim: int, axes: int) -> None:
+    raise Error(
+        f"dim={dim} of an array with {axes} axes", location=caller_location(),
+        remedy=f"give one of {-axes} to {axes - 1}: the axis along which the powers sum up to 1",
+    )
+
+
+_refuse_dim._dynamo_marked_constant = True  # type: ignore[attr-defined]  # run by torch.compile, which reads no errors
+
+
+@straight(kernels.softmax, "x", "mask")
+def softmax(x: Any, dim: int = -1, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
+    """`px.kernels.softmax` with a gradient, for eager and compiled code, along the axis `dim`.
+
+    Where torch records or traces the call, scale and mask are torch's own operations before it. The kernels read rows: along
+    another axis than the last one, `x` is copied. Example: ``y = px.torch.softmax(x, dim=-1)``.
     """
+    if dim != -1:
+        return _along(softmax, x, dim, scale, mask, config)
     refuse_config(config)
     return ops.softmax(_scaled_and_masked(x, scale, mask))
 
 
 @straight(kernels.log_softmax, "x", "mask")
-def log_softmax(x: Any, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
+def log_softmax(x: Any, dim: int = -1, *, scale: float | None = None, mask: Any = None, config: Any = None) -> Any:
     """`px.kernels.log_softmax` with a gradient, as `softmax`. Example: ``y = px.torch.log_softmax(x)``."""
+    if dim != -1:
+        return _along(log_softmax, x, dim, scale, mask, config)
     refuse_config(config)
     return ops.log_softmax(_scaled_and_masked(x, scale, mask))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from phalanx.runtime.device.torch_tensors import refuse_rowless
 from phalanx.torch.plain import autocasts, forward, is_plain, modes, refuse_tangents, traced, transform
 
 
@@ -19,6 +20,7 @@ def straight(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Gives a function for recorded and traced calls the library's for all others, which has the same parameters.
 
+    A call that gives a parameter of its own, one that the library lacks, is the function's, too.
     `arrays` name the parameters that take arrays, numbers or None. `casts`: under autocast no call is plain. `rare` ones are
     None in most calls, and in the library by default: then they are not even passed. `settled` has functions of the first
     array for options that are None here, and not in the library. What is asked before the launch is written as straight-line
@@ -33,9 +35,10 @@ def straight(
         namespace: dict[str, Any] = {  # no module of its own, in which torch.compile would look for these names
             "library_": library, "function_": function, "traced_": traced, "modes_": modes, "transform_": transform,
             "autocasts_": autocasts, "is_plain_": is_plain, "Tensor_": torch.Tensor, "forward_": forward,
-            "refuse_": refuse_tangents,
+            "refuse_": refuse_tangents, "refuse_rowless_": refuse_rowless,
         }  # fmt: skip
-        signature, passed, starred = [], [], False
+        signature, passed, own, starred = [], [], [], False
+        known = inspect.signature(library).parameters
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 signature.append(f"**{name}")
@@ -48,10 +51,13 @@ def straight(
             namespace[f"default_{name}"] = parameter.default
             signature.append(name if parameter.default is inspect.Parameter.empty else f"{name}=default_{name}")
             passed.append(f"{name}={name}" if by_name else name)
+            if name not in known:
+                own.append(name)
         lines = [f"def {function.__name__}({', '.join(signature)}):"]
         watched = "traced_() or modes_() or transform_() is not None or forward_._current_level >= 0"
+        watched += "".join([f" or {name} is not default_{name}" for name in own])
         lines += [f"    if not ({watched}{' or autocasts_()' if casts else ''}):"]
-        given = list(passed)
+        given = [one for one in passed if one not in own]
         for name, settle in (settled or {}).items():
             namespace[f"settle_{name}"] = settle
             given[given.index(f"{name}={name}")] = f"{name}=settle_{name}({arrays[0]}) if {name} is None else {name}"
@@ -61,8 +67,10 @@ def straight(
             lines += [f"            return library_({', '.join(most)})"]
         lines += [f"        if {'' if rare else _are_plain(arrays) + ' or '}is_plain_({', '.join(arrays)}):"]
         lines += [f"            return library_({', '.join(given)})"]
-        lines += ["    if not traced_() and forward_._current_level >= 0:"]  # an operator sees less
-        lines += [f"        refuse_('phalanx::{function.__name__}', ({', '.join(arrays)},))"]
+        lines += ["    if not traced_():"]
+        lines += [f"        refuse_rowless_(({', '.join(arrays)},))"]
+        lines += ["        if forward_._current_level >= 0:"]  # an operator sees less
+        lines += [f"            refuse_('phalanx::{function.__name__}', ({', '.join(arrays)},))"]
         lines += [f"    return function_({', '.join(passed)})"]
         # A file of this package, as the search for the caller's line sees it.
         file = os.path.join(os.path.dirname(__file__), f"<calls of {function.__name__}>")

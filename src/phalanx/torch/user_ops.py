@@ -13,8 +13,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.torch.library import DEVICES, Rule, outline_of, quick, refusing, without_tangents
 from phalanx.torch.plain import is_plain
 
-_LIBRARIES: dict[str, Any] = {}
-"""One for each namespace of operators that users made."""
+_LIBRARIES: dict[str, tuple[str, Any]] = {}
+"""What each operator that users made was made of, the function's name, and the library in which it is alone."""
 
 
 def op(
@@ -53,9 +53,7 @@ def op(
                 f"operator {name} writes {', '.join(mutates)} and has a backward", location=caller_location(),
                 remedy="an operator with a gradient returns new tensors: leave mutates= out",
             )
-        library = _LIBRARIES.get(space)
-        if library is None:
-            library = _LIBRARIES[space] = torch.library.Library(space, "FRAGMENT")
+        library = _library_of(name, function)
         library.define(short + schema, tags=(torch.Tag.pt2_compliant_tag,))
         run = _positional(function)
         for device in DEVICES:
@@ -72,6 +70,22 @@ def op(
         return _front(function, made, recorded)
 
     return decorate
+
+
+def _library_of(name: str, function: Callable[..., Any]) -> Any:
+    """A library for one operator. A function that is defined again, as by a notebook's cell run twice, takes its place."""
+    maker = f"{function.__module__}.{function.__qualname__}"
+    former = _LIBRARIES.get(name)
+    if former is not None:
+        if former[0] != maker:
+            raise Error(
+                f"there is an operator {name} already, made of {former[0]}", location=caller_location(),
+                remedy="choose another name: an operator is made anew of a function of the same name alone",
+            )
+        former[1]._destroy()
+    library = torch.library.Library(name.partition("::")[0], "FRAGMENT")
+    _LIBRARIES[name] = maker, library
+    return library
 
 
 def _schema(function: Callable[..., Any], mutates: Sequence[str]) -> str:

@@ -211,7 +211,7 @@ def _choose_few(rows: int, groups: int, n: int, k: int) -> GroupedConfig | Split
     return NARROW if narrow <= took else few
 
 
-@remembered("x", "w", "group_sizes", "bias", "out")
+@remembered("x", "w", "group_sizes", "bias", "out", writes={"out": "out is not None"})
 def grouped_matmul(
     x: Any, w: Any, group_sizes: Any, *, bias: Any = None, activation: str | None = None, out: Any = None,
     config: GroupedConfig | SplitConfig | BlackwellConfig | None = None, arch: str | None = None,

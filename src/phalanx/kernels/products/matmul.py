@@ -44,10 +44,10 @@ from phalanx.runtime.device.arrays import (
     call_key,
     dense_strides,
     describe,
-    refuse_gradients,
     scalar_dtype,
 )
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.torch_tensors import refuse_gradients
 from phalanx.runtime.launch.memory import LaunchMemory
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.numbers import is_traced_real
@@ -57,7 +57,7 @@ OPERANDS = (*HALVES, *NARROW, "f4e2m1", "f32")
 SIMULATED_SMS = 4
 
 
-@remembered("a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale")
+@remembered("a", "b", "bias", "out", "scale_a", "scale_b", "tensor_scale", writes={"out": "out is not None"})
 def matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, *, scale_a: Any = None,
     scale_b: Any = None, tensor_scale: Any = None, out_dtype: Any = None,
@@ -194,6 +194,8 @@ def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | 
     if is_outlined():
         return None, None
     try:
+        for x in arrays:
+            describe(x)  # once for the whole call; one without memory is none of its plans'
         geometry, pointers = call_key(arrays)
         overlaps = pointers[3] is not None and pointers[3] in pointers[:2]  # out and an operand: refused
         key = (geometry, overlaps, rest)

@@ -119,7 +119,7 @@ def expert_ring(
             px.tma.wait(0, read=True)
 
 
-@remembered("x", "idx", "w", "group_sizes", "out")
+@remembered("x", "idx", "w", "group_sizes", "out", writes={"out": "out is not None"})
 def moe_gather_matmul(
     x: Any, idx: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int
 ) -> Any:
@@ -140,7 +140,7 @@ def moe_gather_matmul(
     return out
 
 
-@remembered("x", "w", "group_sizes", "out")
+@remembered("x", "w", "group_sizes", "out", writes={"out": "out is not None"})
 def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str | None = None, **options: int) -> Any:
     """Row i of the result is ``x[i] @ w[e].T``: the grouped product of rows that are already sorted by expert.
 
@@ -152,7 +152,7 @@ def moe_matmul(x: Any, w: Any, group_sizes: Any, *, out: Any = None, arch: str |
     return out
 
 
-@remembered("h", "w", "group_sizes", "idx", "weight", "out")
+@remembered("h", "w", "group_sizes", "idx", "weight", "out", writes={"out": "out is not None"})
 def moe_matmul_scatter(
     h: Any, w: Any, group_sizes: Any, idx: Any, weight: Any, out: Any, *, arch: str | None = None, **options: int
 ) -> Any:

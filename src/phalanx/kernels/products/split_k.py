@@ -23,7 +23,7 @@ from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.launch.replay import remembered
 
 
-@remembered("a", "b", "bias", "out")
+@remembered("a", "b", "bias", "out", writes={"out": "out is not None"})
 def split_k_matmul(
     a: Any, b: Any, bias: Any = None, activation: str | None = None, out: Any = None, config: SplitConfig | None = None
 ) -> Any:

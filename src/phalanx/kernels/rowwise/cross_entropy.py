@@ -140,7 +140,7 @@ def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
         px.store(R[0], px.sum(sums) / px.sum(counts) if MEAN else px.sum(sums))
 
 
-@remembered("logits", "targets")
+@remembered("logits", "targets", writes={"logits": "gradient"})
 def cross_entropy(
     logits: Any,
     targets: Any,

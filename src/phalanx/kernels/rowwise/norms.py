@@ -224,7 +224,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, *, config: Config | 
     return _norm(x, None, weight, None, eps, config, centered=False)
 
 
-@remembered("x", "residual", "weight")
+@remembered("x", "residual", "weight", writes={"residual": "residual is not None"})
 def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *, config: RowConfig | None = None) -> Any:
     """`rms_norm` of x + residual, which takes the place of `residual`: what a layer hands on, and what the next one reads.
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from phalanx.errors import Error, caller_location
+from phalanx.errors import Error
 from phalanx.ir.archs import COPY_CHUNK, MAX_STRIDE
 from phalanx.ir.types import chunk_axes
 from phalanx.runtime.device import dlpack
 from phalanx.runtime.device.outlines import is_outlined
+from phalanx.runtime.device.torch_tensors import TENSORS, address_of
 
 HOST = -1  # the device number of host memory
 
@@ -200,7 +201,7 @@ class _Kinds(dict[type, ArgumentKind]):
 
 
 def _classify(kind: type) -> ArgumentKind:
-    if any(base.__module__ == "torch" and base.__name__ == "Tensor" for base in kind.__mro__):
+    if TENSORS[kind]:
         return ArgumentKind.TORCH
     if any(base.__module__.startswith("cupy") and base.__name__ == "ndarray" for base in kind.__mro__):
         return ArgumentKind.CUPY
@@ -284,11 +285,9 @@ def is_describing_once() -> bool:
 
 
 def describe_torch(x: Any) -> ArrayInfo:
-    name = torch_dtypes().get(x.dtype)
-    if name is None:
-        raise _unsupported_dtype(str(x.dtype))
+    name = torch_dtype_name(x.dtype)
     device = x.get_device()
-    pointer = 0 if is_outlined() else x.data_ptr()
+    pointer = 0 if is_outlined() else address_of(x)
     info = ArrayInfo("host" if device < 0 else "cuda", device, pointer, tuple(x.shape), x.stride(), name)
     return _from_bytes(info, name) if name in PER_BYTE else info
 
@@ -509,22 +508,6 @@ def not_an_argument(x: object) -> Error:
     )
 
 
-def refuse_gradients(names: Sequence[str], arrays: Sequence[Any]) -> None:
-    """Raises `px.Error` where torch records what is computed from one of the arrays, which the caller names so.
-
-    A kernel runs behind torch's back: the gradient would be dropped without a word. Tensors that require grad are taken
-    under ``torch.no_grad()``. The library's functions call it, in any thread; it touches no GPU. Example:
-    ``refuse_gradients(("weight",), (layer.weight,))``.
-    """
-    for name, x in zip(names, arrays):
-        if _KINDS[type(x)] is _TORCH and x.requires_grad and sys.modules["torch"].is_grad_enabled():
-            raise Error(
-                f"{name} requires grad, and px.kernels computes no gradients: this one would be lost",
-                location=caller_location(),
-                remedy=f"px.torch has this with gradients; or call it under torch.no_grad(), or pass {name}.detach()",
-            )
-
-
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Row-major strides, in elements."""
     strides: list[int] = []
@@ -579,3 +562,9 @@ def torch_dtypes() -> dict[Any, str]:
     return {getattr(torch, name): ours for name, ours in names.items() if hasattr(torch, name)}
 
 
+def torch_dtype_name(dtype: Any) -> str:
+    """The Phalanx name of a torch dtype; torch must be loaded."""
+    name = torch_dtypes().get(dtype)
+    if name is None:
+        raise _unsupported_dtype(str(dtype))
+    return name

@@ -11,10 +11,11 @@ from phalanx.cuda.prepare import require_target
 from phalanx.errors import Error, caller_location, internal_error, wants_traceback
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
-from phalanx.language.kernel import Kernel
+from phalanx.language.kernel import Kernel, launch_traced
 from phalanx.runtime.device.arrays import ArrayInfo, call_key
 from phalanx.runtime.device.host_copies import put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker, tell_launch
+from phalanx.runtime.device.torch_tensors import WithoutMemory, count_versions, refuse_lost_gradients
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.launch_list import LISTS, is_recorded, record_launch, refuse_recording
 from phalanx.runtime.launch.memory import memory_of
@@ -127,8 +128,8 @@ class BoundLaunch:
             return True
         try:
             other = memory.kept.get((call_key(args)[0], given))
-        except Error:
-            return False  # no argument of a kernel: refused by the whole way
+        except (Error, RuntimeError, TypeError):
+            return False  # no argument of a kernel, or no address, or sizes that are symbols: seen to by the whole way
         if other is None or other is latest or not self.try_replay(other, args, constants):
             return False
         memory.latest[given] = other
@@ -174,12 +175,17 @@ class BoundLaunch:
         tell_launch(self, args, given)
         kernel = self.kernel
         with debugging(kernel):
+            refuse_lost_gradients(kernel.name, kernel.parameters, args)
             types = types_of(args)
             if types is not None and self.launch_known(types, args, given):
                 return
             named, arch, pipelined = split_target(kernel, given)
             constants = kernel.bind_constants(named)
-            arguments = read_arguments(kernel, args, None if types is None else types.infos)
+            try:
+                arguments = read_arguments(kernel, args, None if types is None else types.infos)
+            except WithoutMemory:
+                launch_traced(kernel, self.grid, args, given)
+                return
             by_fit = leaves_grid(self.grid)
             grid = (0, 0, 0)
             if not by_fit:
@@ -199,6 +205,7 @@ class BoundLaunch:
                 grid = grid if fitting is None else fitting.in_simulator()
                 refuse_recording()
                 run_simulated(specialisation, grid, present, arch)
+                count_versions(values, specialisation.written)
                 return
             if arch is not None:
                 require_device_arch(ordinal, arch)
@@ -275,6 +282,14 @@ class BoundLaunch:
 
     def __repr__(self) -> str:
         return f"<{self.kernel.name}[{self.grid}]>"
+
+
+def _launch_within_a_trace(bound: BoundLaunch, *args: Any, **constants: Any) -> None:
+    """What torch.compile reads in the place of `BoundLaunch.__call__`."""
+    launch_traced(bound.kernel, bound.grid, args, constants)
+
+
+BoundLaunch.__call__._torchdynamo_inline = _launch_within_a_trace  # type: ignore[attr-defined]
 
 
 def is_launchable(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> bool:
@@ -409,6 +424,7 @@ def load_launcher(specialisation: Specialisation, ordinal: int) -> tuple[Any, Co
 
         compiled = compiled_for(specialisation, get_driver().device(ordinal).arch, extras)
         launcher = compiled.load(ordinal)
+        launcher.written = specialisation.written
         found = specialisation.launchers[key] = (launcher, compiled)
     return found
 

@@ -21,6 +21,7 @@ from phalanx.runtime.device.counters import counters_of
 from phalanx.runtime.device.map_layout import MapLayout
 from phalanx.runtime.device.streams import current_stream, torch_current_stream
 from phalanx.runtime.device.tensormap import AddressedMaps, TensorMapCache
+from phalanx.runtime.device.torch_tensors import count_versions
 from phalanx.runtime.launch.launch_parameters import called, check_array, grid_words, joined_format, match_nothing
 from phalanx.runtime.launch.matcher import Matcher, make_matcher
 
@@ -70,6 +71,7 @@ class Launcher:
         self.driver = driver or cuda.get_driver()
         self._lock = threading.Lock()
         self._at_once: int | None = None
+        self.written: tuple[int, ...] = ()  # arguments that the kernel writes
         self._launch_kernel = self.driver.untyped("cuLaunchKernelEx")
         self._enqueue: Any = self._launch_kernel
         self._prepare_config(threads, shared_bytes, overlap, cooperative)
@@ -218,6 +220,7 @@ class Launcher:
         if not self.try_launch(grid, args, stream, debug):
             with self._lock:
                 self._bind(args, infos)
+                count_versions(args, self.written)
                 self._submit(grid, args, stream, debug)
 
     def try_launch(
@@ -229,7 +232,9 @@ class Launcher:
         needs to find out which compiled kernel the arguments take only after a False. Arguments of another device, or
         of the host, give a False, too: they are launched, or simulated, by another.
         """
-        with self._lock:
+        lock = self._lock
+        lock.acquire()  # `with` takes twice as long
+        try:
             values = self._match(args)
             if values is None:
                 return False
@@ -247,6 +252,8 @@ class Launcher:
                     return True
             self._submit(grid, args, stream, debug)
             return True
+        finally:
+            lock.release()
 
     def launch_again(self) -> None:
         """The last launch once more, same grid, arguments and stream: nothing is looked at."""
@@ -285,6 +292,7 @@ class Launcher:
         """
         with self._lock:
             self._bind(args, infos, checked=True, matched=matched)
+            count_versions(args, self.written)
             self._submit(grid, args, None, 0)
 
     def bind(
@@ -425,7 +433,7 @@ class Launcher:
         self._torch_stream = torch_current_stream() if kind_of(source) is ArgumentKind.TORCH else None
         self._remember(values)
         if matched:
-            self._match = make_matcher(args)
+            self._match = make_matcher(args, self.written)
 
     def _check(self, args: Sequence[Any], infos: Sequence[ArrayInfo | None]) -> None:
         """Refuse arguments that the kernel was not compiled for."""

@@ -26,9 +26,9 @@ from phalanx.runtime.device.arrays import (
     describing_once,
     is_describing_once,
     kind_of,
-    refuse_gradients,
 )
 from phalanx.runtime.device.torch_memory import bound_maker, taken_together, torch_memory
+from phalanx.runtime.device.torch_tensors import PLAIN, WithoutMemory, count_versions, is_plain, refuse_gradients
 from phalanx.runtime.launch.launch_list import LISTS, Captured, LaunchList, recording
 from phalanx.runtime.launch.memory import LaunchMemory
 
@@ -204,10 +204,11 @@ class Sketch:
         return None if gives is None else (gives, numbers)
 
 
-def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def remembered(*arrays: str, writes: Mapping[str, str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Lets calls of a library function with torch tensors of a known geometry repeat in a few microseconds.
 
-    `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. The
+    `arrays` name the parameters that take arrays or None; the others are options, hashable and compared by value. `writes`
+    names those that it writes, each with the condition under which it does: torch counts a new version of them. The
     function must do nothing to memory but launch kernels, and what it does must depend on the options and on the
     arrays' types, shapes, strides, alignment (mod 16), devices and on which of them share an address alone. A call is
     remembered if every array that was launched begins where an argument does, or one that `record_array` was told of: so
@@ -221,7 +222,7 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         memory = CallMemory()
-        made: Any = functools.wraps(function)(_wrapper(function, arrays, memory))
+        made: Any = functools.wraps(function)(_wrapper(function, arrays, writes or {}, memory))
         made.remembered = memory.kept
         made.memory = memory
         return made
@@ -229,13 +230,26 @@ def remembered(*arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return decorate
 
 
-def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: CallMemory) -> Any:
+def operator_of_torch(function: Any, operator: Callable[..., Any]) -> None:
+    """Says what a call of a `remembered` function is on tensors that torch traces: a call of `operator`.
+
+    It takes the same arguments. torch.compile reads it in the place of the function; eager calls go to it with tensors
+    that have no memory. For `phalanx.kernels`. Example: ``operator_of_torch(softmax, lambda x: px.torch.softmax(x))``.
+    """
+    function._torchdynamo_inline = operator
+    function.memory.operator = operator
+
+
+def _wrapper(
+    function: Callable[..., Any], arrays: Sequence[str], writes: Mapping[str, str], memory: CallMemory
+) -> Any:
     """The function with the same signature that looks first, written as straight-line code: see `matcher`."""
     parameters = inspect.signature(function).parameters
     options = [name for name in parameters if name not in arrays]
     namespace: dict[str, Any] = {
-        "__name__": __name__, "function_": _describing_once(function), "kept_": memory.kept, "memory_": memory,
-        "lists_": LISTS, "refuse_gradients_": refuse_gradients, "modules_": sys.modules,
+        "__name__": __name__, "function_": _describing_once(function, memory), "kept_": memory.kept, "memory_": memory,
+        "lists_": LISTS, "refuse_gradients_": refuse_gradients, "modules_": sys.modules, "plain_": PLAIN,
+        "is_plain_": is_plain, "count_versions_": count_versions,
     }  # fmt: skip
     signature, passed = _signature(parameters, namespace)
     tracked = [f"{name} is not None and {name}.requires_grad" for name in arrays]
@@ -247,8 +261,9 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: CallMe
     fields = [_options_text(named, others, namespace)]
     for number, name in enumerate(arrays):
         geometry = (
-            f"({name}.dtype, {name}.shape, {name}.stride(), ({pointers[name]} := {name}.data_ptr()) & 15, "
+            f"({name}.dtype, {name}.shape, {name}.stride(), (({pointers[name]} := {name}.data_ptr()) or no_memory_) & 15, "
             f"{name}.get_device(), {_shared_text(pointers[name], [pointers[each] for each in arrays[:number]])})"
+            f" if {name}.__class__ in plain_ or is_plain_({name}.__class__) else no_tensor_"  # there is no such name
         )
         fields.append(f"None if {name} is None else {geometry}")
     call = f"function_({', '.join(passed)})"
@@ -276,6 +291,7 @@ def _wrapper(function: Callable[..., Any], arrays: Sequence[str], memory: CallMe
             "    if tracked:",
             "        if found.__class__ is int: kept_.pop(key, None)",
             f"        refuse_gradients_({tuple(arrays)!r}, ({everything}))",
+            *[f"    if {condition}: count_versions_(({name},), (0,))" for name, condition in writes.items()],
             "    if found is False:",
             f"        return {call}",
             f"    places = ({', '.join(pointers.values())},)",
@@ -358,14 +374,23 @@ def _passed(text: str, places: Mapping[str, str]) -> str:
     return f"{name}={places[name]}" if named else places[name]
 
 
-def _describing_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which passes its arrays through several hands, with each of them read once."""
+def _describing_once(function: Callable[..., Any], memory: CallMemory) -> Callable[..., Any]:
+    """The function, which passes its arrays through several hands, with each of them read once, or torch's operator."""
 
     def call(*args: Any, **options: Any) -> Any:
-        if is_describing_once():
-            return function(*args, **options)
-        with describing_once():
-            return function(*args, **options)
+        try:
+            if is_describing_once():
+                return function(*args, **options)
+            with describing_once():
+                return function(*args, **options)
+        except WithoutMemory:
+            if memory.operator is None:
+                raise
+        except RuntimeError:
+            for x in (*args, *options.values()):
+                describe(x)  # torch's word that a tensor has no address becomes ours
+            raise
+        return memory.operator(*args, **options)
 
     return call
 
@@ -374,15 +399,16 @@ class CallMemory(LaunchMemory):
     """What is kept of the calls of one function of the library, and its plans, by options, types and ranks of arrays.
 
     An integer in the place of a replay says how often a plan launched a call of that geometry again. `newest` is the plan
-    that was used last, with its key among the plans.
+    that was used last, with its key among the plans. `operator` is what torch's tracers get in the place of the function.
     """
 
-    __slots__ = ("newest", "plans")
+    __slots__ = ("newest", "operator", "plans")
 
     def __init__(self) -> None:
         super().__init__()
         self.plans: dict[Any, Any] = {}
         self.newest: tuple[Any, Any] = (None, None)
+        self.operator: Callable[..., Any] | None = None
 
     def clear(self) -> None:
         super().clear()

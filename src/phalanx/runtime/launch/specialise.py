@@ -19,6 +19,7 @@ from phalanx.language.kernel import Kernel, call_with_constants, is_strict, reso
 from phalanx.language.reader.capture import CAPTURES, exact, kind_of, still_holds
 from phalanx.language.reader.reading import Reading, read_kernel
 from phalanx.passes.pipelining.aliasing import Pairs, watched_pairs
+from phalanx.passes.pipelining.places import written_arrays
 from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.write import has_pipelined
 from phalanx.passes.stops import without_stops
@@ -102,6 +103,11 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False)
             remedy="make the last axis a multiple of 4",
         )
     return found
+
+
+def some_array(rank: int, dtype: str) -> Spec:
+    """An array of that rank and type of elements, as well aligned as one can be: for tools that ask what a kernel does."""
+    return Spec((SOME_SIZE,) * rank, DTYPES[dtype])
 
 
 def _chunk_of(value: Spec) -> tuple[int, ...]:
@@ -209,6 +215,13 @@ class Specialisation:
     def watched(self) -> Pairs:
         """Pairs of arguments that must not share memory, if loops are to run ahead."""
         return watched_pairs(self.reading.function)
+
+    @functools.cached_property
+    def written(self) -> tuple[int, ...]:
+        """The arguments that some instruction declares to write, by their place among those that are not None."""
+        function = self.reading.function
+        found = {array.index for op in function.walk() for array in written_arrays(op)}
+        return tuple(sorted(found & {param.index for param in function.given}))
 
     @property
     def prepared(self) -> Function:
