@@ -57,6 +57,8 @@ class Error(Exception):
 
     other: Location | None = None
     """The place that this one conflicts with, where a check knows it."""
+    call: Location = NOWHERE
+    """The line that launched, checked or compiled a kernel, where the error is about the kernel as a whole."""
 
     def __str__(self) -> str:
         return render(self)
@@ -171,6 +173,8 @@ def render(error: Error) -> str:
         while caller is not None:
             lines.append(f"  = called at {display_path(caller.file)}:{caller.line}: {caller.text.strip()}")
             caller = caller.caller
+    if error.call is not NOWHERE:
+        lines.append(f"  = called at {display_path(error.call.file)}:{error.call.line}: {error.call.text.strip()}")
     if error.details:
         lines += ["  " + line if line else "" for line in error.details.splitlines()]
     if error.remedy:

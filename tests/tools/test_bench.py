@@ -505,6 +505,14 @@ def test_the_readme_names_every_benchmark_and_no_other() -> None:
     assert named == set(tools.scripts(ROOT))
 
 
+@pytest.mark.parametrize(("has", "told"), [(None, "needs torch, which is not installed"), ("torch", "needs a CUDA GPU")])
+def test_a_benchmark_that_can_not_run_here_says_so(has: str | None, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: has)
+    monkeypatch.setattr("phalanx.runtime.device.driver.has_gpu", lambda: False)
+    result = command("rowwise")
+    assert result.exit_code == 2 and f"rowwise.py {told}" in result.stderr and "help: " in result.stderr
+
+
 def test_the_command_runs_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
 
@@ -513,6 +521,7 @@ def test_the_command_runs_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
         return SimpleNamespace(returncode=3)
 
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(tools, "require_torch_for", lambda file: None)
     for name in ("gemm", "products.gemm", "benchmarks.products.gemm"):
         assert command(name, "--modes", "cold", "--help").exit_code == 3
     assert ran == [([sys.executable, "-m", "benchmarks.products.gemm", "--modes", "cold", "--help"], str(ROOT))] * 3

@@ -154,6 +154,8 @@ class Note:
     faster: Faster | None = None
     decision: object = None
     """What it tells of, where a later pass may decide otherwise: see `ir/dots.py`."""
+    may_surprise: bool = False
+    """Whether `px.check` tells it too: it is about what the kernel does, not about how it does it."""
 
     def __str__(self) -> str:
         return f"{self.loc.short}: {self.message}" if self.loc is not NOWHERE else self.message

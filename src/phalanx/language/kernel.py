@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import sys
@@ -65,6 +66,8 @@ class Kernel:
     """Parameters that are annotated with a `@px.struct`: the name, the struct, and the `parameters` that are its fields."""
     bound: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
     """What `kernel[grid]` gave, by grid: grids that are integers, tuples of them, or `px.auto`."""
+    instead_in_kernels = "a kernel launches no other: share code by @px.func, and launch one kernel after the other"
+    """What an error says where a kernel names another one."""
     memory: Any = field(default=None, init=False, repr=False)
     """What the runtime keeps of the kernel's launches; nobody else looks into it."""
 
@@ -139,11 +142,13 @@ class Kernel:
 
 
 def _refuse_call(kernel: Kernel) -> NoReturn:
-    raise Error(
+    error = Error(
         f"kernel '{kernel.name}' was called without a grid",
         location=kernel.location,
         remedy=f"write {kernel.name}[grid](...); a grid counts CTAs: an int, a tuple, or a function of the constants",
     )
+    error.call = caller_location()
+    raise error
 
 
 _refuse_call._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compile runs it: it reads no errors
@@ -206,6 +211,7 @@ def kernel(
     cooperative: bool = False,
     strict: bool | None = None,
     on_loss: str = "error",
+    **others: object,
 ) -> Any:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants.
 
@@ -225,13 +231,15 @@ def kernel(
             px.store(Y[m:m+BM, n:n+BN], px.load(X[m:m+BM, n:n+BN]) * alpha)
     """
 
+    for name in others:
+        known = list(inspect.signature(kernel).parameters)[1:]
+        close = difflib.get_close_matches(name, known, 1)
+        listed = f"it has {', '.join(known)}; constants are keyword-only parameters"
+        remedy = f"did you mean {close[0]}=?" if close else listed
+        raise Error(f"px.kernel has no argument '{name}'", location=caller_location(), remedy=remedy)
+
     def wrap(target: Callable[..., object]) -> Kernel:
-        if not inspect.isfunction(target):
-            raise Error(
-                "@px.kernel decorates a function",
-                location=caller_location(),
-                remedy="write it directly above 'def name(...):', and name its own arguments: @px.kernel(warps=4)",
-            )
+        require_function(target)
         keep_source(target)
         positional, constants, required, groups = [], {}, [], []
         for parameter in inspect.signature(target).parameters.values():
@@ -267,6 +275,33 @@ def kernel(
         )
 
     return wrap if fn is None else wrap(fn)
+
+
+kernel.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [p for p in inspect.signature(kernel).parameters.values() if p.kind is not p.VAR_KEYWORD]
+)  # what it does not have is refused by name
+
+
+def require_function(target: Any) -> None:
+    """Raises an error unless a function is as it was written with `def`, and no method."""
+    if not inspect.isfunction(target):
+        raise Error(
+            "@px.kernel decorates a function",
+            location=caller_location(),
+            remedy="write it directly above 'def name(...):', and name its own arguments: @px.kernel(warps=4)",
+        )
+    if hasattr(target, "__wrapped__"):
+        raise Error(
+            f"@px.kernel stands above another decorator of '{target.__name__}', which would not be called",
+            location=caller_location(),
+            remedy="write @px.kernel directly above the def; decorate the function that launches the kernel",
+        )
+    if next(iter(inspect.signature(target).parameters), None) in ("self", "cls"):
+        raise Error(
+            f"kernel '{target.__name__}' is a method: nothing would be passed as its first parameter",
+            location=caller_location(),
+            remedy="leave the first parameter out and write @staticmethod above @px.kernel; pass what it needs as arguments",
+        )
 
 
 def annotated_struct(fn: Callable[..., object], annotation: object) -> StructClass | None:

@@ -247,6 +247,8 @@ def require_numeric(ctx: Builder, what: str, value: object) -> Numeric:
     if is_scalar(value):
         return value
     remedy = "operands are numbers, scalars or register tiles"
+    if isinstance(value, str):
+        remedy = 'texts are not computed with: px.print("x is", x) takes a text and values one after the other'
     if isinstance(value, Value):
         remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
     elif is_memory(value):

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import TypeGuard
 
 from phalanx.frozen import frozen
-from phalanx.ir.core import values_in
+from phalanx.ir.core import Note, values_in
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
 from phalanx.ir.values import Param, Value, constant_of
@@ -489,6 +489,11 @@ class ArrayObject(KernelObject):
         offsets, extents, kept = [], [], []
         for axis, item in enumerate(index):
             start, extent, keep = read_index(ctx, item, None, axis)
+            if isinstance(start, int) and start + extent <= 0:
+                shown = f"{start}:{start + extent}" if keep else f"{start}"
+                told = f"{shown} is outside '{self.array.name}' whatever its size: it loads as `fill`, and stores nothing"
+                told += f"; the last element is {self.array.name}.shape[{axis}] - 1"
+                ctx.notes.append(Note(told, ctx.loc, may_surprise=True))
             offsets.append(operand(start))
             extents.append(extent)
             if keep:

@@ -129,8 +129,10 @@ def check_launch(
             return report
         if against is not None:
             report.notes.append(f"{against.location.short}: px.compile refuses this: {against.message}")
+        report.notes += [str(note) for note in specialisation.reading.function.notes if note.may_surprise]
         host = on_host(arguments)
         if 0 in grid:
+            report.notes.append(f"the grid {grid} has no CTA: nothing was run; px.cdiv(n, BLOCK) rounds up, n // BLOCK down")
             return report
         check_function(
             function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor, progress=progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import sys
 from dataclasses import dataclass, field
@@ -73,6 +74,11 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<Report {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """As notebooks show it, where it is the last value of a cell."""
+        text = "\n\n".join([*map(plain_text, self.findings), "\n".join([*self._note_lines(), self.summary()])])
+        return f"<pre>{html.escape(text)}</pre>"
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         yield from self._rich()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import typer
 
-from phalanx.errors import Error
+from phalanx.errors import Error, extra_of_ours, pip_install
 from phalanx.tools.output import UNABLE, complain, say
 
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -52,6 +54,22 @@ def module_of(name: str, known: dict[str, str]) -> str:
     raise Error(f"there is no benchmark {name!r}", remedy="`phalanx bench` lists them")
 
 
+def require_torch_for(file: Path) -> None:
+    """Raises `px.Error` where a benchmark is for torch on a GPU, and this machine lacks one of the two."""
+    text = file.read_text(encoding="utf-8")
+    if not re.search(r"^import torch$", text, re.MULTILINE):
+        return
+    if importlib.util.find_spec("torch") is None:
+        raise Error(f"{file.name} needs torch, which is not installed", remedy=pip_install(extra_of_ours("torch")))
+    from phalanx.runtime.device.driver import has_gpu
+
+    if "cuda" in text and not has_gpu():
+        raise Error(
+            f"{file.name} needs a CUDA GPU, and there is none here",
+            remedy="run it on a machine with a GPU; `phalanx bench sim` measures the simulator",
+        )
+
+
 def bench(context: typer.Context) -> None:
     """Runs a benchmark of the checkout with its options (`phalanx bench gemm --modes steady`); without a name lists them."""
     try:
@@ -61,6 +79,7 @@ def bench(context: typer.Context) -> None:
             say("\n".join(f"{module.removeprefix('benchmarks.'):28} {about}" for module, about in known.items()))
             return
         module = module_of(context.args[0], known)
+        require_torch_for(root / f"{module.replace('.', '/')}.py")
     except Error as error:
         complain(str(error))
         raise typer.Exit(UNABLE) from None

@@ -159,7 +159,7 @@ def struct_members(name: str) -> Iterator[str]:
 
 def loaded_later() -> Iterator[str]:
     """Imports of the names that the package loads when they are first used."""
-    for name, module in sorted(phalanx._LAZY.items(), key=lambda item: item[1]):
+    for name, module in sorted(vars(phalanx)["_LAZY"].items(), key=lambda item: item[1]):
         home = "phalanx" if module == f"phalanx.{name}" else module
         yield f"from {home} import {name} as {name}"
 

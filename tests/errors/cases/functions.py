@@ -1,6 +1,8 @@
 """Helpers and structs."""
 # ruff: noqa: B006
 
+import functools
+
 import numpy as np
 
 import phalanx as px
@@ -206,3 +208,40 @@ def a_helper_as_a_decorator():
     @row
     def copied(X):
         px.store(X[0:64], px.load(X[0:64]))
+
+
+@case
+def a_kernel_above_another_decorator():
+    def timed(function):
+        @functools.wraps(function)
+        def measured(*args):
+            return function(*args)
+
+        return measured
+
+    @px.kernel
+    @timed
+    def scale(OUT):
+        px.store(OUT[0], 1.0)
+
+
+@case
+def a_method():
+    class Model:
+        @px.kernel
+        def scale(self, OUT):
+            px.store(OUT[0], 1.0)
+
+
+@case
+def an_argument_of_the_decorator_that_is_misspelt():
+    @px.kernel(warp=4)
+    def scale(OUT):
+        px.store(OUT[0], 1.0)
+
+
+@case
+def an_argument_of_the_decorator_that_is_none():
+    @px.kernel(BLOCK=64)
+    def scale(OUT):
+        px.store(OUT[0], 1.0)

@@ -1,5 +1,5 @@
 """Names that are not there, or stand for something that kernels can't use."""
-# ruff: noqa: B007, F821, F841
+# ruff: noqa: B007, F821, F841, UP031
 
 import json
 import math
@@ -266,5 +266,27 @@ def sum_of_a_tile():
     @px.kernel
     def scale(OUT):
         px.store(OUT[0], sum(px.load(OUT[0:32])))
+
+    scale[1](OUT)
+
+
+@case
+def a_kernel_in_a_kernel():
+    @px.kernel
+    def inner(OUT):
+        px.store(OUT[0], 1.0)
+
+    @px.kernel
+    def outer(OUT):
+        inner[1](OUT)
+
+    outer[1](OUT)
+
+
+@case
+def a_text_that_is_computed_with():
+    @px.kernel
+    def scale(OUT):
+        px.print("the first is %f" % OUT[0])
 
     scale[1](OUT)

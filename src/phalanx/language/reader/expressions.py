@@ -33,6 +33,7 @@ from phalanx.language.operators import binary, compare, dtype_of, folding, integ
 from phalanx.language.reader import modules, python_calls  # noqa: F401
 from phalanx.language.reader.capture import CAPTURES, constant, is_of_the_language, kind_of
 from phalanx.language.reader.frames import Frame
+from phalanx.language.reader.other_languages import for_foreign, whole_name
 from phalanx.language.reader.source import FunctionSource
 from phalanx.language.reader.state import Key, State, same
 from phalanx.location import Location
@@ -159,14 +160,17 @@ class Expressions:
         try:
             found = frame.source.lookup(node.id)
         except KeyError:
-            self.ctx.fail(f"unknown name '{node.id}'", self.similar(node.id, frame))
+            self.ctx.fail(f"unknown name '{node.id}'", self.similar(node, frame))
         return self.capture(frame, node.id, found)
 
-    def similar(self, name: str, frame: Frame) -> str | None:
-        """The remedy for a name that is not known."""
+    def similar(self, node: ast.Name, frame: Frame) -> str | None:
+        """The remedy for a name that is not known: what another language calls so, or a name that is like it."""
+        foreign = for_foreign(whole_name(frame.source.node, node))
+        if foreign is not None:
+            return foreign
         known = [key[1] for key in self.state if key[0] == frame.ident]
         known += [n for n in frame.source.fn.__globals__ if not n.startswith("__")]
-        close = difflib.get_close_matches(name, known, 1)
+        close = difflib.get_close_matches(node.id, known, 1)
         return (
             f"did you mean '{close[0]}'?"
             if close
@@ -179,7 +183,7 @@ class Expressions:
         if value is None and found is not None:
             self.ctx.fail(
                 f"'{name}' of the enclosing scope is {kind_of(found)}, which a kernel can't use",
-                f"kernels capture {CAPTURES}; pass arrays as arguments",
+                getattr(found, "instead_in_kernels", None) or f"kernels capture {CAPTURES}; pass arrays as arguments",
             )
         if not isinstance(value, Builtin) and not (isinstance(value, ModuleType) and is_of_the_language(value)):
             self.captured[(frame.source, name)] = value

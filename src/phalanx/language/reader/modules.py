@@ -11,6 +11,7 @@ from phalanx.ir.types import FROM_NUMPY
 from phalanx.language.builder import Builder
 from phalanx.language.objects import HostFunction, PlainObject, as_object
 from phalanx.language.reader.capture import CAPTURES, constant
+from phalanx.language.reader.other_languages import LANGUAGES, for_foreign, in_our_words
 
 TILE_FUNCTIONS = (
     "abs", "all", "any", "arange", "argmax", "argmin", "ceil", "cos", "cumsum", "erf", "exp", "exp2", "floor", "full",
@@ -18,25 +19,6 @@ TILE_FUNCTIONS = (
     "zeros",
 )
 """Functions whose NumPy namesakes users reach for first."""
-
-
-ELSEWHERE = {
-    **dict.fromkeys(("program_id", "blockIdx", "block_idx", "block_index"), "px.block_id(0) is the number of the CTA"),
-    **dict.fromkeys(("num_programs", "gridDim", "grid_dim"), "px.num_blocks(0) is the number of CTAs"),
-    **dict.fromkeys(
-        ("thread_id", "threadIdx", "thread_idx", "lane_id", "warp_id", "local_id"),
-        "threads have no numbers here: write what a whole CTA does with tiles, and parts of it with px.warps(first, count)",
-    ),
-    **dict.fromkeys(("syncthreads", "barrier_sync", "debug_barrier", "sync_threads"), "px.sync() does that"),
-    **dict.fromkeys(("tensor", "array", "empty"), "px.zeros(shape, dtype) makes a tile, px.shared(shape, dtype) memory"),
-    **dict.fromkeys(("shared_memory", "alloc_shared", "smem"), "px.shared(shape, dtype) makes a buffer"),
-    **dict.fromkeys(("matmul", "gemm", "mma"), "px.dot(a, b, acc) multiplies in a kernel, px.kernels.matmul(a, b) outside"),
-    **dict.fromkeys(("range", "grid"), "write range(n); px.static_range(n) is unrolled, px.persistent(n) dealt out to CTAs"),
-    "constexpr": "a constant is a keyword-only parameter: def kernel(X, *, BM=64)",
-    "load_tile": "px.load(A[m:m+BM, k:k+BK]) is a tile",
-    "store_tile": "px.store(C[m:m+BM, n:n+BN], tile) writes one",
-}
-"""What other languages for GPUs call by these names, in ours."""
 
 
 class ModuleObject(PlainObject):
@@ -52,10 +34,7 @@ class ModuleObject(PlainObject):
         if not hasattr(owner, name) or (ours and name not in public):
             close = difflib.get_close_matches(name, public, 1)
             remedy = f"did you mean {shown}.{close[0]}?" if close else "docs/reference.md lists what there is"
-            ctx.fail(
-                f"{shown} has no '{name}'",
-                ELSEWHERE.get(name, remedy) if shown == "px" else remedy,
-            )
+            ctx.fail(f"{shown} has no '{name}'", (in_our_words(name) if ours else None) or remedy)
         raw = getattr(owner, name)
         found = constant(raw)
         if (found is None and raw is not None) or isinstance(found, HostFunction):
@@ -63,6 +42,8 @@ class ModuleObject(PlainObject):
             remedy = f"kernels use {CAPTURES}"
             if match is not None or name in TILE_FUNCTIONS:
                 remedy = f"use px.{match or name}"
+            elif (language := owner.__name__.partition(".")[0]) in LANGUAGES:
+                remedy = for_foreign(f"{language}.{name}") or remedy
             refusal = f"{shown}.{name} can't be used in kernels"
             if callable(raw) and not isinstance(raw, type):
                 return HostFunction(raw, refusal, remedy)  # sim= of px.ptx takes it

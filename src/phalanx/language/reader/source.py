@@ -6,6 +6,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 import tokenize
 from collections.abc import Callable
 from dataclasses import field
@@ -110,7 +111,15 @@ def keep_source(fn: Callable[..., Any]) -> None:
         return
     file = inspect.getsourcefile(plain) or code.co_filename
     linecache.checkcache(file)
-    fn.__phalanx_lines__ = linecache.getlines(file, plain.__globals__)  # type: ignore[attr-defined]
+    fn.__phalanx_lines__ = linecache.getlines(file, plain.__globals__) or of_command(file)  # type: ignore[attr-defined]
+
+
+def of_command(file: str) -> list[str]:
+    """The lines of `python -c TEXT`, whose functions name "<string>" as their file; none for any other."""
+    given = sys.orig_argv
+    if file != "<string>" or sys.argv[:1] != ["-c"] or "-c" not in given[:-1]:
+        return []
+    return given[given.index("-c") + 1].splitlines(keepends=True)
 
 
 def read_source(fn: Callable[..., Any]) -> FunctionSource:
@@ -127,7 +136,7 @@ def read_source(fn: Callable[..., Any]) -> FunctionSource:
         raise Error(
             f"the source of '{fn.__name__}' is not available",
             location=Location(file, first),
-            remedy="define kernels in a file or a notebook cell, not through exec()",
+            remedy="define kernels in a file, a notebook cell or python -c, not at a prompt or through exec()",
         )
     raw = block_at(lines, first)
     node = parse_function(raw) if raw else None

@@ -313,7 +313,10 @@ class debugging:
         if not isinstance(error, Exception):
             return
         if isinstance(error, Error):
-            error.at(self.kernel.location)
+            place = self.kernel.location
+            error.at(place)
+            if (error.location.file, error.location.line) == (place.file, place.line):
+                error.call = caller_location()
         if wants_traceback():
             return
         if not isinstance(error, Error):
