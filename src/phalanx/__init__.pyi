@@ -340,7 +340,7 @@ class clc:
         granted cluster."""
 
     @staticmethod
-    def try_cancel(result: Any, bar: Barrier | Pipe) -> None:
+    def try_cancel(result: Any, bar: Barrier) -> None:
         """Asks for a cluster of the grid that has not started; the answer is 16 bytes in `result`, which
         complete on `bar`."""
 
@@ -356,7 +356,7 @@ class cluster:
     def copy(
         src: Any,
         dst: Any,
-        bar: Barrier | Pipe | None = None,
+        bar: Barrier | None = None,
         *,
         mask: Any = None,
         cta: Any = None,
@@ -380,14 +380,7 @@ class cluster:
         """The index of this cluster in the grid, linear or along `d`."""
 
     @staticmethod
-    def load(
-        src: Any,
-        dst: Any,
-        bar: Barrier | Pipe,
-        ctas: Any,
-        cache: str | None = None,
-        count: Any = None,
-    ) -> None:
+    def load(src: Any, dst: Any, bar: Barrier, ctas: Any, cache: str | None = None, count: Any = None) -> None:
         """Starts a balanced multicast: every CTA of the mask `ctas` fetches its share of the tile and sends it
         to all."""
 
@@ -405,7 +398,7 @@ class cluster:
         """The number of CTAs of the cluster, in all or along `d`: a compile-time constant."""
 
     @staticmethod
-    def store(dst: Any, tile: Any, bar: Barrier | Pipe, *, cta: Any = None) -> None:
+    def store(dst: Any, tile: Any, bar: Barrier, *, cta: Any = None) -> None:
         """Registers into the shared region `dst` of rank `cta`; their bytes complete on that rank's `bar`."""
 
     @staticmethod
@@ -491,7 +484,7 @@ class tma:
         rows: Any,
         col: Any,
         dst: Any,
-        bar: Barrier | Pipe,
+        bar: Barrier,
         multicast: Number | None = None,
         cache: str | None = None,
         two_cta: _b.bool = False,
@@ -505,7 +498,7 @@ class tma:
         rows: Any,
         col: Any,
         dst: Any,
-        bar: Barrier | Pipe,
+        bar: Barrier,
         multicast: Number | None = None,
         cache: str | None = None,
         two_cta: _b.bool = False,
@@ -517,7 +510,7 @@ class tma:
     def load(
         src: Any,
         dst: Any,
-        bar: Barrier | Pipe,
+        bar: Barrier,
         multicast: Number | None = None,
         cache: str | None = None,
         two_cta: _b.bool = False,

@@ -28,7 +28,7 @@ from phalanx.language.values import ViewValue
 from phalanx.tools.stub_texts import PACKAGE, TYPES
 
 PARAMETERS = {
-    "acc": "Tile | View", "arm": "_b.bool", "axis": "int | None", "bar": "Barrier | Pipe",
+    "acc": "Tile | View", "arm": "_b.bool", "axis": "int | None", "bar": "Barrier",
     "checked": "_b.bool", "dtype": "DType",
     "init": "_b.bool", "keepdims": "_b.bool", "message": "str", "op": "str", "order": "str", "padded": "_b.bool",
     "read": "_b.bool", "relaxed": "_b.bool", "shape": "Shape", "text": "str", "two_cta": "_b.bool", "along": "str",
@@ -36,7 +36,10 @@ PARAMETERS = {
     "parity": "Number", "ctas": "Number | None", "skip_ones": "_b.bool", "approx": "_b.bool", "multicast": "Number | None",
 }  # fmt: skip
 """What a parameter of this name takes; any other takes anything."""
-OTHERWISE = {"pipelined.multicast": "_b.bool", "cluster.load.ctas": "Any", "pipe.ctas": "Any", "tcgen05.mma.acc": "View"}
+OTHERWISE = {
+    "tcgen05.commit.bar": "Barrier | Pipe", "cp_async.commit.bar": "Barrier | Pipe", "tcgen05.mma.acc": "View",
+    "pipelined.multicast": "_b.bool", "cluster.load.ctas": "Any", "pipe.ctas": "Any",
+}  # fmt: skip
 """What a parameter takes where its name means something else, by FUNCTION.PARAMETER."""
 RESULTS = {
     "None": "None", "Value": "Tile", "Numeric": "Tile", "bool | Value": "Tile", "BarrierValue": "Barrier", "int": "int",
