@@ -1,1 +1,1 @@
-"""Calls that nobody chose: drawn at random, then timed, compiled or pictured."""
+"""Calls of the library with shapes drawn at random: timed, compiled or pictured."""

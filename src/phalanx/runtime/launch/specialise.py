@@ -330,12 +330,15 @@ def read_arguments(
     if kernel.groups:
         args = tuple(kernel.spread(args))
     if len(args) != len(kernel.parameters):
+        listed = f"its positional parameters are {', '.join(kernel.positional)}"
+        remedies = [listed if kernel.parameters else "it has no positional parameters"]
+        if len(args) > len(kernel.parameters):
+            named = [*kernel.required, *kernel.constants]
+            remedies.append(f"constants are passed by name{f': {named[0]}=...' if named else ''}")
         raise Error(
             f"kernel '{kernel.name}' takes {_arguments(len(kernel.parameters))}, not {len(args)}",
             location=kernel.location,
-            remedy=f"its positional parameters are {', '.join(kernel.positional)}"
-            if kernel.parameters
-            else "it has no positional parameters; constants are passed by name",
+            remedy="; ".join(remedies),
         )
     known = (None,) * len(args) if infos is None else infos
     return [
