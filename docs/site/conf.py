@@ -20,7 +20,7 @@ version = release = phalanx.__version__
 
 root_doc = "docs/index"
 include_patterns = [
-    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md", "examples/**/*.md",
+    "README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "docs/**/*.md", "examples/**/*.md",
     "benchmarks/results/README.md",
 ]  # fmt: skip
 exclude_patterns = [".venv*", "build", "src", "tests", ".*"]
