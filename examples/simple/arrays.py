@@ -58,4 +58,18 @@ def normalised(x: np.ndarray, gamma: np.ndarray, epsilon: float = 1e-5) -> np.nd
     return (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + epsilon) * gamma
 
 
-__all__ = ["attended", "case", "checked", "convolved", "main", "normal", "normalised", "wide"]
+def recurrence(q: np.ndarray, k: np.ndarray, v: np.ndarray, g: np.ndarray, beta: np.ndarray | None = None) -> np.ndarray:
+    """For each head S = exp(g) S + k v^T and o = S^T q, row by row; with `beta` the delta rule, which corrects S."""
+    q, k, v, g = wide(q, k, v, g)
+    out, state = np.zeros(v.shape), np.zeros((len(q), k.shape[2], v.shape[2]))
+    for t in range(q.shape[1]):
+        state *= np.exp(g[:, t, None, None])
+        added = v[:, t]
+        if beta is not None:
+            added = beta[:, t, None] * (added - np.einsum("hd,hdv->hv", k[:, t], state))
+        state += k[:, t, :, None] * added[:, None]
+        out[:, t] = np.einsum("hdv,hd->hv", state, q[:, t])
+    return out
+
+
+__all__ = ["attended", "case", "checked", "convolved", "main", "normal", "normalised", "recurrence", "wide"]

@@ -110,7 +110,8 @@ class Alternated:
         following = Var(loop.index.type, "following")  # type: ignore[arg-type]
         second = code.binary("add", loop.start, loop.step)
         code.assign(following, second)
-        two, stop = code.binary("add", loop.step, loop.step), code.binary("sub", loop.stop, loop.step)
+        two = _twice(code, loop.step)
+        stop = code.binary("sub", loop.stop, loop.step)
         turn, index = LoopCode(loop.loc), Value(loop.index.type, loop.index.name)
         self._turn(turn, index)
         turn.assign(following, turn.binary("add", index, two))
@@ -219,6 +220,13 @@ class Alternated:
         for lane, flying in self.flying.items():
             if lane.cell is not None:
                 code.assign(lane.cell, step[flying])
+
+
+def _twice(code: LoopCode, step: Value) -> Value:
+    """Two steps: a constant of one, so that its sign is known."""
+    if isinstance(step, Const):
+        return Const(2 * int(step.value), step.type)  # type: ignore[arg-type]
+    return code.binary("add", step, step)
 
 
 def _leaf(block: Block) -> Block:
