@@ -208,6 +208,22 @@ CASES = {
         pipelined_cases.split[2], [spec((64, 128), px.bf16), spec((32, 128), px.bf16), spec((64, 32), px.f32)],
         {"HOW": "sync"},
     ),
+    "pipelined_promotion": (
+        module("block_scaled").block_scaled[px.auto],
+        [
+            spec((128, 512), px.f8e4m3), spec((4, 128), px.f32), spec((64, 512), px.f8e4m3), spec((1, 4), px.f32),
+            spec((128, 64), px.bf16),
+        ],
+        {"BN": 64},
+    ),
+    "pipelined_operands": (
+        pipelined_cases.computed[1],
+        [
+            spec((128, 128), px.bf16), spec((16, 128), px.bf16), spec((3, 128), px.f32), spec((3,), px.i32),
+            spec((3, 128, 16), px.f32),
+        ],
+        {},
+    ),
     "pipelined_attention": (
         module("attention").attention[px.auto], [spec((4, 256, 64), px.bf16)] * 4, {"D": 64, "ROWS": 64, "KEYS": 32},
     ),

@@ -998,6 +998,17 @@ __device__ __forceinline__ void store_vector_once(T* p, const T* x, bool inside)
 template <int mask>
 __device__ __forceinline__ int swizzle(int offset) { return offset ^ (offset >> 3 & mask); }
 
+// == take_registers
+// Registers of a product's own are filled where it stands. `closed` is 0, as no compiler knows: so what they held
+// before is kept until then, and shares no register with what is computed meanwhile.
+template <int N>
+__device__ __forceinline__ void take_registers(unsigned* own, const unsigned* x, unsigned closed) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i)
+    asm volatile("{ .reg .pred p; setp.eq.u32 p, %2, 0; @p mov.b32 %0, %1; }"
+      : "+r"(own[i]) : "r"(x[i]), "r"(closed));
+}
+
 // == tcgen05_alloc_cta_group_1_128
 __device__ __forceinline__ void tcgen05_alloc_cta_group_1_128(unsigned address) {
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(address) : "memory");
@@ -1326,6 +1337,16 @@ __device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2(fl
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "l"(b), "n"(b1), "r"((int)accumulate));
 }
 
+// == wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced
+template <int b1>
+__device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p, more; .reg .b64 b<2>; setp.ne.b32 p, %18, 0; setp.eq.b32 more, 0, 0; wgmma.fence.sync.aligned;\n"
+    "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %16, p, 1, 1, 0;\n"
+    "add.s64 b1, %16, %17; wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%12, %13, %14, %15}, b1, more, 1, 1, 0; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "l"(b), "n"(b1), "r"((int)accumulate));
+}
+
 // == wgmma_m64n32k16_f32_bf16_bf16
 __device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %18, 0;\n"
@@ -1413,6 +1434,18 @@ __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_x8(float* d, unsig
     "add.s64 a7, %32, %39; add.s64 b7, %40, %47; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a7, b7, more, 1, 1, 0, 0; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "l"(a), "n"(a1), "n"(a2), "n"(a3), "n"(a4), "n"(a5), "n"(a6), "n"(a7), "l"(b), "n"(b1), "n"(b2), "n"(b3), "n"(b4), "n"(b5), "n"(b6), "n"(b7), "r"((int)accumulate));
+}
+
+// == wgmma_m64n64k32_f32_e4m3_e4m3_x4
+template <int a1, int a2, int a3, int b1, int b2, int b3>
+__device__ __forceinline__ void wgmma_m64n64k32_f32_e4m3_e4m3_x4(float* d, unsigned long long a, unsigned long long b, bool accumulate) {
+  asm volatile("{ .reg .pred p, more; .reg .b64 a<4>; .reg .b64 b<4>; setp.ne.b32 p, %40, 0; setp.eq.b32 more, 0, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %36, p, 1, 1;\n"
+    "add.s64 a1, %32, %33; add.s64 b1, %36, %37; wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a1, b1, more, 1, 1;\n"
+    "add.s64 a2, %32, %34; add.s64 b2, %36, %38; wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a2, b2, more, 1, 1;\n"
+    "add.s64 a3, %32, %35; add.s64 b3, %36, %39; wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, a3, b3, more, 1, 1; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "n"(a1), "n"(a2), "n"(a3), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
 }
 
 // == wgmma_wait_group_0
