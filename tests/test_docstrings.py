@@ -27,8 +27,6 @@ DOCUMENTED_IN = {"language": 0.99, "tools": 0.90}
 """The same for single folders."""
 RIDDLES = ("The same", "Of", "Those", "Which", "So many")
 """Openings that say nothing to a reader who has not read what stands above: a docstring stands alone."""
-ROOMS_TO_REWRITE = ("machines",)
-"""Folders in which some docstrings still begin so."""
 LONGEST, LONGEST_KERNEL = 80, 120
 """Lines of a function, outside `kernels/` and inside."""
 
@@ -120,11 +118,7 @@ def riddles() -> list[tuple[str, str]]:
 
 
 def test_docstrings_stand_alone() -> None:
-    assert [riddle for riddle in riddles() if riddle[0].split("/")[0] not in ROOMS_TO_REWRITE] == [], "say it in plain words"
-
-
-def test_rooms_without_riddles_are_not_excused() -> None:
-    assert {place.split("/")[0] for place, _ in riddles()} >= set(ROOMS_TO_REWRITE), "take it out of ROOMS_TO_REWRITE"
+    assert list(riddles()) == [], "say it in plain words"
 
 
 @pytest.mark.parametrize("text", ["Of both.", "The same with cells.", "\n    Those of stores.", "Which warps run it."])

@@ -62,12 +62,6 @@ def test_the_model_of_many_products_is_that_of_each(kind: int) -> None:
             assert (found[:2] == wanted[:2]).all() and (found[count:] == wanted[count:]).all()
 
 
-@pytest.mark.parametrize("m, n, k, batch", [(4752, 352, 832, 32), (15880, 352, 960, 16)])
-def test_no_turns_behind_a_tile_that_fits(m: int, n: int, k: int, batch: int) -> None:
-    config = best_of([Problem(m, n, k, batch)], CARD)[0][0]
-    assert config.bn == n // 2
-
-
 def test_windows_are_octaves_up_to_a_length() -> None:
     assert octave(1, 256) == octave(16, 256) == range(1, 17)
     assert octave(17, 256) == range(17, 33) and octave(64, 256) == range(33, 65)

@@ -22,9 +22,9 @@ def changed(costs: TileCosts, rng: random.Random) -> TileCosts:
     numbers = {
         each.name: float(getattr(costs, each.name)) * rng.choice((0.25, 0.5, 1.0, 2.0, 4.0))
         for each in fields(costs)
-        if each.name not in ("sharpness", "most_parts", "shortest_part", "split_results", "endings_after", "held_stages")
+        if each.name not in ("most_parts", "shortest_part", "split_results", "held_stages")
     }
-    return replace(costs, **numbers, sharpness=rng.choice((4, 8)), endings_after=rng.random())
+    return replace(costs, **numbers)
 
 
 @pytest.mark.share(3)

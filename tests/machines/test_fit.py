@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import phalanx as px
 from benchmarks.products import fit_h200 as fit
-from phalanx.kernels.products.matmul_config import choose
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.machines.h200 import H200
 
@@ -32,13 +32,11 @@ def test_recorded_times_are_found_and_predicted() -> None:
     few, middle = (
         [each for each in rested if fit.costs_of(each.problem) is costs] for costs in (H200.few_tiles, H200.middle_tiles)
     )
-    many = [each for each in tiles if fit.costs_of(each.problem) is H200.large_tiles]
-    assert len(few) > 200 and fit.tile_error(few, H200.few_tiles) < 0.003  # 0.0024; with the constants of the others 0.0086
-    assert len(middle) > 90 and fit.tile_error(middle, H200.middle_tiles) < 0.0021  # 0.0017; with those of large ones 0.0040
-    assert len(many) > 15 and fit.tile_error(many, H200.large_tiles) < 0.0023  # 0.0018
+    assert len(few) > 200 and fit.tile_error(few, H200.few_tiles) < 0.0017  # 0.0014; with middle ones 0.0046
+    assert len(middle) > 90 and fit.tile_error(middle, H200.middle_tiles) < 0.0018  # 0.0014
     warm = [abs(each) for each in fit.deviations(list(fit.swept_splits(cold=False)), fit.split_model, H200.warm_split)]
     assert len(warm) > 200 and sum(warm) / len(warm) < 0.08  # 6.7%
-    assert fit.tile_error(few, H200.tiles) > fit.tile_error(few, H200.few_tiles)
+    assert fit.tile_error(few, H200.middle_tiles) > 1.5 * fit.tile_error(few, H200.few_tiles)
     near = replace(H200.few_tiles, l2_rate=2 * H200.few_tiles.l2_rate)
     assert fit.tile_error(few, near) > 1.2 * fit.tile_error(few, H200.few_tiles)
 
@@ -50,20 +48,65 @@ def test_products_of_8_bits_along_a_short_k_have_costs_of_their_own() -> None:
     assert len(products) == 53 and all(fit.costs_of(each.problem) is H200.short_tiles for each in products)
     fitted, others = products[: fit.SHORT_FITTED], products[2 * fit.SHORT_FITTED :]  # between them the choices of the fitted
     assert len(fitted) == 12 and len(others) == 29
-    assert fit.tile_regret(fitted, H200.short_tiles) < 0.02 < 0.05 < fit.tile_regret(fitted, H200.tiles)
-    assert fit.tile_regret(others, H200.short_tiles) < 0.01 < 0.05 < fit.tile_regret(others, H200.tiles)
+    assert fit.tile_regret(fitted, H200.short_tiles) < 0.02 < 0.05 < fit.tile_regret(fitted, H200.few_tiles)
+    assert fit.tile_regret(others, H200.short_tiles) < 0.01 < 0.05 < fit.tile_regret(others, H200.few_tiles)
     longer = replace(products[0].problem, k=128 * H200.short_steps + 16)
-    assert fit.costs_of(longer) is H200.tiles and fit.costs_of(replace(longer, itemsize=2)) is not H200.short_tiles
+    assert fit.costs_of(longer) is H200.large_tiles and fit.costs_of(replace(longer, itemsize=2)) is H200.middle_tiles
 
 
-def test_choices_for_large_products_are_near_the_best() -> None:
-    """What is chosen takes 0.5% longer than the best that was measured, on average. The rules were set by part of the same
-    times."""
+def recorded() -> list[fit.Measured]:
+    """All products of all sweeps whose tiles were timed."""
+    return fit.tile_samples(tuple(dict.fromkeys((*fit.SWEEPS, "sweep_large.json", "sweep_cold.json", *fit.SHORT))))
+
+
+def products_of(costs: Any, products: list[fit.Measured]) -> list[fit.Measured]:
+    """The products with these costs."""
+    return [each for each in products if fit.costs_of(each.problem) is costs]
+
+
+@pytest.mark.parametrize(
+    "group, count, regret, far",
+    [
+        ("few_tiles", 978, 0.0115, 0.076), ("middle_tiles", 249, 0.0118, 0.055), ("large_tiles", 105, 0.0065, 0.031),
+        ("short_tiles", 53, 0.0062, 0.04),
+    ],
+)  # fmt: skip
+def test_what_the_model_picks_among_recorded_tiles(group: str, count: int, regret: float, far: float) -> None:
+    """A change of a constant that makes choices worse is noticed: bounds are 5% above what was found. That was 1.10, 1.12,
+    0.61 and 0.58% longer than the best on average; 7.3, 5.2, 2.9 and 3.8% of the products took more than 5% longer."""
     if not px.device().simulated:
-        pytest.skip("the choice asks the device for its clusters")
-    chosen = [(each, choose(each.problem, fit.CARD)) for each in fit.tile_samples(("sweep_large.json",))]
-    off = [each.us[each.configs.index(config)] / each.us.min() - 1 for each, config in chosen if config in each.configs]
-    assert len(off) > 90 and sum(off) / len(off) < 0.006 and max(off) < 0.09
+        pytest.skip("the model asks the device for its clusters")
+    mine = products_of(getattr(H200, group), recorded())
+    lost = fit.tile_regrets(mine, getattr(H200, group))
+    assert len(mine) == count
+    assert sum(lost) / count < regret
+    assert sum(each > 0.05 for each in lost) / count < far
+
+
+NEUTRAL = {
+    "delivered_rate": 1e9, "read_together": 1e-9, "odd_factor": 1.0, "latency": 1.0, "epilogue_rate": 1e9,
+    "zero_fill_shared": 1e9, "step_in_pair": 0.0, "hbm_in_four": 1.0, "narrow_panels": 0.0, "alone_factor": 1.0,
+}  # fmt: skip
+"""Constants of small products, and values with which the model knows nothing of what they are about."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NEUTRAL)
+def test_each_constant_earns_its_keep(name: str) -> None:
+    """The ablation by which constants were kept: without it, what the model picks takes longer."""
+    if not px.device().simulated:
+        pytest.skip("the model asks the device for its clusters")
+    mine = products_of(H200.few_tiles, recorded())
+    without = replace(H200.few_tiles, **{name: NEUTRAL[name]})
+    assert fit.tile_regret(mine, without) > fit.tile_regret(mine, H200.few_tiles) + 1e-4
+
+
+def test_fitted_constants_are_written_beside_those_that_they_are_like() -> None:
+    card: dict[str, Any] = {"split": {"hbm": 3.75e6}, "warm_split": {"like": "split", "hbm": 4.9e6}}
+    fit.written(card, "warm_split", replace(H200.split, hbm=4.0004e6, l2=9.87654e6))
+    assert card["warm_split"] == {"like": "split", "hbm": 4.0e6, "l2": 9.88e6}
+    fit.written(card, "split", replace(H200.split, hbm=4.0004e6, l2=9.87654e6))
+    assert card["split"] == {"hbm": 4.0e6}, "what a group does not say is another's to say"
 
 
 def test_a_fit_of_tiles_comes_nearer() -> None:

@@ -1,8 +1,8 @@
-"""What is known of a card, with units: one class for facts, and one for each model or rule that is fitted to measurements.
+"""What is known of a card, with units: a class for facts, and one for each model or rule that is fitted to measurements.
 
-A card is an instance of `Machine` (`phalanx.machines.h200.H200`). Every field has a unit in its annotation and a sentence
-below it; how the number came about stands where the card is written down. Models count bytes and microseconds; what happens
-inside an SM is said in cycles.
+A card is an instance of `Machine`, read from a file of numbers beside this one (`h200.json` is
+`phalanx.machines.h200.H200`). Every field has a unit in its annotation and a sentence below it. Models count bytes and
+microseconds; what happens inside an SM is said in cycles.
 
 Two models have a rate of L2, of the tensor cores and a launch of their own, and they differ: each number is what one
 kernel reaches, with all that its model leaves out. So they are fitted, and to be fitted again, model by model.
@@ -36,168 +36,115 @@ class TileCosts:
     A tile's steps along K each take as long as tensor cores and L2 together; then comes its epilogue.
     """
 
-    wgmma_columns: PerCycle
-    """Columns of one wgmma instruction (64 rows, 32 bytes of K) that an SM multiplies."""
-    shared_rate: BytesPerCycle
-    """Bytes of operands that the tensor cores of an SM read from its shared memory."""
-    carried_rate: BytesPerCycle
-    """What shared memory carries of operands that products read, and of those that arrive meanwhile, together."""
     delivered_rate: BytesPerCycle
-    """Bytes of operands that arrive at an SM, whoever asked for them: those that others share with it are among them."""
+    """Bytes of operands that arrive at an SM, counting those that another SM asked for and shares by multicast."""
     l2_rate: BytesPerCycle
     """Bytes that L2 brings to an SM while all SMs read."""
     l2_rate_alone: BytesPerCycle
-    """The same while few SMs read."""
+    """Bytes that L2 brings to an SM while few SMs read."""
     read_together: Factor
-    """How a byte's part of that falls with the CTAs that ask for it at about the same time, as a power of their number. What
-    CTAs share by multicast does not fall: such requests are not put together."""
-    read_together_unaligned: Factor
-    """The same of rows that do not begin at a line of L2: of the two lines that a piece of them takes, one is asked for by
-    the piece before as well."""
-    read_together_across: Factor
-    """The same of an operand that lies across K."""
+    """Exponent: n CTAs that ask for a line at about the same time each pay for it n ** -read_together times. CTAs
+    that share by multicast pay in full: L2 does not put their requests together."""
+    read_together_broken: Factor
+    """The exponent for rows that do not begin at a line of L2, and for an operand that lies across K."""
     unaligned_factor: Factor
-    """What a row costs that does not begin at a line of L2, so that each piece of it takes two lines."""
-    across_factor: Factor
-    """What an operand costs that is not contiguous along K, and comes in panels."""
-    unaligned_across_factor: Factor
-    """What it costs on top where its rows do not begin at lines of L2."""
+    """Cost of a row that begins at a sector but not at a line of L2, so that each piece of it takes two lines."""
     odd_factor: Factor
-    """What a row costs that does not begin at a sector of L2 either, in place of `unaligned_factor`."""
+    """Cost of a row that does not begin at a sector of L2."""
     narrow_panels: Factor
-    """What a column counts that the last panel of an operand across K has not: rows of fewer take L2 nearly as long."""
-    odd_across_factor: Factor
-    """What it costs, in all, where an operand comes in panels."""
+    """Cost of each column that the last panel of an operand across K lacks: a narrow panel takes L2 nearly as
+    long."""
     latency: Cycles
-    """From asking for a stage to having it, out of L2, while all SMs ask."""
+    """Time from asking for a stage to having it out of L2, while all SMs ask."""
     latency_missed: Cycles
-    """How much longer that is out of HBM."""
+    """Time that a stage takes longer when it comes from HBM."""
     held_stages: Factor
     """Stages of a ring that are being multiplied or given back; the others are on their way."""
     zero_fill: BytesPerCycle
-    """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    """Bytes of zeros that the copy engine of an SM writes for rows outside the array."""
     zero_fill_shared: BytesPerCycle
-    """The same for rows that several CTAs share."""
-    zeros_in_all: Factor
-    """How much longer such zeros take where every tile has some, not the last ones of many: so much more."""
-    ragged_loads: Factor
-    """What the rows that are there cost beside such zeros."""
-    ragged_factor: Factor
-    """Part of what zeros hold up a tile that shows in the end: other tiles take no longer."""
+    """Bytes of such zeros where several CTAs share the rows."""
     epilogue: Cycles
-    """From the last product of a tile to its first store."""
+    """Time from the last product of a tile to its first store."""
     epilogue_rate: PerCycle
     """Elements of a tile that an SM's epilogue rounds and stores."""
-    fused_factor: Factor
-    """How much longer that takes with a bias or an activation."""
-    second_part: Cycles
-    """The second part of an epilogue: the store before it has to have read the buffer."""
-    extra_part: Cycles
-    """Each part beyond two, likewise."""
-    step: Cycles
-    """Waiting for a stage and giving it back."""
-    step_in_pair: Cycles
-    """How much longer that takes where two CTAs share what they load."""
+    further_part: Cycles
+    """Time of each part of an epilogue beyond the first: the store before it has to have read the buffer."""
     alone_factor: Factor
-    """What the time of CTAs counts that share nothing: more where it is to be preferred that operands are read once."""
+    """Cost of a configuration whose CTAs share nothing: above 1, since reading operands once saves power."""
+    step_in_pair: Cycles
+    """Time that a step takes longer where two CTAs share what they load."""
     step_in_four: Cycles
-    """The same for four CTAs."""
+    """Time that a step takes longer where four CTAs share what they load."""
     step_shared_columns: Cycles
-    """How much longer it takes where CTAs share columns of B, so that each waits for its own rows of A."""
+    """Time that a step takes longer where CTAs share columns of B, so that each waits for its own rows of A."""
     split: Cycles
-    """What it takes to leave a part's sums and to learn who is the last, besides the bytes."""
-    sums_stored: BytesPerCycle
-    """Sums of a part that an SM leaves in L2."""
-    sums_added: BytesPerCycle
-    """Sums of other parts that an SM reads and adds to its own."""
+    """Time to leave the sums of a part of K and to learn who is the last, besides the bytes."""
+    sums_rate: BytesPerCycle
+    """Bytes of sums of parts of K that an SM leaves in L2, or reads and adds to its own."""
     shortest_part: Count
-    """Steps along K of a part, at least."""
+    """Fewest steps along K of a part."""
     most_parts: Count
-    """Parts of K of a tile, at most."""
+    """Most parts of K of a tile."""
     split_results: Count
-    """Results of a product up to which its last tiles may be cut along K: of many waves the last one is a small part."""
+    """Largest number of results of a product whose last tiles may be cut along K: of many waves the last is a small
+    part."""
     split_above: Factor
-    """How much longer than its SMs need has a product to take in whole tiles, before parts of K are looked at."""
+    """Parts of K are looked at where whole tiles take longer than this many times what the SMs need."""
     most_sharing: Count
-    """CTAs of a cluster whose tiles are cut along K, at most."""
-    single_group_factor: Factor
-    """One warpgroup alone leaves gaps between its products: they take that much longer."""
+    """Most CTAs of a cluster whose tiles are cut along K."""
     clock: CyclesPerMicrosecond
-    """Of the SMs while tensor cores work in a burst."""
+    """Clock of the SMs while tensor cores work in a burst."""
     hbm: BytesPerMicrosecond
     """Bytes that HBM brings to all SMs."""
-    hbm_streamed: BytesPerMicrosecond
-    """The same of an operand that L2 is told not to keep."""
     hbm_in_four: Factor
-    """What bytes from HBM take of that time where four CTAs share operands, and L2 is asked less often."""
-    hbm_tall: Factor
-    """The same of tiles of 256 rows, whose rings are the shortest, in a product that is no batch."""
-    batch_panels_in_squares: Factor
-    """What four CTAs of two rows and two columns take longer in a batch whose columns come in panels, along a short K."""
-    squares_steps: Count
-    """Steps along K up to which they do."""
+    """Part of HBM's time that bytes take where four CTAs share operands, and L2 is asked less often."""
     stored_steps: Count
-    """Steps along K up to which a product takes the time of its results, which then are stored row after row."""
+    """Most steps along K of a product whose time is that of its results, which then are stored row after row."""
     spilled_steps: Count
-    """The same of a product with more results than L2 holds."""
+    """Most such steps of a product with more results than L2 holds."""
     hbm_unasked: Factor
-    """How much longer such bytes take while few SMs ask for them: so many times the SMs that do not, by those that do."""
-    read_again: Factor
-    """Part of the larger operand that each tile beside the first brings from HBM again."""
-    read_again_streamed: Factor
-    """The same where L2 is told not to keep it."""
-    most_again: Count
-    """Tiles for which it is brought again, at most: the others find it in L2."""
-    hbm_sm: BytesPerMicrosecond
-    """Bytes of the larger operand that HBM brings to one SM."""
+    """Slowdown of HBM while few SMs ask: this many times the number of idle SMs by the number of busy ones."""
     kept_bytes: Bytes
-    """Of a product, what L2 still holds when the next one like it comes: of larger ones, nothing."""
+    """Bytes of a product from which on L2 holds nothing when the next one like it comes; of smaller ones it holds a
+    part."""
     launch: Microseconds
-    """From the end of the launch before to the first product."""
+    """Time from the end of the launch before to the first product."""
     cold: Microseconds
-    """What a launch costs on top that comes alone, and finds nothing in L2."""
+    """Time that a launch takes longer that comes alone and finds nothing in L2."""
     cold_parts: Microseconds
-    """The same of tiles that are cut along K: neither sums nor counters are there."""
+    """Time that such a launch takes longer on top if tiles are cut along K: neither sums nor counters are in L2."""
     cold_waits: Factor
-    """Part of what HBM's latency takes longer, for all that L2 else holds, that shows where it holds nothing."""
+    """Part of HBM's extra latency that shows in a launch that finds nothing in L2."""
     cold_pushes: Factor
-    """What a byte counts on top there that L2 is to keep: it pushes out what was written before, which goes to HBM."""
+    """Cost there of a byte that L2 is to keep: it pushes out what was written before, which goes to HBM."""
     broken_lines: Factor
-    """What tiles take longer, of the time along no K at all, whose width lies along the rows of the result and is no
-    multiple of 64: they end within lines of L2, which two CTAs write."""
-    uneven_width: Factor
-    """The same of tiles whose width is no multiple of 32."""
+    """Part of the time, at no steps along K, that tiles take longer whose width is no multiple of 64 along the rows
+    of the result: they end within lines of L2, which two CTAs write."""
     turned_tiles: Factor
-    """The same of tiles of the transposed product."""
+    """Part of the time, at no steps along K, that tiles of the transposed product take longer."""
     uneven_steps: Count
-    """Steps along K from which on these three are nothing; with half as many they are half as much."""
+    """Steps along K from which on `broken_lines` and `turned_tiles` cost nothing; below, they fall linearly."""
     wasted: Factor
-    """What a choice counts of results that tiles have outside the matrix. They take their time already, where they do; in a
-    steady state, where power is the limit, they take it from all others, too."""
-    endings_after: Factor
-    """Part of the last epilogues that comes on top, whatever has been the limit: nothing is left to be fetched."""
-    sharpness: Count
-    """4 or 8, the power of times that go on at once: the higher, the less do those show that are not the limit."""
+    """Part of its time that a result outside the matrix counts on top: in a steady state it takes power from all
+    others."""
     longest_row: Count
-    """CTAs in a row or column of a cluster, at most: four of them wait for each other longer than two."""
-    spare_columns: Count
-    """Columns of an operand across K that a tile may lack to as many whole panels for each of its CTAs, at most."""
-    spare_columns_alone: Count
-    """The same of rows, and of columns that no other CTA gets."""
+    """Most CTAs in a row or column of a cluster: four of them wait for each other longer than two."""
     lacking_steps: Count
-    """Steps along K from which on a tile may lack any: with fewer, results take most of the time."""
+    """Fewest steps along K of a product whose tiles may have fewer whole panels than CTAs that share them."""
     streamed_from: Bytes
-    """Of a product, from which on L2 is told what it need not keep."""
+    """Bytes of a product from which on L2 is told what it need not keep."""
     streamed_readers: Count
-    """Tiles that may read an operand that L2 is told not to keep, at most: they ask for it at about the same time."""
+    """Most tiles that may read an operand that L2 is told not to keep: they ask for it at about the same time."""
     trimmed_waves: Count
-    """Waves of tiles up to which the last one's zeros count: copies then leave out what is all outside an array."""
+    """Most waves of tiles of a product whose copies leave out what is all outside an array."""
     margin: Factor
-    """The tile listed first is the one best measured: another one must promise to take less than this part of its time."""
+    """A tile other than the first, which is the best measured one, must promise less than this part of its time."""
     split_margin: Factor
-    """The same for tiles that are cut along K."""
+    """Tiles that are cut along K must promise less than this part of the time of whole ones."""
     pair_margin: Factor
-    """The same for CTAs that share columns of B instead of rows of A."""
+    """A pair of CTAs that shares columns of B must promise less than this part of the time of one that shares rows of
+    A."""
 
 
 @frozen
@@ -213,68 +160,73 @@ class SplitCosts:
     l2_sm: BytesPerMicrosecond
     """Bytes of operands that L2 brings to one SM."""
     zero_fill: BytesPerMicrosecond
-    """Bytes of zeros that the copy engine of an SM writes for rows that are not there."""
+    """Bytes of zeros that the copy engine of an SM writes for rows outside the array."""
     unaligned_factor: Factor
-    """What rows cost L2 that do not begin at a line of it, so that each piece of them takes two."""
+    """Cost of rows that begin at a sector but not at a line of L2, so that each piece of them takes two lines."""
     odd_factor: Factor
-    """The same of rows that do not begin at a sector of L2 either."""
+    """Cost of rows that do not begin at a sector of L2."""
     across_factor: Factor
-    """What an operand costs L2 that does not lie along K."""
+    """Cost for L2 of an operand that lies across K."""
     peer: BytesPerMicrosecond
     """Bytes of partial sums that one SM receives from others."""
     tensor: OperationsPerMicrosecond
     """Additions and multiplications by the tensor cores of an SM."""
     single_group_factor: Factor
-    """What products take longer where one warpgroup has them all."""
+    """Time of products where one warpgroup has them all, by that with two."""
     reread_factor: Factor
-    """Part of HBM's time that weights cost when another row tile reads them too: L2 saves some of it, multicast all."""
+    """Part of HBM's time that weights cost when another row tile reads them too: L2 saves some of it, multicast
+    all."""
     fixed: Microseconds
-    """The launch, the first loads and the last stores."""
+    """Time of the launch, the first loads and the last stores."""
     latency: Microseconds
-    """From the start of a load to its end, out of L2, while all SMs are loading."""
+    """Time of a load out of L2, from its start to its end, while all SMs are loading."""
     latency_missed: Microseconds
-    """How much longer that is out of HBM."""
+    """Time that a load takes longer out of HBM."""
     signal: Microseconds
-    """A signal between CTAs, with what it publishes."""
+    """Time of a signal between CTAs, with what it publishes."""
     sharing: Microseconds
-    """CTAs that share loads wait for each other."""
+    """Time that CTAs wait for each other that share loads."""
     restart: Microseconds
-    """Each wave of CTAs after the first one."""
+    """Time of each wave of CTAs after the first one, besides its work."""
     stored: ElementsPerMicrosecond
     """Results of a tile that an SM rounds and stores."""
     kept_from: Bytes
-    """Of a product, what L2 holds altogether when the launch begins."""
+    """Products of fewer bytes than this lie in L2 when the launch begins."""
     kept_bytes: Bytes
-    """Of products as large as this, or larger, it holds nothing; of those in between, a part."""
+    """Products of at least this many bytes have nothing in L2; of those between `kept_from` and this, a part is
+    there."""
     finds_kept: Factor
-    """What it finds of `Machine.kept_of_stream`: 1 behind a launch like it, else 0."""
+    """Part of `Machine.kept_of_stream` that the launch finds: 1 behind a launch like it, else 0."""
     pushes: Factor
-    """What a byte of the weights that L2 is to keep counts on top, as `TileCosts.cold_pushes`."""
+    """Cost of a byte of the weights that L2 is to keep, on top: see `TileCosts.cold_pushes`."""
     sharpness: Count
-    """4 or 8, as in `TileCosts`."""
+    """Power, 4 or 8, of the times that go on at once: the higher, the less the shorter ones show beside the
+    longest."""
     short_ring_factor: Factor
-    """What a short ring of weights that lie across K costs, beside many rows."""
+    """Cost of a short ring of weights that lie across K, beside many rows."""
     alone_across_factor: Factor
-    """What it costs that a CTA fetches both panels of 65 to 127 rows that lie across K, where two could share them."""
+    """Cost of a CTA that fetches both panels of 65 to 127 rows that lie across K, where two could share them."""
     short_rows_factor: Factor
-    """What rows of K count that hold 65 to 127 rows of A, which lie across K: two of them end and begin in a line of L2,
-    which is asked for by both."""
+    """Cost of rows of K that hold 65 to 127 rows of A, which lie across K: one ends and the next begins in the same
+    line."""
     missing_rows_factor: Factor
-    """What it costs that more of a tile's rows are not there than `split_config.FEW_MISSING`, if there are many."""
+    """Cost of a tile of which more than `split_config.FEW_MISSING` rows are outside the array, in products of many
+    rows."""
     weights_in_flight: Bytes
-    """Of the weights on an SM's way in: more of them push more out of L2, and what was written there takes HBM's time."""
+    """Weights on an SM's way in: more would push out of L2 what was written there, which takes HBM's time."""
     weights_in_flight_beside_rows: Bytes
-    """The same beside more than 64 rows of A, with tiles of 64 columns."""
+    """Weights on an SM's way in beside more than 64 rows of A, with tiles of 64 columns."""
 
 
 @frozen
 class SplitMargin:
-    """How long a product may be predicted to take in the kernel that splits K, as parts of the tiles' predicted time."""
+    """How long a product may be predicted to take in the kernel that splits K, as parts of the tiles' predicted
+    time."""
 
     allowed: Factor
-    """In the geometric mean of two launches, of which one finds nothing in L2, and the other what one like it has left."""
+    """Limit for the geometric mean of all states of L2 in which a launch may begin."""
     longer: Factor
-    """Behind a launch like it. That holds whatever the split gains where nothing is in L2."""
+    """Limit for a launch behind one like it, whatever the split gains where nothing is in L2."""
 
 
 @frozen
@@ -282,16 +234,16 @@ class SplitRule:
     """When a product with few rows, or few columns, goes to the kernel that splits K (`matmul_config.split_side`)."""
 
     few: Count
-    """So many, or fewer, are always split."""
+    """Products with at most this many rows are always split."""
     most: Count
-    """More are never split."""
+    """Products with more rows than this are never split."""
     margin: SplitMargin
-    """What decides in between."""
+    """Margins for products in between."""
     small_margin: SplitMargin
-    """What decides there if A and B have at most `Machine.small_operands` together: the models say too much of small
-    products that are split, more than of small tiles."""
+    """Margins if A and B have at most `Machine.small_operands` together: the models predict too much for small
+    products, more for split ones than for tiles."""
     stored: MicrosecondsPerElement
-    """What an element of the result adds to the split's predicted time."""
+    """Time that each element of the result adds to the split's predicted time."""
 
 
 @frozen
@@ -299,149 +251,156 @@ class DeepRule:
     """Products along a long K, which the kernel that splits it takes in more ways than others (`matmul_config`)."""
 
     least: Count
-    """Rows and columns, at least."""
+    """Fewest rows, and fewest columns."""
     most: Count
-    """Rows and columns, at most."""
+    """Most rows, and most columns."""
     results: Count
-    """At most so many."""
+    """Largest number of results, M x N."""
     least_k: Count
-    """Elements along K, at least."""
+    """Fewest elements along K."""
 
 
 @frozen
 class RowLimits:
-    """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring (`rowwise.stream`)."""
+    """How rows lie in registers and shared memory (`rowwise.rows`), and which pass through a ring
+    (`rowwise.stream`)."""
 
     held: Count
-    """Vectors of 16 bytes per thread that leave room for 64 registers a thread, 1,024 threads an SM."""
+    """Most vectors of 16 bytes a thread holds with 64 registers, 1,024 threads an SM."""
     fewer_held: Count
-    """The same for kernels that need more registers besides, and for narrow elements that come one by one."""
+    """Most vectors a thread holds in kernels that need more registers besides, and of narrow elements that come one
+    by one."""
     most_held: Count
-    """The same with 128 registers a thread, 512 threads an SM."""
+    """Most vectors a thread holds with 128 registers, 512 threads an SM."""
     bare_held: tuple[int, int]
-    """`held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of those that begin anywhere."""
+    """Limits in place of `held` for kernels that keep nothing beside a row: of rows that begin at vectors, and of
+    those that begin anywhere."""
     bare_spread: tuple[tuple[Count, Count, Count, Count, Count], ...]
-    """Which CTAs hold f32 rows of kernels that keep nothing beside them: for rows of more than so many elements and at most
-    so many, the CTAs of a cluster, their warps, and how many CTAs share an SM."""
+    """CTAs for f32 rows of kernels that keep nothing beside them: (more, most, CTAs of a cluster, warps of a CTA,
+    CTAs on an SM), for rows of more than `more` and at most `most` elements."""
     weighted_held: Mapping[int, int]
-    """By the bytes of an element: `held` for a kernel that keeps nothing beside a row of one CTA and loads its weights."""
+    """Limits in place of `held`, by the bytes of an element, for a kernel that keeps nothing beside a row of one CTA
+    and loads its weights."""
     weighted_spread: tuple[tuple[Count, Count, Count, Count, Count], ...]
-    """Which CTAs hold rows of 16-bit elements for such a kernel, in the place of larger clusters with weights ahead; as
-    `bare_spread` has them."""
+    """CTAs for rows of 16-bit elements of such a kernel, in place of larger clusters with weights ahead; rows as in
+    `bare_spread`."""
     ahead: Count
-    """Vectors per thread that leave room for as many weights."""
+    """Most vectors per thread that leave room for as many weights."""
     more_ahead: Mapping[int, Mapping[int, int]]
-    """By the bytes of an element and by vectors: how many CTAs of clusters of 8, of 8 warps each, are on an SM where their
-    weights are ahead as well."""
+    """CTAs on an SM of clusters of 8, of 8 warps each, whose weights are ahead as well: by the bytes of an element
+    and by vectors per thread."""
     warp_vectors: Count
-    """Vectors per thread of the longest rows of which each has a warp of its own."""
+    """Most vectors per thread of rows that have a warp each."""
     centered_warp_vectors: Count
-    """The same of rows of 16-bit elements with moments."""
+    """Most vectors per thread of rows of 16-bit elements with moments that have a warp each."""
     centered_warps: tuple[tuple[int, int, int, int], ...]
-    """(warps, more, vectors, CTAs): longer ones of these, of more than so many vectors per thread of so many warps and up to
-    so many, in so many CTAs on an SM."""
+    """Longer rows of these: (warps, more, vectors, CTAs) gives CTAs of `warps` warps, as many on an SM as the last
+    number says, to rows of more than `more` and at most `vectors` vectors per thread."""
     read_vectors: Count
-    """The same of rows that are only read."""
+    """Most vectors per thread of rows that are only read and have a warp each."""
     most_read: Count
-    """Vectors per thread of longer ones of those, which a few warps share."""
+    """Most vectors per thread of longer rows that are only read, which a few warps share."""
     centered_held: Mapping[int, int]
-    """By the CTAs of a cluster: vectors that leave room for a row's moments, and for how many columns each warp has."""
+    """Most vectors that leave room for a row's moments and the columns of each warp, by the CTAs of a cluster."""
     centered_parts: Count
-    """Vectors of longer rows with moments; the rest lies in shared memory."""
+    """Vectors of longer rows with moments that lie in registers; the rest lies in shared memory."""
     shared_bytes: Bytes
-    """Of a CTA's columns that lie in shared memory, at most."""
+    """Most bytes of a CTA's columns that lie in shared memory."""
     streamed_from: Count
-    """CTAs of a cluster from which on its rows pass the SM's cache by."""
+    """Fewest CTAs of a cluster whose rows pass the SM's cache by."""
     run_vectors: Count
-    """Vectors of a row from which on one that begins anywhere is read in aligned ones."""
+    """Fewest vectors of a row that begins anywhere and is read in aligned ones."""
     weighted_run_vectors: Count
-    """The same with weights, which begin elsewhere than their row."""
+    """Fewest vectors of such a row with weights, which begin elsewhere than their row."""
     span_bytes: Mapping[tuple[int, int], int]
-    """By the vectors beside them and the bytes of an element: the longest rows that begin anywhere and pass in spans."""
+    """Longest rows that begin anywhere and pass in spans, by the vectors beside them and the bytes of an element."""
     span_ctas: Mapping[tuple[int, int], tuple[tuple[Count, Count], ...]]
-    """By the same, where a warp has a row: (elements, CTAs), in ascending order. As long as a thread has up to so many
-    elements, so many CTAs are on an SM; of other rows as many as a count of registers gives."""
+    """CTAs on an SM where a warp has such a row, by the same key: (elements, CTAs) in ascending order of the elements
+    that a thread has at most. Other rows have as many as a count of registers gives."""
     teams: Mapping[tuple[int, int, bool], tuple[tuple[Bytes, tuple[int, int, int, int, bool] | None], ...]]
-    """By the vectors beside rows, the bytes of an element, and whether they begin at vectors: (bytes, (CTAs, warps, rows,
-    CTAs on an SM, wide)), in ascending order. Rows of up to so many bytes, but for those before, are dealt to teams of a
-    cluster of so many CTAs, of so many warps each, with so many rows in shared memory for each, the weights in f32 or not.
-    None stands where others are faster, as they are for longer rows than those of the last."""
+    """Teams of warps for rows, by the vectors beside them, the bytes of an element, and whether they begin at
+    vectors: (bytes, (CTAs, warps, rows, CTAs on an SM, wide)) in ascending order of the longest row. Each team has
+    that many warps and rows in shared memory; `wide`: weights are kept in f32. None, and rows longer than the last:
+    others are faster."""
     team_warps: tuple[int, int, int]
-    """Warps of teams on an SM, at most; and where those of a cluster share a row with one vector beside it, and with two."""
+    """Most warps of teams on an SM: of one CTA, and of clusters whose teams share a row with one vector beside it, or
+    two."""
     stream_bytes: Mapping[str, int]
-    """By what is computed: the shortest row that passes chunk by chunk."""
+    """Shortest row that passes chunk by chunk, by what is computed."""
     stream_odd_bytes: Mapping[str, tuple[int, int]]
-    """The shortest such row of those that begin anywhere: of elements of 16 bits, and of wider ones."""
+    """Shortest such row of those that begin anywhere: of elements of 16 bits, and of wider ones."""
     stream_mixed_bytes: Bytes
-    """The shortest such row beside weights of another type."""
+    """Shortest such row beside weights of another type."""
     stream_warps: tuple[tuple[int, int, int], ...]
-    """(bytes, warps, CTAs): rows of up to so many bytes pass through CTAs of so many warps, so many of them on an SM."""
+    """Warps of a CTA by the length of a row: (bytes, warps, CTAs on an SM) for rows of at most this many bytes."""
     stream_ring_bytes: Bytes
-    """The rings of an SM."""
+    """Bytes of the rings of an SM."""
     stream_share: Factor
-    """Of a ring that a row takes at most: the rest is for the rows after it."""
+    """Largest part of a ring that a row takes: the rest is for the rows after it."""
     stream_longest_share: Factor
-    """The same in the largest cluster: more than that is read again."""
+    """Largest part of a ring that a row takes in the largest cluster: what is more is read again."""
     stream_pieces: Mapping[int, int]
-    """By the CTAs of a cluster: chunks of two vectors a thread that a row of 16-bit elements without weights has at most."""
+    """Most chunks of two vectors a thread of a row of 16-bit elements without weights, by the CTAs of a cluster."""
     stream_odd_logs: Count
-    """Of `log_softmax`: rows of 16-bit elements that begin anywhere pass through a pair of CTAs in up to so many chunks, and
+    """Most chunks in which rows of `log_softmax` of 16-bit elements that begin anywhere pass through a pair of CTAs;
     longer ones lie in registers."""
     stream_weights: Count
-    """Vectors of weights and biases that a thread keeps at most."""
+    """Most vectors of weights and biases that a thread keeps."""
     stream_weights_again: Count
-    """The same beside rows of which a part is read again, or that begin anywhere and have weights which are loaded."""
+    """Most such vectors beside rows of which a part is read again, or that begin anywhere and have weights which are
+    loaded."""
     stream_saved: Mapping[int, tuple[int, ...]]
-    """By the vectors beside a row: clusters whose CTAs keep weights in shared memory."""
+    """Clusters whose CTAs keep weights in shared memory, by the vectors beside a row."""
     stream_spare: Count
     """Stages that these weights leave to the rows after the one that is kept."""
     stream_loaded: Count
-    """Chunks whose weights are loaded for each row, at most, where others are kept in shared memory."""
+    """Most chunks whose weights are loaded for each row, where others are kept in shared memory."""
     stream_wide_bytes: Bytes
-    """The longest row with one vector for clusters of fewer than 8 CTAs."""
+    """Longest row with one vector for clusters of fewer than 8 CTAs."""
     stream_held: Mapping[str, tuple[tuple[int, int, int, tuple[int, ...], int], ...]]
-    """By what is computed, (bytes, warps, CTAs, clusters, chunks): rows of up to so many bytes are held in registers by CTAs
-    of so many warps, so many of them on an SM, in the first of these clusters with at most so many chunks a thread."""
+    """Rows that are held in registers, by what is computed: (bytes, warps, CTAs, clusters, chunks) gives rows of at
+    most this many bytes to CTAs of so many warps, so many on an SM, in the first of the clusters with few enough
+    chunks a thread."""
     stream_pairs: tuple[int, ...]
-    """Two rows with weights and biases pass at once through clusters of so many CTAs."""
+    """Sizes of clusters through which two rows with weights and biases pass at once."""
     stream_pair_bytes: Bytes
-    """And those of rows up to so many bytes, which begin anywhere."""
+    """Longest rows that begin anywhere and also pass in pairs."""
     stream_exchange: Factor
-    """What a cluster takes for its exchange, in the time of a chunk's vector."""
+    """Time of a cluster's exchange, in the time of a chunk's vector."""
     loss_lanes: tuple[tuple[Count, Count], ...]
-    """(threads, vectors): rows that are only read have the first of these numbers of threads that hold them in registers
-    with so many vectors each."""
+    """Threads that hold a row which is only read: (threads, vectors), the first whose vectors per thread are
+    enough."""
     loss_pieces: tuple[tuple[Count, Count], tuple[Count, Count]]
-    """The same of a piece of a longer one: of 16-bit elements, and of f32."""
+    """Threads and vectors for a piece of a longer such row: of 16-bit elements, and of f32."""
     loss_warps: Count
-    """Warps of their CTAs where a warp has a row or several; else a CTA has one."""
+    """Warps of a CTA where a warp has a row or several; else a CTA has one row."""
     loss_occupancy: tuple[tuple[Count, Count], ...]
-    """(vectors, warps): with up to so many vectors a thread, so many warps on an SM."""
+    """Warps on an SM: (vectors, warps) for at most this many vectors a thread."""
     grid_bytes: Mapping[str, tuple[Bytes, Bytes]]
     """Shortest rows of `softmax` and `log_softmax` that all SMs share: of 16-bit elements, and of f32."""
     grid_room: Bytes
-    """What rings of such rows take of an SM's shared memory."""
+    """Bytes of an SM's shared memory for rings of such rows."""
     grid_narrow_teams: tuple[tuple[Count, Count, Count], ...]
-    """(teams, warps, vectors): rows of 16-bit elements try so many teams first, of so many warps; a thread of these has so
-    many vectors of a chunk."""
+    """Teams that rows of 16-bit elements try first: (teams, warps of each, vectors of a chunk that a thread has)."""
     grid_teams: tuple[tuple[Count, Count, Count], ...]
-    """(teams, warps, vectors) that all rows try, in this order."""
+    """Teams that all rows try, in this order, as `grid_narrow_teams` has them."""
     shares: Mapping[str, Mapping[tuple[int, bool], tuple[tuple[Bytes, Bytes], ...]]]
-    """Rows that a share of all SMs has, by what is computed of them, the bytes of an element, and whether they all begin at
-    a multiple of 16 bytes: from so many bytes on, and below so many."""
+    """Rows that a share of all SMs has: (from, below) in bytes, by what is computed, the bytes of an element, and
+    whether all rows begin at a multiple of 16 bytes."""
     share_rows: Count
     """Fewest rows of each group of CTAs, unless all SMs are one group."""
     share_slices: tuple[Bytes, Bytes, Bytes]
-    """What a CTA has of such a row: so much at least, about so much and so much at most, unless the row is all SMs'."""
+    """Bytes of a row that a CTA has: at least, about, and at most, unless the row is all SMs'."""
     share_least: Bytes
-    """The same of rows that more than half of all SMs have."""
+    """Fewest bytes that a CTA has of rows that more than half of all SMs share."""
     share_short: Bytes
-    """Below which slices of rows of 16 bits with two vectors that begin anywhere count as if some were empty, 2% a KB."""
+    """Bytes below which slices of rows of 16 bits with two vectors that begin anywhere count as if some were empty,
+    2% a KB."""
     share_room: Bytes
-    """What a ring of slices takes of an SM's shared memory."""
+    """Bytes of an SM's shared memory for a ring of slices."""
     share_registers: tuple[tuple[Count, Count], tuple[Count, Count]]
-    """Registers of a thread besides weights and biases: of 16-bit elements, and of f32, each in other slices, and in
-    long ones of all SMs."""
+    """Registers of a thread besides weights and biases, of 16-bit elements and of f32: in other slices, and in long
+    ones of all SMs."""
 
 
 @frozen
@@ -449,11 +408,11 @@ class MoveLimits:
     """How rows travel by index (`kernels.gather`), through shared memory or through registers."""
 
     ring_bytes: Bytes
-    """Rows on an SM's way through."""
+    """Bytes of rows on an SM's way through."""
     stage_bytes: Bytes
-    """Rows that one stage holds, where one CTA has an SM."""
+    """Bytes of rows that one stage holds, where one CTA has an SM."""
     shared_stage_bytes: Bytes
-    """The same where four CTAs share an SM."""
+    """Bytes of rows that one stage holds where four CTAs share an SM."""
     widest_bytes: Bytes
     """Longest part of a row that moves in one piece."""
     short_row_bytes: Bytes
@@ -465,14 +424,14 @@ class MoveLimits:
     tile_row_bytes: Bytes
     """Longest part of a row that a CTA has of it there."""
     tile_bytes: Bytes
-    """Rows that a CTA has there: its threads have as much on their way."""
+    """Bytes of rows that a CTA has there: its threads have as much on their way."""
     moved_least_bytes: Bytes
-    """The shortest rows for which `moved_row_bytes` and `moved_bytes` hold in place of `tile_row_bytes` and `tile_bytes`.
-    Rows that are added, or begin at no multiple of 16 bytes, are not among them."""
+    """The shortest rows for which `moved_row_bytes` and `moved_bytes` hold in place of `tile_row_bytes` and
+    `tile_bytes`. Rows that are added, or begin at no multiple of 16 bytes, are not among them."""
     moved_row_bytes: Bytes
     """The longest part of a row that a CTA has of such rows."""
     moved_bytes: Bytes
-    """What a CTA has of such rows: its threads have as much on their way."""
+    """Bytes of such rows that a CTA has: its threads have as much on their way."""
 
 
 @frozen
@@ -480,24 +439,25 @@ class FitRule:
     """When tiles are as wide as a narrow result, or half of it (`matmul_config.choose`)."""
 
     whole_steps: Count
-    """Steps along K up to which they are stored in as few parts as can be, whatever that leaves for stages."""
+    """Most steps along K of tiles that are stored in as few parts as can be, whatever that leaves for stages."""
     most_steps: Count
-    """Steps along K up to which those that are as wide are taken by `margin`."""
+    """Most steps along K of products whose tiles, as wide as the result, are judged by `margin`."""
     least_bytes: Bytes
-    """Bytes of the product from which they are."""
+    """Fewest bytes of such a product."""
     margin: Factor
-    """So, if the model gives them less than so many times what it gives the others."""
+    """Such tiles are taken if the model gives them less than this many times what it gives the others."""
 
 
 @frozen
 class GroupLimits:
-    """Which way the CTAs of a cluster share a grouped product (`products.grouped`), and the estimates of `group_model` for
+    """How the CTAs of a cluster share a grouped product (`products.grouped`), and the estimates of `group_model` for
     few rows."""
 
     kept_bytes: Bytes
     """Weights of a group that stay in L2 from one row of tiles to the next."""
     middle_rows: Count
-    """Rows of a group, on average, from which two CTAs may take rows of a tile: the unused half of its last one is small."""
+    """Rows of a group, on average, from which two CTAs may take rows of a tile: the unused half of its last one is
+    small."""
     few_rows: Count
     """Rows of all groups up to which kernels are compared by the estimates."""
     least_bytes: Bytes
@@ -509,24 +469,24 @@ class GroupLimits:
     tile_share: Factor
     """Rows of a group, on average, that suit a tile, as a part of its height."""
     overfull: Factor
-    """CTAs, as a part of those that run at once, up to which K is split further: some tiles that are counted on are not
-    there."""
+    """CTAs, as a part of those that run at once, up to which K is split further: some tiles that are counted on are
+    not there."""
     clock: CyclesPerMicrosecond
-    """Of the tensor cores."""
+    """Clock of the tensor cores."""
     hbm: BytesPerMicrosecond
-    """Weights from memory to all SMs."""
+    """Bytes of weights from memory to all SMs."""
     l2_rate: BytesPerCycle
     """Bytes that L2 brings to an SM."""
     step: Cycles
-    """Of a step along K, on top of its products or loads."""
+    """Time of a step along K, on top of its products or loads."""
     few_factor: Factor
-    """What a product of few rows takes longer than the tensor cores would."""
+    """Time of a product of few rows, by that of the tensor cores."""
     ring_factor: Factor
-    """The same of whole tiles."""
+    """Time of whole tiles, by that of the tensor cores."""
     split: Microseconds
-    """Partial sums from SM to SM."""
+    """Time of partial sums from SM to SM."""
     fixed: Microseconds
-    """Of a launch, and the one before it that makes the table of tiles."""
+    """Time of a launch, and of the one before it that makes the table of tiles."""
 
 
 @frozen
@@ -534,6 +494,14 @@ class Machine:
     """A card: facts, and what each model or rule of the library is fitted to."""
 
     name: str
+    """The card's name."""
+    sources: Mapping[str, str]
+    """Where the numbers of each group come from: a script under `benchmarks`, and the files of results that it
+    read."""
+    wgmma_columns: PerCycle
+    """Columns of one wgmma instruction (64 rows, 32 bytes of K) that an SM multiplies."""
+    shared_rate: BytesPerCycle
+    """Bytes of operands that the tensor cores of an SM read from its shared memory."""
     sms: Count
     """Streaming multiprocessors."""
     l2_bytes: Bytes
@@ -545,13 +513,13 @@ class Machine:
     shared_bytes_per_sm: Bytes
     """Shared memory of an SM, for all its CTAs."""
     reserved_shared_bytes: Bytes
-    """Of that, what the hardware keeps for each CTA."""
+    """Shared memory that the hardware keeps for each CTA."""
     clusters_at_once: Mapping[int, int]
     """By the CTAs of a cluster: how many clusters run at once with one large CTA on each SM."""
     clustered_sms: Count
     """SMs that clusters of any other size may count on."""
     kept_of_stream: Bytes
-    """Of an operand that is read once, what L2 keeps all the same: the next launch may read it again."""
+    """Bytes that L2 keeps of an operand that is read once: the next launch may read it again."""
     written_bytes: Bytes
     """What L2 may hold of results that are not in memory yet."""
     passing_rows: Count
@@ -561,41 +529,52 @@ class Machine:
     passing_kept: Count
     """Sixteenths of that operand that stay all the same: a launch like it finds them."""
     streamed_bytes: Bytes
-    """Of the larger operand of a product: below that, tiles and split K both take about as long as their launch."""
-    tiles: TileCosts
-    large_tiles: TileCosts
-    middle_tiles: TileCosts
-    short_tiles: TileCosts
+    """Bytes of the larger operand below which tiles and split K both take about as long as their launch."""
     few_tiles: TileCosts
+    """Costs of products with at most `few_results` results: latency and ragged tiles show in them, not the clock."""
+    middle_tiles: TileCosts
+    """Costs of products of 16 bits with more results, and at most `middle_products` multiplications."""
+    large_tiles: TileCosts
+    """Costs of larger ones, and of products of 8 or 32 bits with more than `short_steps` steps: power limits them, the
+    clock falls, and with it the rate of L2."""
+    short_tiles: TileCosts
+    """Costs of products of 8 or 32 bits with more than `few_results` results and at most `short_steps` steps along K."""
     few_results: Count
-    """Results of a product up to which `few_tiles` are its costs: latency and ragged tiles show in it, not the clock."""
+    """Largest number of results of a product whose costs are `few_tiles`."""
     middle_products: Count
-    """Multiplications of 16 bits up to which `middle_tiles` are the costs of those with more: power does not limit them, as
-    it does those of `large_tiles`."""
+    """Largest number of multiplications of a product of 16 bits whose costs are `middle_tiles`."""
     short_steps: Count
-    """Steps along K up to which `short_tiles` are the costs of those in 8 bits."""
+    """Most steps along K of a product whose costs are `short_tiles`."""
     fitting: Factor
-    """How much more than the result the first tile may cover, and still be preferred by a margin."""
+    """Results that the first tile may cover, by those that there are, and still be preferred by a margin."""
     split: SplitCosts
+    """Costs of a launch that splits K and finds nothing in L2."""
     warm_split: SplitCosts
+    """Costs of such a launch behind another like it."""
     split_rows: SplitRule
+    """Rule for products of few rows."""
     split_columns: SplitRule
+    """Rule for products of few columns."""
     small_operands: Bytes
-    """Up to which A and B together make a product small, for `SplitRule.small_margin`."""
+    """Most bytes of A and B together of a small product, for `SplitRule.small_margin`."""
     deep: DeepRule
-    """Those that it always takes."""
+    """Products along a long K that are always split."""
     long: DeepRule
-    """Those of which models decide that."""
+    """Products along a long K that are split if the models predict a gain."""
     long_columns: Factor
-    """What their predicted time counts on the side "columns", where results are stored transposed."""
+    """Cost of the predicted time of `long` products on the side "columns", where results are stored transposed."""
     wide: DeepRule
-    """Those of which models decide that though neither side is short."""
+    """Products along a long K of which neither side is short, split if the models predict a gain."""
     wide_sides: Factor
-    """How many times as many rows or columns as the other the side of those may have that it takes."""
+    """Most rows by columns, or columns by rows, that the side of a `wide` product has which is split."""
     rows: RowLimits
+    """Limits of the row kernels."""
     moves: MoveLimits
+    """Limits of rows that travel by index."""
     groups: GroupLimits
+    """Limits and estimates of grouped products."""
     fitted: FitRule
+    """Rule for tiles that are as wide as the result."""
 
     def shared_bytes(self, ctas: int = 1) -> int:
         """Shared memory of each of so many CTAs that share an SM. Example: ``H200.shared_bytes() == 232448``."""

@@ -65,7 +65,7 @@ def microseconds(problem: Problem, config: MatmulConfig, device: Device, found: 
     """What the model thinks the product takes with one configuration, behind another launch like it, which leaves in L2 what
     fits; or, with `found` 0, behind launches over other operands."""
     costs = replace(costs_of(problem), wasted=0.0)
-    table, sizes = tabled([config], device, costs, problem.fused), sizes_of(problem, costs, found)
+    table, sizes = tabled([config], device, costs), sizes_of(problem, costs, found)
     return float(predicted_tiles(table, problem, device, costs, sizes=sizes)[0])
 
 
@@ -145,14 +145,14 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, Times]:
     costs = costs_of(problem)
     behind_others, behind_one_like_it = sizes_of(problem, costs, found=0.0), sizes_of(problem, costs, found=1.0)
     either = replace(behind_others, missed=np.array([[behind_others.missed], [behind_one_like_it.missed]]))
-    took = predicted_tiles(_table_of(config, device, costs, problem.fused), problem, device, costs, sizes=either)
+    took = predicted_tiles(_table_of(config, device, costs), problem, device, costs, sizes=either)
     others, alike = map(float, took[:, 0] / counting_outside(config.covered(problem), costs))
     return config, (cold_microseconds(problem, alike, suited(config, problem, device)), others, alike)
 
 
 @lru_cache(maxsize=CHOICES)
-def _table_of(config: MatmulConfig, device: Device, costs: TileCosts, fused: bool) -> TileTable:
-    return tabled([config], device, costs, fused)
+def _table_of(config: MatmulConfig, device: Device, costs: TileCosts) -> TileTable:
+    return tabled([config], device, costs)
 
 
 @chosen_at_example

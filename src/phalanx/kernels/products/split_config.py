@@ -246,7 +246,7 @@ def predicted_all(
 
 def _kept(m: int, n: int, k: int) -> int:
     """Sixteenths of the weights that L2 is to keep for a launch like this one: none where it keeps them all."""
-    return kept_parts(2 * n * k, 2 * m * n) if 2 * (k * (m + n) + m * n) >= H200.tiles.streamed_from else 0
+    return kept_parts(2 * n * k, 2 * m * n) if 2 * (k * (m + n) + m * n) >= H200.few_tiles.streamed_from else 0
 
 
 def _line_factor(along: bool, size: int, costs: SplitCosts) -> float:

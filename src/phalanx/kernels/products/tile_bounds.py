@@ -63,8 +63,7 @@ class Bounds:
         """Cycles of a step at least, and those of what L2 brings while all SMs ask; rows of operands count so many bytes."""
         found = self.loads.get((a_row, b_row))
         if found is None:
-            together = costs.read_together, costs.read_together_unaligned, costs.read_together_across
-            table, least = self.table, MOST_TOGETHER ** -max(together)
+            table, least = self.table, MOST_TOGETHER ** -max(costs.read_together, costs.read_together_broken)
             fetched = self.rows_of_a * np.where(self.shares_a, a_row, least * a_row)
             fetched = fetched + self.rows_of_b * np.where(self.shares_b, b_row, least * b_row)
             alone = np.maximum(table.tensor, fetched / costs.l2_rate_alone)
@@ -104,7 +103,7 @@ def least_working(
     least, loads = bounds.loading(a_row, b_row, device, costs)
     latency = (costs.latency + costs.latency_missed * missed) / table.asked_ahead
     body = np.maximum(np.maximum(least, loads * np.minimum(filled * split, 1.0)), latency)
-    sums = table.results * (4 / costs.sums_stored + (split - 1) * (4 / costs.sums_added))
+    sums = table.results * split * (4 / costs.sums_rate)
     return waves * steps * (body + table.step) + (full + 1) * table.ending + sums
 
 
@@ -118,39 +117,34 @@ def least_times(bounds: Bounds, problem: Problem, device: Device, costs: TileCos
     least, loads = bounds.loading(a_row, b_row, device, costs)
     latency = (costs.latency + costs.latency_missed * np.min(sizes.missed)) / table.asked_ahead
     body = np.maximum(beside(eighth_power(least), eighth_power(latency)), loads * np.minimum(filled, 1.0))
-    cycles = np.ceil(filled) * (steps * (table.step + body) + table.ending) - costs.endings_after * table.ending
-    working, streamed = cycles / costs.clock, _least_streamed(bounds, sizes, costs)
-    if costs.sharpness == 8:
-        working = beside(eighth_power(working), eighth_power(streamed))
-    else:
-        working = np.sqrt(np.sqrt(fourth_power(working) + fourth_power(streamed)))
-    factors = table.counted * min(1.0, costs.batch_panels_in_squares) / SLACK
+    cycles = np.ceil(filled) * (steps * (table.step + body) + table.ending) - table.ending
+    streamed = _least_streamed(bounds, sizes, costs)
+    working = np.sqrt(np.sqrt(fourth_power(cycles / costs.clock) + fourth_power(streamed)))
+    factors = table.counted / SLACK
     if steps < costs.uneven_steps:
         factors = factors * (1 + (1 - steps / costs.uneven_steps) * table.uneven)
-    took = (working + (costs.launch + costs.endings_after / costs.clock * table.ending)) * factors
-    if costs.wasted:
-        took = took * counting_outside(tiles * (table.area / sizes.results), costs)
+    took = (working + (costs.launch + table.ending / costs.clock)) * factors
+    took = took * counting_outside(tiles * (table.area / sizes.results), costs)
     return np.where((sizes.m <= bounds.alone_m) | (sizes.n <= bounds.alone_n), np.inf, took)
 
 
 def _least_row(along: bool, problem: Problem, costs: TileCosts) -> float:
     """What a row of a stage counts at least, in bytes: across K, wherever it begins."""
     if along:
-        return row_bytes(True, problem.k, problem.itemsize, costs)
-    return min(row_bytes(False, size, 1, costs) for size in (H200.line_bytes, H200.sector_bytes, 1))
+        return row_bytes(problem.k, problem.itemsize, costs)
+    return min(row_bytes(size, 1, costs) for size in (H200.line_bytes, H200.sector_bytes, 1))
 
 
 def working_below(bounds: Bounds, sizes: Sizes, costs: TileCosts, took: Any) -> Any:
     """How many cycles tiles may work at most if a product is to take no longer than `took`: HBM works beside them."""
-    streamed, power = _least_streamed(bounds, sizes, costs), 8 if costs.sharpness == 8 else 4
-    left = (np.maximum(0.0, took - costs.launch) * SLACK) ** power - streamed**power
-    return np.maximum(0.0, left) ** (1 / power) * (costs.clock * SLACK)
+    left = (np.maximum(0.0, took - costs.launch) * SLACK) ** 4 - _least_streamed(bounds, sizes, costs) ** 4
+    return np.maximum(0.0, left) ** 0.25 * (costs.clock * SLACK)
 
 
 def _least_streamed(bounds: Bounds, sizes: Sizes, costs: TileCosts) -> Any:
     """Microseconds that HBM takes at the least."""
     asked = sizes.read - sizes.larger * sizes.kept
-    return (asked * sizes.missed + sizes.written) / max(costs.hbm, costs.hbm_streamed) * bounds.least_hbm
+    return (asked * sizes.missed + sizes.written) / costs.hbm * bounds.least_hbm
 
 
 __all__ = ["SLACK", "Bounds", "bounds_of", "least_times", "least_working", "working_below"]

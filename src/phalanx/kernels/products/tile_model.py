@@ -38,10 +38,6 @@ from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts
 from phalanx.runtime.device.devices import Device
 
-EVEN_WIDTH = 32
-"""Columns of which tiles have a multiple, unless they are uneven."""
-TALL = 192
-"""Rows of a tile beyond which its ring has the fewest stages."""
 MOST_TOGETHER = 256
 """Clusters that ask for a line at about the same time, at most: no card has more."""
 
@@ -64,8 +60,7 @@ class TileTable:
     `lacking_rows` and `lacking_columns`: its CTAs have not as many whole panels each, but for one that two lack, where these
     lie across K.
     `counted` is what the time of a configuration counts, `kept` the part of a streamed operand that L2 keeps all the same,
-    `area` the results of the tiles of a cluster, `uneven` what they take longer, along no K at all, for how they end,
-    `tall` what bytes from HBM take longer for their height.
+    `area` the results of the tiles of a cluster, `uneven` what they take longer, along no K at all, for how they end.
     """
 
     configs: tuple[MatmulConfig, ...]
@@ -102,7 +97,6 @@ class TileTable:
     kept: Any
     area: Any
     uneven: Any
-    tall: Any
 
     def at(self, rows: Any, **others: Any) -> TileTable:
         """Some of its rows, without their configurations; `others` are columns in the place of its own."""
@@ -110,39 +104,56 @@ class TileTable:
         return TileTable(configs=(), **{**taken, **others})
 
 
-def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts, fused: bool = False) -> TileTable:
-    """The table of some configurations, for a device with these costs; `fused`: a bias or an activation follows."""
+def tabled(configs: Iterable[MatmulConfig], device: Device, costs: TileCosts) -> TileTable:
+    """The table of some configurations, for a device with these costs."""
     found = tuple(configs)
-    bm, bn, cm, cn, groups, parts, stages, turned, band = np.array(
-        [(c.bm, c.bn, *c.cluster, c.groups, c.parts, c.stages, c.swapped, c.group) for c in found], np.float64
+    bm, bn, cm, cn, parts, stages, turned, band = np.array(
+        [(c.bm, c.bn, *c.cluster, c.parts, c.stages, c.swapped, c.group) for c in found], np.float64
     ).T
-    swapped, ctas = turned.astype(bool), cm * cn
-    slots = np.array([max(1, device.clusters(int(size))) for size in ctas], np.float64)
+    swapped = turned.astype(bool)
+    ctas = cm * cn
     products = bm / wgmma.ROWS * (STAGE_ROW_BYTES // wgmma.STEP_BYTES)
-    one = np.maximum(bn / costs.wgmma_columns, (wgmma.ROWS + bn) * wgmma.STEP_BYTES / costs.shared_rate)
-    tensor = products * one * np.where(groups == 1, costs.single_group_factor, 1.0)
-    read = products * (wgmma.ROWS + bn) * wgmma.STEP_BYTES
-    tensor = np.maximum(tensor, (read + (bm + bn) * STAGE_ROW_BYTES) / costs.carried_rate)
-    step = costs.step + np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
-    step = step + np.where(cm > 1, costs.step_shared_columns, 0.0)
-    stored = bm * bn / costs.epilogue_rate * (costs.fused_factor if fused else 1.0)
-    ending = costs.epilogue + stored + costs.second_part * (parts > 1) + costs.extra_part * np.maximum(0, parts - 2)
+    read = (wgmma.ROWS + bn) * wgmma.STEP_BYTES
+    step = np.where(ctas > 2, costs.step_in_four, np.where(ctas > 1, costs.step_in_pair, 0.0))
     panels = np.array([whole_panels(c.bn) for c in found], np.float64)
-    counted = bn + costs.narrow_panels * (panels - bn)
     rows_zeros, columns_zeros = (
         STAGE_ROW_BYTES / np.where(sharers > 1, costs.zero_fill_shared, costs.zero_fill) for sharers in (cn, cm)
     )
     return TileTable(
-        found, swapped, bm * cm, bn * cn, band,
-        np.where(cn > 1, 1.0, MOST_TOGETHER), np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
-        np.where(cm > 1, bm, 0), np.where(cn > 1, bn, 0), ctas, slots, bm / cn, bn / cm,
-        counted / cm, cn, cm, rows_zeros, columns_zeros, bn, np.minimum(stages, MAX_STAGES) - costs.held_stages,
-        np.array([c.streamed is not None for c in found]), tensor, step, ending, bm * bn,
-        np.array([c.split for c in found], np.float64), np.where(ctas > 2, costs.hbm_in_four, 1.0),
-        np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
-        bm % (cn * PANEL) > 0, -bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
-        np.where(ctas > 1, 1.0, costs.alone_factor), np.array([c.kept / HINTED_PARTS for c in found]),
-        bm * cm * bn * cn, _uneven(bn, swapped, costs), np.where(bm > TALL, costs.hbm_tall, 1.0),
+        configs=found,
+        swapped=swapped,
+        high=bm * cm,
+        wide=bn * cn,
+        band=band,
+        asking_rows=np.where(cn > 1, 1.0, MOST_TOGETHER),
+        asking_columns=np.where(cm > 1, 1.0, np.minimum(band, MOST_TOGETHER)),
+        alone_high=np.where(cm > 1, bm, 0),
+        alone_wide=np.where(cn > 1, bn, 0),
+        ctas=ctas,
+        slots=np.array([max(1, device.clusters(int(size))) for size in ctas], np.float64),
+        row_share=bm / cn,
+        column_share=bn / cm,
+        panel_share=(bn + costs.narrow_panels * (panels - bn)) / cm,
+        row_sharers=cn,
+        column_sharers=cm,
+        row_zeros=rows_zeros,
+        column_zeros=columns_zeros,
+        columns=bn,
+        asked_ahead=np.minimum(stages, MAX_STAGES) - costs.held_stages,
+        streamed=np.array([c.streamed is not None for c in found]),
+        tensor=products * np.maximum(bn / H200.wgmma_columns, read / H200.shared_rate),
+        step=step + np.where(cm > 1, costs.step_shared_columns, 0.0),
+        ending=costs.epilogue + bm * bn / costs.epilogue_rate + costs.further_part * (parts - 1),
+        results=bm * bn,
+        split=np.array([c.split for c in found], np.float64),
+        hbm_time=np.where(ctas > 2, costs.hbm_in_four, 1.0),
+        starts=np.array([_begins(c.bn * STAGE_ROW_BYTES // c.bk) for c in found]),
+        lacking_rows=bm % (cn * PANEL) > 0,
+        lacking_columns=-bn % (cm * PANEL) > np.where(cm > 1, PANEL, 0),
+        counted=np.where(ctas > 1, 1.0, costs.alone_factor),
+        kept=np.array([c.kept / HINTED_PARTS for c in found]),
+        area=bm * cm * bn * cn,
+        uneven=_uneven(bn, swapped, costs),
     )
 
 
@@ -182,7 +193,7 @@ def costs_of(problem: Problem) -> TileCosts:
     if results <= H200.few_results:
         return H200.few_tiles
     if problem.itemsize != 2:
-        return H200.short_tiles if steps_of(problem) <= H200.short_steps else H200.tiles
+        return H200.short_tiles if steps_of(problem) <= H200.short_steps else H200.large_tiles
     return H200.middle_tiles if results * problem.k <= H200.middle_products else H200.large_tiles
 
 
@@ -246,7 +257,7 @@ def sizes_of(problem: Problem, costs: TileCosts, found: float = 0.5) -> Sizes:
     """The sizes of one product; `found`: the part of its launches that find in L2 what another like it has left there."""
     m, n, k, itemsize = problem.m, problem.n, problem.k, problem.itemsize
     (read, written), larger = moved_bytes(problem), problem.batch * k * max(m, n) * itemsize
-    a_row, b_row = (row_bytes(along, k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
+    a_row, b_row = (row_bytes(k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     return Sizes(
         float(m), float(n), m * n * problem.batch, n >= m, read, written, larger,
         1 - found * (1 - min(1.0, (read + written) / costs.kept_bytes)), streaming_readers(problem, costs),
@@ -294,7 +305,7 @@ def predicted_tiles(
     row, column = np.where(table.swapped, sizes.b_row, sizes.a_row), np.where(table.swapped, sizes.a_row, sizes.b_row)
     if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
         worst = np.maximum(table.starts, np.where(table.swapped, sizes.a_begins, sizes.b_begins))
-        column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(False, costs))[worst], column)
+        column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(costs))[worst], column)
     # Rows that begin at no line arrive in more pieces, at each of those that share them.
     rows_there, columns_there = table.row_share * table.row_sharers, column_share * table.column_sharers
     delivered = (rows_there * row + columns_there * column) / costs.delivered_rate
@@ -303,8 +314,10 @@ def predicted_tiles(
         asking = np.minimum(columns, np.ceil(at_once / np.minimum(rows, table.band)))
         ask_rows = np.minimum(asking, table.asking_rows).astype(np.intp)
         ask_columns = np.minimum(rows, table.asking_columns).astype(np.intp)
-        of_rows = costs.read_together_unaligned if _begins(k * itemsize) else costs.read_together
-        of_a, of_b = (_together(of_rows if along else costs.read_together_across) for along in problem.by_k)
+        whole = _begins(k * itemsize) == 0
+        of_a, of_b = (
+            _together(costs.read_together if along and whole else costs.read_together_broken) for along in problem.by_k
+        )
         if of_a is of_b:
             row, column = row * of_a[ask_rows], column * of_a[ask_columns]
         else:
@@ -323,45 +336,26 @@ def predicted_tiles(
             no_columns = np.where(by_panels, np.minimum(partly, _remainder(partly - table.columns, PANEL)), no_columns)
     no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
     there = loads - (no_rows * row + no_columns * column) / rate
-    row_zeros = no_rows * table.row_zeros * (1 + costs.zeros_in_all / rows)
-    column_zeros = no_columns * table.column_zeros * (1 + costs.zeros_in_all / columns)
-    last = costs.ragged_loads * there + row_zeros + column_zeros
-    ragged = beside(all_there, eighth_power(last)) - body
-    held_up = costs.ragged_factor * steps * ragged * (no_rows + no_columns > 0)
+    last = there + no_rows * table.row_zeros + no_columns * table.column_zeros
+    held_up = steps * (beside(all_there, eighth_power(last)) - body) * (no_rows + no_columns > 0)
     ending = table.ending
     cycles = waves * steps * (table.step + body) + (np.ceil(units / table.slots) - 1) * ending
     if splits:
         held_up = held_up / table.split
-        sums = 4 * table.results * (1 / costs.sums_stored + (table.split - 1) / costs.sums_added)
+        sums = 4 * table.results * table.split / costs.sums_rate
         ending = ending + np.where(table.split > 1, costs.split + sums, 0.0)
     cycles = cycles + held_up
     readers = np.where(table.swapped == sizes.wide, columns, rows)
     streams = (readers <= sizes.readers) if suits else table.streamed
     kept = larger * missed * np.where(streams, sizes.kept if keeps else table.kept, 0.0)
-    alone = (larger * missed - kept) / costs.hbm_sm / np.minimum(device.sms, busy)
-    again = np.where(streams, larger * missed * costs.read_again_streamed, larger * missed * costs.read_again)
-    again = again * np.minimum(readers - 1, costs.most_again)
-    rate_of_hbm = np.where(streams, costs.hbm_streamed, costs.hbm)
-    asked = again + (read * missed + written - kept)
-    from_hbm = asked / rate_of_hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
-    if batch == 1:
-        from_hbm = from_hbm * table.tall
-    streamed = np.maximum(from_hbm, alone)
+    from_hbm = (read * missed + written - kept) / costs.hbm * table.hbm_time * (1 + costs.hbm_unasked * (unasked - 1))
     idle = (down <= table.alone_high) | (across <= table.alone_wide)
-    # Behind the last step nothing is left to be fetched: most of the last epilogues comes on top.
-    working = (cycles + (1 - costs.endings_after) * ending) / costs.clock
-    if costs.sharpness == 8:
-        working = beside(eighth_power(working), eighth_power(streamed))
-    else:
-        working = np.sqrt(np.sqrt(fourth_power(working) + fourth_power(streamed)))
-    took = costs.launch + working + costs.endings_after / costs.clock * ending
-    if batch > 1 and not problem.by_k[1] and steps <= costs.squares_steps:
-        squares = ~table.swapped & (table.alone_high > 0) & (table.alone_wide > 0)
-        took = np.where(squares, took * costs.batch_panels_in_squares, took)
+    # Behind the last step nothing is left to be fetched: the last epilogue comes on top.
+    working = np.sqrt(np.sqrt(fourth_power(cycles / costs.clock) + fourth_power(from_hbm)))
+    took = costs.launch + working + ending / costs.clock
     if steps < costs.uneven_steps:
         took = took * (1 + (1 - steps / costs.uneven_steps) * table.uneven)
-    if costs.wasted:
-        took = took * counting_outside(tiles * table.area / sizes.results, costs)
+    took = took * counting_outside(tiles * table.area / sizes.results, costs)
     return np.where(idle, np.inf, took * table.counted)
 
 
@@ -373,7 +367,7 @@ def counting_outside(covered: Any, costs: TileCosts) -> Any:
 def _uneven(width: Any, swapped: Any, costs: TileCosts) -> Any:
     """What tiles of these widths take longer, along no K at all, for how they end."""
     broken = costs.broken_lines * (~swapped & (width % PANEL > 0))
-    return broken + costs.uneven_width * (width % EVEN_WIDTH > 0) + costs.turned_tiles * swapped
+    return broken + costs.turned_tiles * swapped
 
 
 def _begins(offset: int) -> int:
@@ -381,31 +375,21 @@ def _begins(offset: int) -> int:
     return 0 if offset % H200.line_bytes == 0 else 1 if offset % H200.sector_bytes == 0 else 2
 
 
-def _of_pieces(along: bool, costs: TileCosts) -> tuple[float, float, float]:
-    """What a row of a stage counts, in bytes, by where pieces begin: `along` K or across it."""
-    if along:
-        factors = 1.0, costs.unaligned_factor, costs.odd_factor
-    else:
-        factors = costs.across_factor, costs.across_factor * costs.unaligned_across_factor, costs.odd_across_factor
-    return STAGE_ROW_BYTES * factors[0], STAGE_ROW_BYTES * factors[1], STAGE_ROW_BYTES * factors[2]
+def _of_pieces(costs: TileCosts) -> tuple[float, float, float]:
+    """What a row of a stage counts, in bytes, by where pieces begin."""
+    return STAGE_ROW_BYTES * 1.0, STAGE_ROW_BYTES * costs.unaligned_factor, STAGE_ROW_BYTES * costs.odd_factor
 
 
-def row_bytes(along: bool, size: int, itemsize: int, costs: TileCosts) -> float:
+def row_bytes(size: int, itemsize: int, costs: TileCosts) -> float:
     """Bytes that a row of a stage counts, of an array whose rows have `size` elements."""
-    return _of_pieces(along, costs)[_begins(size * itemsize)]
+    return _of_pieces(costs)[_begins(size * itemsize)]
 
 
 @lru_cache(maxsize=256)
 def table_for(problem: Problem, device: Device, costs: TileCosts) -> TileTable:
     """The table of all configurations that a kind of product allows: `problem` is one of its kind, without sizes."""
-    def suits(config: MatmulConfig) -> bool:
-        (cm, cn), (rows_by_k, columns_by_k) = config.cluster, problem.by_k[::-1] if config.swapped else problem.by_k
-        rows = 0 if rows_by_k else -config.bm % (cn * PANEL)
-        columns = 0 if columns_by_k else -config.bn % (cm * PANEL)
-        spare = columns <= (costs.spare_columns if cm > 1 else costs.spare_columns_alone)
-        return spare and rows <= costs.spare_columns_alone and max(cm, cn) <= costs.longest_row
-
-    return tabled(filter(suits, possible(problem)), device, costs, problem.fused)
+    near = (config for config in possible(problem) if max(config.cluster) <= costs.longest_row)
+    return tabled(near, device, costs)
 
 
 @lru_cache(maxsize=256)
@@ -414,7 +398,7 @@ def parted_table_for(problem: Problem, device: Device, costs: TileCosts) -> Tile
     whole = table_for(problem, device, costs).configs
     few = (config for config in whole if config.cluster[0] * config.cluster[1] <= costs.most_sharing)
     parted = (with_parts(config, problem, 2) for config in few)
-    return tabled((config for config in parted if config is not None), device, costs, problem.fused)
+    return tabled((config for config in parted if config is not None), device, costs)
 
 
 def _lacks_panels(problem: Problem, costs: TileCosts) -> bool:
@@ -439,7 +423,7 @@ def fitted_table_for(
     general, found = table_for(problem, device, costs), tuple(fitted(problem, width, across))
     if not found:
         return general, len(general.configs), None
-    fitting = tabled(found, device, costs, problem.fused)
+    fitting = tabled(found, device, costs)
     fitting = replace(fitting, uneven=costs.turned_tiles * fitting.swapped)  # where they end, the result does, too
     names = (each.name for each in fields(general) if each.name != "configs")
     joined = {name: np.concatenate((getattr(general, name), getattr(fitting, name))) for name in names}
@@ -541,7 +525,7 @@ def busy_microseconds(problem: Problem, device: Device) -> float:
 
 def _multiplying(problem: Problem, device: Device, costs: TileCosts) -> float:
     """The time of a product's multiplications if no tensor core ever waits."""
-    rate = wgmma.ROWS * costs.wgmma_columns * wgmma.STEP_BYTES / problem.itemsize * device.sms * costs.clock
+    rate = wgmma.ROWS * H200.wgmma_columns * wgmma.STEP_BYTES / problem.itemsize * device.sms * costs.clock
     return problem.batch * problem.m * problem.n * problem.k / rate
 
 
