@@ -49,7 +49,7 @@ class Rates:
     tensor_drain: float
     """From the end of the last product's occupation of the tensor cores until its result can be read."""
     tensor_drain_registers: float
-    """The same where its left operand comes from registers."""
+    """Time of that drain where the left operand comes from registers."""
     product_issue: float
     """Cycles in which an agent issues one instruction of tensor cores."""
     product_rows: float
@@ -85,7 +85,7 @@ class Rates:
     arrive_latency: float
     """From an arrival to the phase it completes."""
     remote_arrive_latency: float
-    """The same in another CTA."""
+    """Time from an arrival to the phase it completes in another CTA."""
     wait: float
     """What a wait for a barrier takes that is passed at once."""
     cluster_sync: float

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from phalanx.machines.model import Machine
@@ -21,7 +21,7 @@ def machine(name: str) -> Machine:
 
     Anyone may call it; no hardware is involved. Example: ``machine("h200").sms == 132``.
     """
-    found: Machine = read(Machine, json.loads((files(__package__) / f"{name}.json").read_text()))
+    found: Machine = read(Machine, json.loads((Path(__file__).parent / f"{name}.json").read_text()))
     return found
 
 
