@@ -62,3 +62,9 @@ def test_one_order_after_another():
     assert choose_order(many, None, 0, SMS).band * 4096 * 128 * 8 <= 32 << 20
     assert choose_order(of(1, 1, 1, 64), None, 0, 1) == KeyOrder(1)
     assert choose_order(of(64, 64, 64, 1 << 17), None, 0, SMS).band >= 1
+
+
+@pytest.mark.parametrize("dim, shares", [(128, 8), (160, 1), (192, 1), (224, 1), (256, 8)])
+def test_only_sums_that_find_room_beside_the_operands_are_shared(dim: int, shares: int) -> None:
+    """Those of 160 to 224 columns pass through 48 KB of shared memory on their way, which the kernel does not have left."""
+    assert choose_order(Heads(1, 32, 1, 2048, 2048, dim, dim, "bf16"), None, None, SMS).shares == shares

@@ -30,6 +30,8 @@ EVEN = 0.99
 WORTH = 0.92
 """CTAs share blocks of keys where all are done in so much of the time."""
 MOST_SHARES = 16
+UNSHARED = (160, 192, 224)
+"""Sizes of heads whose sums have no room to be put in order beside the operands, so that no CTAs share their blocks."""
 ELEMENT_BYTES = 2 + 2 + 4
 """Bytes of an element of the queries, of the result's gradient, and of the queries' f32 gradient, together."""
 
@@ -44,7 +46,8 @@ class KeyOrder:
 
 def lengths_of(rows: int, blocks: int, left: int | None, right: int | None) -> tuple[int, ...]:
     """How many blocks of 128 queries, of `rows`, see each block of 128 keys; the last query is beside the last key."""
-    ahead, found = (blocks - rows) * KEYS, []
+    ahead = (blocks - rows) * KEYS
+    found = []
     for start in range(0, blocks * KEYS, KEYS):
         first = 0 if right is None else max(0, start - ahead - right) // KEYS
         last = rows if left is None else min(rows, -(-max(0, start + KEYS - ahead + left) // KEYS))
@@ -58,15 +61,18 @@ def choose_order(heads: Heads, left: int | None, right: int | None, ctas: int) -
 
     Anyone may call it; no hardware is involved. Example: ``choose_order(heads, None, 0, 132).shares``.
     """
-    rows, blocks = rounded(px.cdiv(heads.queries, KEYS)), rounded(px.cdiv(heads.keys, KEYS))
-    return _chosen(heads.batch * heads.kv_heads, heads.group, heads.dim, rows, blocks, left, right, ctas)
+    rows = rounded(px.cdiv(heads.queries, KEYS))
+    blocks = rounded(px.cdiv(heads.keys, KEYS))
+    most_shares = 1 if max(heads.columns) in UNSHARED else MOST_SHARES
+    return _chosen(heads.batch * heads.kv_heads, heads.group, heads.dim, rows, blocks, left, right, ctas, most_shares)
 
 
 @chosen_by_sizes
 @lru_cache(4096)
 def _chosen(
-    count: int, group: int, dim: int, rows: int, blocks: int, left: int | None, right: int | None, ctas: int
-) -> KeyOrder:
+    count: int, group: int, dim: int, rows: int, blocks: int, left: int | None, right: int | None, ctas: int,
+    most_shares: int,
+) -> KeyOrder:  # fmt: skip
     """The choice for `count` heads of keys."""
     lengths = tuple(group * each for each in lengths_of(rows, blocks, left, right))
     each = rows * KEYS * dim * ELEMENT_BYTES
@@ -81,17 +87,20 @@ def _chosen(
     for one in bands or [band]:
         found = busiest(whole, count, one, ctas)
         if found < most:
-            band, most = one, found
+            band = one
+            most = found
         if most * EVEN <= least:
             break
-    best, limit = KeyOrder(band), WORTH * most
+    best = KeyOrder(band)
+    limit = WORTH * most
     if limit <= sum(whole) * count / ctas:
         return best
-    for shares_of_each in range(2, min(MOST_SHARES, 2 * group * rows) + 1):
+    for shares_of_each in range(2, min(most_shares, 2 * group * rows) + 1):
         cut = tuple(each / shares_of_each + BETWEEN + SHARED for each in lengths)
         found = busiest(cut, count * shares_of_each, count * shares_of_each, ctas, limit) + SHARED
         if found < limit:
-            best, limit = KeyOrder(count, shares_of_each), found
+            best = KeyOrder(count, shares_of_each)
+            limit = found
     return best
 
 
