@@ -39,7 +39,8 @@ KINDS = {
 }  # fmt: skip
 ANY_GRID = (16, 16, 16)
 """CTAs of a launch whose grid is the compiler's, for its text, which does not depend on them: all clusters fit."""
-COMMENT = re.compile(r"[ \t]*//.*")
+COMMENT = re.compile(r"^[ \t]*//.*\n|[ \t]*//.*", re.MULTILINE)
+"""A comment with the line that it has for itself: a statement more in Python is a comment more, and nothing else."""
 
 Launch = list[Any]
 """A kernel's name, its grid, constants and arguments, and a digest of its text."""

@@ -18,7 +18,7 @@ from phalanx.runtime.launch import replay
 from phalanx.runtime.launch.launch_list import recording
 from phalanx.runtime.launch.memory import memories
 from phalanx.runtime.launch.replay import remembered
-from phalanx.runtime.planning.plans import Plan
+from phalanx.runtime.planning.plans import CallPlan
 from support.planned_calls import NAMES, Call, Draws, Watched, watched_gpu
 
 pytestmark = pytest.mark.filterwarnings("ignore::phalanx.kernels.products.matmul.CopyWarning")
@@ -38,15 +38,15 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = self.planned = 0
-        call = Plan.call
+        call = CallPlan.call
 
-        def counted(plan: Plan, *args: Any) -> Any:
+        def counted(plan: CallPlan, *args: Any) -> Any:
             found = call(plan, *args)
             self.asked += 1
             self.planned += found is not None
             return found
 
-        monkeypatch.setattr(Plan, "call", counted)
+        monkeypatch.setattr(CallPlan, "call", counted)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_what_differs_is_named() -> None:
 
 
 def test_a_text_is_compared_without_the_lines_of_python() -> None:
-    assert same.COMMENT.sub("", "a;  // done at line 5\n// rows.py:12\nb;") == "a;\n\nb;"
+    assert same.COMMENT.sub("", "a;  // done at line 5\n// rows.py:12\nb;") == "a;\nb;"
 
 
 def test_a_call_that_fails_is_told() -> None:

@@ -102,3 +102,20 @@ def test_of_a_folder() -> None:
     rooms = weight.by_room(found)
     assert rooms.keys() == {"ir", "ir/ops", "source"}
     assert rooms["source"] == (len(found), rooms["ir"][1] + rooms["ir/ops"][1])
+
+
+SOURCES = [weight.weigh(path.relative_to(weight.ROOT).as_posix(), path.read_text()) for path in sorted(
+    (weight.ROOT / weight.SOURCES).rglob("*.py")
+)]  # fmt: skip
+OTHERS_TO_SPLIT = ("src/phalanx/machines/h200.py", "src/phalanx/machines/model.py")
+"""Tables of a card, which are to become data."""
+
+
+def test_kernels_have_few_parameters() -> None:
+    many = [part for source in SOURCES for part in source.signatures if part.size > weight.MOST_PARAMETERS]
+    assert many == [], "pass a configuration as a frozen dataclass, and arguments that belong together as a px.struct"
+
+
+def test_files_are_short() -> None:
+    long = [source.path for source in SOURCES if source.lines > weight.MOST_LINES and source.path not in OTHERS_TO_SPLIT]
+    assert long == [], "split it by topic"

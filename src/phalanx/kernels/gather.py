@@ -133,8 +133,12 @@ def named_places(I, unit, ROWS, PARTS, WIDTH, LAST=False):
 @px.kernel(warps=2, pdl=True)
 def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     """Y[i] = X[I[i]]; indices outside X give zeros."""
-    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    first, total, step = px.block_id(0), px.cdiv(Y.shape[0] * PARTS, ROWS), px.num_blocks(0)
+    ring = px.shared((STAGES, ROWS, WIDTH), X.dtype)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    first = px.block_id(0)
+    total = px.cdiv(Y.shape[0] * PARTS, ROWS)
+    step = px.num_blocks(0)
     stage = px.ring(STAGES)
     wait_for_prior_launch()
 
@@ -169,8 +173,12 @@ def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
 @px.kernel(warps=2, pdl=True)
 def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
     """Y[I[i]] = X[i], or with ADD += X[i], atomically per element; indices outside Y store nothing."""
-    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), X.dtype), px.barrier(STAGES), px.barrier(STAGES)
-    first, total, step = px.block_id(0), px.cdiv(X.shape[0] * PARTS, ROWS), px.num_blocks(0)
+    ring = px.shared((STAGES, ROWS, WIDTH), X.dtype)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    first = px.block_id(0)
+    total = px.cdiv(X.shape[0] * PARTS, ROWS)
+    step = px.num_blocks(0)
     stage = px.ring(STAGES)
     wait_for_prior_launch()
 
@@ -243,14 +251,17 @@ def sum_tiles(X, I, Y, *, BM=COMBINED_ROWS, BN=64):
     """
     wait_for_prior_launch()
     m, n = tile_place(X.shape[1], BM, BN)
-    rows, values, place = px.load(I[m : m + BM], fill=-1), px.load(X[m : m + BM, n : n + BN]), px.arange(BM)
+    rows = px.load(I[m : m + BM], fill=-1)
+    values = px.load(X[m : m + BM, n : n + BN])
+    place = px.arange(BM)
     same = rows.reshape(BM, 1) == rows.reshape(1, BM)
     again = px.any(same & (place.reshape(1, BM) < place.reshape(BM, 1)), axis=1)  # an earlier row has this one's index
     combines = px.any(again & (rows >= 0))
     if combines:
         combines = px.all(px.abs(values.to(px.f32)) < float("inf"))
     if combines:
-        named, part = px.shared((BM, BM), X.dtype), px.shared((BM, BN), X.dtype)
+        named = px.shared((BM, BM), X.dtype)
+        part = px.shared((BM, BN), X.dtype)
         px.store(named, px.where(same, 1.0, 0.0).to(X.dtype))
         px.store(part, values)
         px.fence.async_proxy()
@@ -271,7 +282,8 @@ def gather_rows(x: Any, idx: Any, *, out: Any = None, config: MoveConfig | TileC
     `x` a torch, CuPy or NumPy matrix of any element type, `idx` a vector of i32 or i64 on the same device. `out`
     takes the result where it is given. sm_90 and up, or the simulator. Example: ``y = gather_rows(x, idx)``.
     """
-    source, rows = _matrix("x", x), _vector("idx", idx)
+    source = _matrix("x", x)
+    rows = _vector("idx", idx)
     shape = (rows.shape[0], source.shape[1])
     if out is None:
         out = new(x, shape)
@@ -326,7 +338,9 @@ def embedding(weight: Any, ids: Any) -> Any:
 
 def _scatter(x: Any, idx: Any, out: Any, config: MoveConfig | TileConfig | None, *, adds: bool) -> Any:
     elements = SUMMABLE if adds else ELEMENTS
-    source, rows, target = _matrix("x", x, elements), _vector("idx", idx), _matrix("out", out, elements)
+    source = _matrix("x", x, elements)
+    rows = _vector("idx", idx)
+    target = _matrix("out", out, elements)
     if rows.shape[0] != source.shape[0]:
         raise refused(f"idx has {rows.shape[0]} entries, x has {source.shape[0]} rows", "pass one index per row of x")
     if target.dtype_name != source.dtype_name or target.shape[1] != source.shape[1]:

@@ -18,7 +18,8 @@ ROWS, COLUMNS = 16, 128
 def add_rows(X, I, Y, *, BM=ROWS, BN=COLUMNS):
     """Y[I[i]] += X[i] in the type of Y, atomically per element; indices outside Y add nothing."""
     wait_for_prior_launch()
-    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    m = px.block_id(0) * BM
+    n = px.block_id(1) * BN
     rows = px.load(I[m : m + BM], fill=-1)
     px.atomic_add(Y[rows, n : n + BN], px.load(X[m : m + BM, n : n + BN]).to(Y.dtype))
 
@@ -47,7 +48,8 @@ def gather_backward(d: Any, idx: Any, rows: int) -> Any:
     are summed in f32, in any order, and rounded once. Indices outside add nothing. Any GPU from sm_90, on the current
     stream, or the simulator for NumPy. Example: ``dtable = gather_backward(d, ids, len(table))``.
     """
-    info, names = info_of("d", d, FLOATS), info_of("idx", idx, INDICES)
+    info = info_of("d", d, FLOATS)
+    names = info_of("idx", idx, INDICES)
     if names.shape != info.shape[:-1]:
         raise refused(f"idx has shape {names.shape}, d {info.shape}", "pass one index per row of d")
     columns = info.shape[-1]
@@ -67,7 +69,8 @@ def scaled_rows(x: Any, weight: Any, dot_with: Any = None) -> tuple[Any, Any]:
     `x` and `dot_with` matrices of one shape, `weight` one number per row. Any GPU from sm_90, on the current stream, or the
     simulator for NumPy. Example: ``dh, dgate = scaled_rows(d, gate, h)``.
     """
-    info, factors = info_of("x", x, FLOATS), info_of("weight", weight, FLOATS)
+    info = info_of("x", x, FLOATS)
+    factors = info_of("weight", weight, FLOATS)
     if len(info.shape) != 2 or factors.shape != info.shape[:1]:
         raise refused(f"x has shape {info.shape}, weight {factors.shape}", "pass a matrix and one number per row")
     if dot_with is not None and info_of("dot_with", dot_with, FLOATS).shape != info.shape:

@@ -37,7 +37,9 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     KEEP ascends, so row i comes from i or from further on: when it is stored, whatever needed the old row i has been
     read.
     """
-    ring, full, empty = px.shared((STAGES, ROWS, WIDTH), C.dtype), px.barrier(STAGES), px.barrier(STAGES)
+    ring = px.shared((STAGES, ROWS, WIDTH), C.dtype)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     sequence = px.block_id(0) // SLICES
     column = px.block_id(0) % SLICES * WIDTH
     count = px.cdiv(KEEP.shape[1], ROWS)

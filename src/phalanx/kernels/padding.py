@@ -31,7 +31,8 @@ def pad_pieces(X, Y, columns, warp):
     some: tuple[Any, ...] = ()
     for turn in px.static_range(TURNS):
         piece = warp * TURNS + turn
-        row, at = piece // parts, piece % parts * WIDTH
+        row = piece // parts
+        at = piece % parts * WIDTH
         start = row * columns + at
         some = (*some, (row, at, px.load(X[start : start + WIDTH], shifted=True)))
     for row, at, values in some:
@@ -53,7 +54,9 @@ def pad_rows(X, Y, columns, ctas, Z, W, others):
 def pad_tiles(X, Y, *, TURNED=False):
     """Y[b, i, k] = X[b, i, k], or X[b, k, i] with TURNED, of rows that lie apart, in any way that X says."""
     wait_for_prior_launch()
-    b, i, k = px.block_id(2), px.block_id(0) * TILE, px.block_id(1) * TILE
+    b = px.block_id(2)
+    i = px.block_id(0) * TILE
+    k = px.block_id(1) * TILE
     if TURNED:
         tile = px.load(X[b, k : k + TILE, i : i + TILE]).T
     else:
@@ -71,7 +74,7 @@ class Run:
 
     @property
     def ctas(self) -> int:
-        """How many copy it."""
+        """The number of CTAs that copy the array."""
         parts = px.cdiv(self.columns, PIECE_BYTES // self.run.dtype.itemsize)
         return px.cdiv(self.made.shape[0] * parts, WARPS * TURNS)
 
@@ -88,12 +91,14 @@ def padded_copies(*arrays: Any) -> list[Any]:
     anything else, what the array does when it is assigned to another one. For functions of the library, on any GPU from
     sm_90 or in the simulator. Example: ``a, b = padded_copies(a, b)``.
     """
-    copies, runs = [], []
+    copies = []
+    runs = []
     for x in arrays:
         info = describe(x)
         assert info is not None
         step = COPY_CHUNK // ITEM_BYTES[info.dtype_name]
-        columns, shape = info.shape[-1], (*info.shape[:-1], -(-info.shape[-1] // step) * step)
+        columns = info.shape[-1]
+        shape = (*info.shape[:-1], -(-info.shape[-1] // step) * step)
         dense = 0 not in shape and info.strides == dense_strides(info.shape)
         run = run_of(x.reshape(-1, columns)) if dense else None
         turned = not info.contiguous_inner

@@ -53,7 +53,8 @@ def store_in_blocks(PACKED, scales, row, column, COLUMNS):
 def pack_scale_tiles(S, PACKED, *, COLUMNS=16):
     """Plain scales, (rows, blocks), in block order; what lies beyond them is 0 in all bits."""
     wait_for_prior_launch()
-    row, column = px.block_id(0), px.block_id(1) * COLUMNS
+    row = px.block_id(0)
+    column = px.block_id(1) * COLUMNS
     first = column * TOGETHER
     scales = px.load(S[row * ROWS : row * ROWS + ROWS, first : first + COLUMNS * TOGETHER])
     store_in_blocks(PACKED, scales, row, column, COLUMNS)
@@ -63,7 +64,8 @@ def pack_scale_tiles(S, PACKED, *, COLUMNS=16):
 def quantize_tiles(X, CODES, PACKED, tensor_scale, *, BLOCK, LARGEST, BN=128):
     """128 rows of `BN` columns: the scale of every block from its largest element, then its codes."""
     wait_for_prior_launch()
-    row, n = px.block_id(0), px.block_id(1) * BN
+    row = px.block_id(0)
+    n = px.block_id(1) * BN
     x = px.load(X[row * ROWS : row * ROWS + ROWS, n : n + BN], once=True).to(px.f32).reshape(ROWS, BN // BLOCK, BLOCK)
     scale = (px.max(px.abs(x), 2) / (tensor_scale * LARGEST)).to(PACKED.dtype)
     COLUMNS = BN // BLOCK // TOGETHER

@@ -47,7 +47,8 @@ class Windows(ABC, Generic[Asked, Choice]):
 
     def _make(self, asked: Asked) -> Choice:
         """Makes the choice, and with it those of all its window where it is the second one there."""
-        together, window = [asked], self.window(asked)
+        together = [asked]
+        window = self.window(asked)
         if window and len(self.made) + len(window) <= CHOICES:
             first = self.numbered(asked, window[0])
             if first in self.windows:
@@ -61,7 +62,7 @@ class Windows(ABC, Generic[Asked, Choice]):
         return found[asked]
 
     def clear(self) -> None:
-        """Forgets them all."""
+        """Forgets all choices."""
         with self._lock:
             self.made.clear()
             self.windows.clear()

@@ -33,7 +33,7 @@ DEFAULT_SCHEDULES = 3
 FEW = 4
 """Schedules that are not worth the start of processes."""
 WORTH_PROCESSES = 4.0
-"""Seconds of work that are."""
+"""Seconds of work from which on several processes are worth their start."""
 _REFUSALS = Beside[dict[Arch, Error | None]]("refusals")
 
 

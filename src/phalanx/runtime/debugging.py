@@ -105,7 +105,7 @@ class Listener:
         self.ended: list[str] | None = None
 
     def count(self) -> int:
-        """How many there are."""
+        """The number of findings so far."""
         found = self.found
         if self.ended is None and len(found.items) + len(found.tentative) > len(self.order):
             known = {id(finding) for finding, _ in self.order}
@@ -115,7 +115,7 @@ class Listener:
         return len(self.order)
 
     def texts(self) -> list[str]:
-        """All of them, in the order in which they were seen."""
+        """All findings, in the order in which they were seen."""
         self.count()
         return [plain_text(finding) if certain else f"suspected {plain_text(finding)}" for finding, certain in self.order]
 

@@ -56,7 +56,7 @@ class Exploration:
         return self.ok
 
     def summary(self) -> str:
-        """One line."""
+        """The result in one line."""
         how = "all" if self.complete else "the first"
         count = len(self.deadlocks)
         wrong = [f"{count or 'no'} deadlock{'s' * (count > 1)}"]

@@ -37,7 +37,7 @@ class Line:
     remedy: str = ""
 
     def text(self, width: int) -> str:
-        """As people read it; the remedy stands below."""
+        """The line as people read it; the remedy stands below."""
         first = f"{self.state:<6}  {self.what:<{width}}  {self.found}"
         return f"{first}\n{'':<6}  {'':<{width}}  -> {self.remedy}" if self.remedy else first
 
@@ -93,7 +93,7 @@ def examine() -> list[Line]:
 
 
 def python() -> Line:
-    """The interpreter."""
+    """Checks the Python interpreter."""
     found = f"{platform.python_version()}, {sys.platform} {platform.machine()}"
     if sys.version_info[:2] < OLDEST_PYTHON:
         return Line(BROKEN, "Python", found, f"Phalanx needs Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer")
@@ -143,7 +143,7 @@ def packages() -> list[Line]:
 
 
 def package(item: Requirement) -> Line:
-    """One of them."""
+    """Checks one package."""
     install = pip_install(extra_of_ours(item.extra) if item.extra else f"{item.name}{item.spec}")
     try:
         version = metadata.version(item.name)
@@ -199,7 +199,7 @@ def nvrtc() -> Line:
 
 
 def gpu() -> list[Line]:
-    """The driver, and each GPU."""
+    """Checks the driver, and each GPU."""
     from phalanx.ir.archs import ARCHS
     from phalanx.runtime.device import driver as cuda
 

@@ -12,13 +12,13 @@ from phalanx.errors import Error
 
 CLEAN = 0
 FOUND = 1
-"""Findings."""
+"""Exit code of a command that has found something."""
 UNABLE = 2
 """The command could not do its work: a mistake on the command line, in the file, on the machine."""
 INTERRUPTED = 130
-"""As shells say of a command that control-C ended."""
+"""Exit code of a command that control-C ended, as shells have it."""
 UNREAD = 141
-"""As shells say of a command whose reader had gone before it was through."""
+"""Exit code of a command whose reader had gone before it was through, as shells have it."""
 
 CODES = "Exit codes: 0 done, nothing found; 1 findings; 2 it could not be done; 130 interrupted; 141 nobody read the output."
 

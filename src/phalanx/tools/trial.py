@@ -22,7 +22,7 @@ def double(X, Y):
 
 
 def numbers() -> tuple[np.ndarray, np.ndarray]:
-    """Its arguments."""
+    """The arrays of the trial."""
     return np.arange(COUNT, dtype=np.float32), np.zeros(COUNT, np.float32)
 
 
@@ -36,7 +36,7 @@ def simulate() -> None:
 
 
 def compile_for(arch: str) -> None:
-    """Compiles it for a target."""
+    """Compiles the kernel for a target."""
     px.compile(double[1], *numbers(), arch=arch)
 
 

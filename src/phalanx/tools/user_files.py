@@ -164,7 +164,7 @@ def place_of_frame(frames: list[traceback.FrameSummary]) -> Location:
 
 
 def place_of_syntax(problem: SyntaxError) -> Location:
-    """Where Python found the mistake that keeps it from reading a file."""
+    """The line where Python found the mistake that keeps it from reading a file."""
     if problem.filename is None or problem.lineno is None:
         return NOWHERE
     start = max(0, (problem.offset or 1) - 1)

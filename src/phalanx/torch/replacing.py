@@ -22,7 +22,7 @@ class Replaced:
     left: tuple[tuple[str, str, str], ...]
 
     def __str__(self) -> str:
-        """One line for each module."""
+        """Describes the replaced modules, a line for each."""
         lines = [f"{name}: {kind} is px.torch.nn.{kind} now" for name, kind in self.swapped]
         lines += [f"{name}: {kind} stays: {reason}" for name, kind, reason in self.left]
         return "\n".join(lines) or "no module that could be swapped"

@@ -361,7 +361,7 @@ def _held(w: Writer, shared: Shared) -> str | None:
     return next((held[shared.key] for held in _HELD.get(w, {}).values() if shared.key in held), None)
 
 
-class Places(NamedTuple):
+class OperandDescriptors(NamedTuple):
     """The descriptors of an operand, as text: `name` is a list of them, or what `offsets` are added to."""
 
     name: str
@@ -383,13 +383,13 @@ class Places(NamedTuple):
         return () if self.listed else tuple((offset - self.offsets[0]) >> 4 for offset in self.offsets[1:])
 
 
-def _places(w: Writer, shared: Shared, name: str) -> Places:
+def _places(w: Writer, shared: Shared, name: str) -> OperandDescriptors:
     """The descriptors of an operand: those that are held, or steps from one that is made here."""
     held = _held(w, shared)
     if held is not None:
-        return Places(held, True, shared.offsets)
+        return OperandDescriptors(held, True, shared.offsets)
     w.line(f"const unsigned long long {name} = {_descriptor(w, shared)};")
-    return Places(name, False, shared.offsets)
+    return OperandDescriptors(name, False, shared.offsets)
 
 
 @precedes

@@ -9,8 +9,8 @@ from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import atom, element, slot_loop
 from phalanx.cuda.tiles.ordered import (
-    Exchange,
     Joiner,
+    PartExchange,
     assign,
     each,
     elements,
@@ -156,7 +156,7 @@ class _Fold:
         """Each warp writes its blocks; then every thread reads and joins all of them."""
         w = self.w
         with w.block():
-            exchange = Exchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
+            exchange = PartExchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
             exchange.write([(slot, slot) for slot in self.slots], self.values)
             with each(w, [(slot,) for slot in self.slots], ("slot",), scope=True) as (slot,):
                 value = elements(self.values, slot)

@@ -98,7 +98,7 @@ def _arrays(dtypes: Sequence[DType], count: int) -> tuple[list[int], int]:
     return starts, end
 
 
-class Exchange:
+class PartExchange:
     """Blocks of the warps along an axis: each is written to scratch memory once, and every thread reads what it needs."""
 
     def __init__(

@@ -14,8 +14,8 @@ from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.index import slot_loop
 from phalanx.cuda.tiles.ordered import (
-    Exchange,
     Joiner,
+    PartExchange,
     assign,
     each,
     elements,
@@ -149,7 +149,7 @@ class _Scan:
         with w.block():
             for dim in range(self.layout.rank):
                 self.coordinates.declare(dim)
-            exchange = Exchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
+            exchange = PartExchange(w, self.op, self.layout, self.axis, run, self.joiner, self.coordinates)
             rows = list(enumerate(self.slots_of(self.keys)))
             exchange.write(rows, self.totals)
             with each(w, rows, ("item", "slot"), scope=True) as (item, slot):

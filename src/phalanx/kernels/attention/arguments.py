@@ -58,7 +58,7 @@ class Heads:
 
 
 def columns_of(size: int) -> int:
-    """With how many columns kernels compute of `size` elements."""
+    """The number of columns with which kernels compute `size` elements: the next of `DIMS`."""
     return next(columns for columns in DIMS if columns >= size)
 
 

@@ -70,10 +70,12 @@ def attention_backward(
     require_dims(heads)
     _require_results(do, o, lse, q, heads)
     left, right = reach_of(causal, window)
-    cap, factor = cap_of(softcap), scale_of(scale, heads.dim)
+    cap = cap_of(softcap)
+    factor = scale_of(scale, heads.dim)
     bias_kind, added = bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
-    widths, dim = (heads.dim, heads.dim, heads.value_dim), max(heads.columns)
+    widths = (heads.dim, heads.dim, heads.value_dim)
+    dim = max(heads.columns)
     results = tuple(_gradient_like(x, width, heads.dtype) for x, width in zip((q, k, v), widths))
     if has_work(heads.batch, heads.heads, heads.queries, heads.keys):
         chosen = require_config(config, BackwardConfig) or choose_backward(
@@ -101,15 +103,24 @@ class _Call:
         self, heads: Heads, sequences: int, config: BackwardConfig, scores: tuple[Any, ...], bias: Any,
         bias_kind: str | None, cu_q: Any, cu_k: Any,
     ) -> None:  # fmt: skip
-        self.heads, self.sequences, self.config, self.scores = heads, sequences, config, scores
+        self.heads = heads
+        self.sequences = sequences
+        self.config = config
+        self.scores = scores
         self.dim = max(heads.columns)
-        self.bias, self.bias_kind, self.cu_q, self.cu_k = bias, bias_kind, cu_q, cu_k
+        self.bias = bias
+        self.bias_kind = bias_kind
+        self.cu_q = cu_q
+        self.cu_k = cu_k
 
     def launch(
         self, operands: list[Any], o: Any, lse: Any, results: list[Any], gradients: Any, deterministic: bool
     ) -> None:
-        heads, config, scale = self.heads, self.config, self.scores[1]
-        q, do = operands[0], operands[3]
+        heads = self.heads
+        config = self.config
+        scale = self.scores[1]
+        q = operands[0]
+        do = operands[3]
         dq, dk, dv = results
         dim = self.dim
         sizes = {"BM": config.queries, "D": dim}

@@ -15,7 +15,7 @@ from phalanx.kernels.matrices import refused
 KEYS = 128
 """Keys of a CTA."""
 TOGETHER = 128
-"""Up to this size of a head one pass has the sums of both gradients, of keys and of values."""
+"""One pass has the sums of both gradients, of keys and of values, for heads of at most this size."""
 
 
 @frozen
@@ -48,7 +48,8 @@ def choose_backward(
     """
     if dim > TOGETHER:
         return BackwardConfig(stages=2 if dim <= 192 else 1, early=False, apart=True)
-    masked, more = bounded or ragged or varlen, capped or biased
+    masked = bounded or ragged or varlen
+    more = capped or biased
     if dim == 64 and (varlen or more):
         return BackwardConfig(queries=64)
     if dim == 64:

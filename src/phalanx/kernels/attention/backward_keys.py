@@ -21,14 +21,14 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.attention.backward_rows import block_order, parts, powers, sequence_of
+from phalanx.kernels.attention.backward_rows import block_order, packed_sequence, parts, powers
 from phalanx.kernels.attention.forms import GradientScores, PackedStarts
 from phalanx.kernels.attention.tiles import in_bands
 from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.logarithms import LOG2E
 
 FAR = 1 << 29
-"""No query has this number."""
+"""A number that no query has."""
 SLOTS = 3
 """Places for gradients of scores: one is written, one read, and one may still be read by a warpgroup that lags behind."""
 
@@ -62,7 +62,9 @@ def key_block(K, CUK, t, band, shares, sequences, BN):
         which, block = in_bands(t, blocks, heads * sequences, band)
         found = KeyBlock(which // heads, 0, K.shape[2], which % heads, block * BN, part, which * blocks + block)
     else:
-        place, sequence, before = t // heads, 0, 0
+        place = t // heads
+        sequence = 0
+        before = 0
         rows = px.cdiv(px.load(CUK[1]) - px.load(CUK[0]), BN)
         while sequence < sequences and place >= before + rows:
             before += rows
@@ -81,7 +83,8 @@ def key_block(K, CUK, t, band, shares, sequences, BN):
 def query_blocks(start, keys, queries, left, right, BM, BN):
     """The blocks of queries (first, one more than the last) that see any of BN keys from `start` on."""
     ahead = keys - queries
-    first, last = 0, px.cdiv(queries, BM)
+    first = 0
+    last = px.cdiv(queries, BM)
     if right is not None:
         first = px.maximum(0, start - ahead - right) // BM
     if left is not None:
@@ -128,7 +131,7 @@ def is_crossed(m, top, ahead, keys, left, right, BM, BOUND):
 
 
 @px.func
-def bias_of(BIAS, b, h, sequence, m, top, ahead, BM, KIND):
+def bias_of_keys(BIAS, b, h, sequence, m, top, ahead, BM, KIND):
     """What is added to the scores of 64 keys from `top` on (rows) and queries from `m` on (columns), in units of log2."""
     if KIND is None:
         bias = None
@@ -186,15 +189,17 @@ def backward_keys(
     )
     wait_for_prior_launch()
     here = key_block(K, packed.CUK, px.block_id(0), band, shares, sequences, BN)
-    at = sequence_of(Q, packed.CUQ, here.sequence, BM)
+    at = packed_sequence(Q, packed.CUQ, here.sequence, BM)
     if SUMS is not None:
         _, M, _, N = parts(BM, D, 0)
         px.assume(SUMS.shape[2] == M * N)
     first, last = query_blocks(here.start, here.keys, at.queries, scores.left, scores.right, BM, BN)
     count = px.where(here.start < here.keys, last - first, 0)
-    begin, end = 0, count * group
+    begin = 0
+    end = count * group
     if shares is not None:
-        begin, end = end * here.part // shares, end * (here.part + 1) // shares
+        begin = end * here.part // shares
+        end = end * (here.part + 1) // shares
     steps = (last, begin, end)
     arrays = Q, STATS, BIAS, packed.CUK, SUMS, DK, DV
 
@@ -205,9 +210,11 @@ def backward_keys(
             px.tma.load(K[at.batch, here.head, row : row + BN, 0:D], use.k[0], use.kv)
             if form.want != "values":
                 px.tma.load(V[at.batch, here.head, row : row + BN, 0:D], use.v[0], use.kv)
-        t, member = last - 1 - begin // group, begin % group
+        t = last - 1 - begin // group
+        member = begin % group
         for _i in range(begin, end):
-            h, m = here.head * group + member, at.first_query + t * BM
+            h = here.head * group + member
+            m = at.first_query + t * BM
             with use.qp.produce() as s:
                 px.tma.load(Q[at.batch, h, m : m + BM, 0:D], use.q[s], use.qp.full[s])
                 px.tma.load(STATS[at.batch, h, at.first_block + t, 0:2, 0:BM], use.st[s], use.qp.full[s])
@@ -245,7 +252,8 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
     # with LATE and blocks of 64 queries it takes longer (`attention_backward_orders.json`).
     BRANCH = (scores.left is not None or scores.right is not None or form.bound) and EARLY and (not LATE or BM == 128)
     H = 64
-    b, hk = at.batch, here.head
+    b = at.batch
+    hk = here.head
     last, begin, end = steps
     top = here.start + c * H
     ahead = here.keys - at.queries
@@ -253,7 +261,8 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
     dv = px.zeros((H, D), px.f32) if WANT != "keys" else None
     seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, scores.left, scores.right, form.bound)
     row0, M, left0, N = parts(BM, D, c)
-    t, member = last - 1 - begin // group, begin % group
+    t = last - 1 - begin // group
+    member = begin % group
     place = (b * Q.shape[1] + hk * group + member) * STATS.shape[2] + at.first_block + t
     former = place
     m = t * BM
@@ -262,7 +271,9 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
         clear_first(use, SUMS, c, H, BM)
     # Step 2: blocks of queries pass by.
     use.kv.wait(0)
-    put, take, zero = px.ring(SLOTS), px.ring(SLOTS), 0
+    put = px.ring(SLOTS)
+    take = px.ring(SLOTS)
+    zero = 0
     put.advance()
     for _i in range(begin, end):
         o = px.keep(zero)  # places of K and V are made here, not held in registers over the loop
@@ -280,7 +291,7 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
             px.wgmma_commit()
             px.wgmma_wait(1)
         # Step 2b: powers, 0 where a query does not see a key.
-        bias = bias_of(BIAS, b, hk * group + member, here.sequence, m, top, ahead, BM, form.bias_kind)
+        bias = bias_of_keys(BIAS, b, hk * group + member, here.sequence, m, top, ahead, BM, form.bias_kind)
         p, damped = powers(s, bias, px.load(use.st[sq][0:1]), scores.factor, scores.cap)
         if not BRANCH or is_crossed(m, top, ahead, here.keys, scores.left, scores.right, BM, form.bound):
             p = seen.masked(p, m, BM)
@@ -344,11 +355,18 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
         px.wgmma_wait(0)
         z = px.where(begin < end, z, 0.0)  # no block: 0 is added to any. A branch would cost the loop its uniform registers
         add_part(SUMS, px.maximum(px.minimum(former, SUMS.shape[0] - 1), 0), c, z, M, N)
+    leave_gradients(use, dk, dv, DK, DV, b, hk, here, top, c, CUK, scores.scale, WANT)
+
+
+@px.func
+def leave_gradients(use, dk, dv, DK, DV, b, hk, here, top, c, CUK, scale, WANT):
+    """Lets go the gradients of a warpgroup's 64 keys, by way of the place of its keys or values."""
+    H = 64
     half = use.v[0, c * H : c * H + H] if WANT != "values" else use.k[0, c * H : c * H + H]
     if WANT != "keys":
         leave_keys(half, dv, DV, b, hk, here, top, c, CUK)
     if WANT != "values":
-        leave_keys(half, dk if here.part is not None else dk * scores.scale, DK, b, hk, here, top, c, CUK)
+        leave_keys(half, dk if here.part is not None else dk * scale, DK, b, hk, here, top, c, CUK)
 
 
 @px.func

@@ -10,7 +10,7 @@ or a bias: scores are as many, sums of gradients half of what they are there.
 from __future__ import annotations
 
 import phalanx as px
-from phalanx.kernels.attention.backward_rows import powers, sequence_of
+from phalanx.kernels.attention.backward_rows import packed_sequence, powers
 from phalanx.kernels.attention.forms import GradientScores, PackedStarts
 from phalanx.kernels.attention.scores import Reach, distances
 from phalanx.kernels.attention.tiles import in_bands
@@ -24,7 +24,8 @@ ROWS = 64
 @px.func
 def add_to_bias(DB, y, b, h, row, key, M, N):
     """Adds gradients of scores to those of the bias: along axes of size 1 they are summed."""
-    batch, head = px.where(DB.shape[0] == 1, 0, b), px.where(DB.shape[1] == 1, 0, h)
+    batch = px.where(DB.shape[0] == 1, 0, b)
+    head = px.where(DB.shape[1] == 1, 0, h)
     if DB.shape[2] == 1 and DB.shape[3] == 1:
         px.atomic_add(DB[batch, head, 0, 0], px.sum(y))
     elif DB.shape[2] == 1:
@@ -33,6 +34,29 @@ def add_to_bias(DB, y, b, h, row, key, M, N):
         px.atomic_add(DB[batch, head, row : row + M, 0], px.sum(y, axis=1))
     else:
         px.atomic_add(DB[batch, head, row : row + M, key : key + N], y)
+
+
+@px.func
+def bias_of_queries(BIAS, reach, batch, sequence, h, top, key, BN, KIND):
+    """What is added to the scores of 64 queries from `top` on (rows) and keys from `key` on (columns), in units of log2."""
+    bias = None
+    if KIND == "slopes":
+        bias = distances(reach, top, key, ROWS, BN) * (BIAS[sequence, h] * -LOG2E)
+    elif KIND == "tile":
+        bias = px.load(BIAS[batch, h, top : top + ROWS, key : key + BN]).to(px.f32) * LOG2E
+    return bias
+
+
+@px.func
+def seen_by_queries(reach, top, key, keys, rows, columns, scores):
+    """Whether the queries from `top` on (`rows`) see the keys from `key` on (`columns`), of `keys` that there are."""
+    if scores.right is None:
+        ok = columns < keys - key
+    else:
+        ok = columns < px.minimum(keys - key, reach.beside(top) + scores.right + 1 - key + rows)
+    if scores.left is not None:
+        ok = ok & (columns >= reach.beside(top) - scores.left - key + rows)
+    return ok
 
 
 @px.kernel(warps=12, pdl=True)
@@ -50,20 +74,26 @@ def backward_queries(
     D = form.dim
     BIAS_KIND = form.bias_kind
     # Step 1: shared memory and pipes, the queries of this CTA, and the blocks of keys that they see.
-    q, g = px.shared((2, ROWS, D), Q.dtype), px.shared((2, ROWS, D), DO.dtype)
-    k, v = px.shared((form.stages, BN, D), K.dtype), px.shared((form.stages, BN, D), V.dtype)
+    q = px.shared((2, ROWS, D), Q.dtype)
+    g = px.shared((2, ROWS, D), DO.dtype)
+    k = px.shared((form.stages, BN, D), K.dtype)
+    v = px.shared((form.stages, BN, D), V.dtype)
     full = px.barrier(2)
-    kp, vp = px.pipe(form.stages), px.pipe(form.stages)
+    kp = px.pipe(form.stages)
+    vp = px.pipe(form.stages)
     wait_for_prior_launch()
-    heads, tiles = Q.shape[1], px.cdiv(Q.shape[2], 2 * ROWS)
+    heads = Q.shape[1]
+    tiles = px.cdiv(Q.shape[2], 2 * ROWS)
     sequences = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
     which, tile = in_bands(px.block_id(0), tiles, heads * sequences, band)
-    sequence, h = which // heads, which % heads
+    sequence = which // heads
+    h = which % heads
     px.assume(sequence >= 0)
     px.assume(h >= 0)
     px.assume(tile >= 0)
-    at = sequence_of(Q, packed.CUQ, sequence, BM)
-    first_key, keys = 0, K.shape[2]
+    at = packed_sequence(Q, packed.CUQ, sequence, BM)
+    first_key = 0
+    keys = K.shape[2]
     if packed.CUK is not None:
         first_key = px.load(packed.CUK[sequence])
         keys = px.load(packed.CUK[sequence + 1]) - first_key
@@ -95,12 +125,15 @@ def backward_queries(
             dq = px.zeros((ROWS, form.columns), px.f32)
             # A cap or a bias takes the registers of the second product.
             LATE = scores.cap is not None or BIAS_KIND is not None
-            block, within = at.first_block + top // BM, top % BM
+            block = at.first_block + top // BM
+            within = top % BM
             logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
             sums = px.load(STATS[at.batch, h, block, 1, within : within + ROWS]).reshape(ROWS, 1)
-            rows, columns = px.arange(ROWS).reshape(ROWS, 1), px.arange(BN).reshape(1, BN)
+            rows = px.arange(ROWS).reshape(ROWS, 1)
+            columns = px.arange(BN).reshape(1, BN)
             some = rows < at.queries - top
-            logs, sums = px.where(some, logs, -float("inf")), px.where(some, sums, 0.0)
+            logs = px.where(some, logs, -float("inf"))
+            sums = px.where(some, sums, 0.0)
             slopes = px.zeros((ROWS,), px.f32)
             full[c].wait(0)
             # Step 3a: blocks of keys pass by.
@@ -118,19 +151,9 @@ def backward_queries(
                     px.wgmma(g[c], v[sv].T, x, accumulate=False)
                     px.wgmma_commit()
                     px.wgmma_wait(1)
-                bias = None
-                if BIAS_KIND == "slopes":
-                    bias = distances(reach, top, key, ROWS, BN) * (BIAS[sequence, h] * -LOG2E)
-                elif BIAS_KIND == "tile":
-                    bias = px.load(BIAS[at.batch, h, top : top + ROWS, key : key + BN]).to(px.f32) * LOG2E
+                bias = bias_of_queries(BIAS, reach, at.batch, sequence, h, top, key, BN, BIAS_KIND)
                 p, damped = powers(s, bias, logs, scores.factor, scores.cap)
-                if scores.right is None:
-                    ok = columns < keys - key
-                else:
-                    ok = columns < px.minimum(keys - key, reach.beside(top) + scores.right + 1 - key + rows)
-                if scores.left is not None:
-                    ok = ok & (columns >= reach.beside(top) - scores.left - key + rows)
-                p = px.where(ok, p, 0.0)
+                p = px.where(seen_by_queries(reach, top, key, keys, rows, columns, scores), p, 0.0)
                 if LATE:
                     px.wgmma(g[c], v[sv].T, x, accumulate=False)
                     px.wgmma_commit()

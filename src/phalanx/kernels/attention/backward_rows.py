@@ -25,7 +25,7 @@ def block_order(z, M, N):
 
 @px.func
 def row_order(x, M, N):
-    """Such a vector as M rows of N."""
+    """Turns a vector in the order of `block_order` into M rows of N."""
     return x.reshape(M // 64, 4, N // 8, 8, 4, 2, 2).permute(0, 1, 5, 3, 2, 4, 6).reshape(M, N)
 
 
@@ -62,7 +62,7 @@ class Sequence:
 
 
 @px.func
-def sequence_of(Q, CUQ, number, BM):
+def packed_sequence(Q, CUQ, number, BM):
     """Sequence `number`."""
     if CUQ is None:
         found = Sequence(number, 0, Q.shape[2], 0)
@@ -98,9 +98,10 @@ def prepare_rows(O, DO, LSE, CUQ, STATS, SUMS, *, BM, D):
 
     Beyond a sequence's end, and for queries without keys, the logarithm is -inf: their powers are 0.
     """
-    t, h = px.block_id(0), px.block_id(1)
+    t = px.block_id(0)
+    h = px.block_id(1)
     wait_for_prior_launch()
-    at = sequence_of(O, CUQ, px.block_id(2), BM)
+    at = packed_sequence(O, CUQ, px.block_id(2), BM)
     m = t * BM
     if m < at.queries:
         row = at.first_query + m
@@ -126,9 +127,10 @@ def finish_sums(SUMS, CU, G, scale, blocks, *, BM, D):
 
     SUMS (shares, block, 2, elements): what several CTAs have of the same rows is added up. CU: where packed sequences begin.
     """
-    t, h = px.block_id(0), px.block_id(1)
+    t = px.block_id(0)
+    h = px.block_id(1)
     wait_for_prior_launch()
-    at = sequence_of(G, CU, px.block_id(2), BM)
+    at = packed_sequence(G, CU, px.block_id(2), BM)
     m = t * BM
     if m < at.queries:
         place = (at.batch * G.shape[1] + h) * blocks + at.first_block + t
@@ -143,5 +145,5 @@ def finish_sums(SUMS, CU, G, scale, blocks, *, BM, D):
 
 
 __all__ = [
-    "Sequence", "block_order", "finish_sums", "part_size", "parts", "powers", "prepare_rows", "row_order", "sequence_of",
+    "Sequence", "block_order", "finish_sums", "part_size", "parts", "powers", "prepare_rows", "row_order", "packed_sequence",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ PARTS = 8
 MANY = 4096
 """A launch of more tiles than this is balanced in any order: bands are not compared."""
 FEW = 4
-"""Beyond so many tiles of a CTA the mean says more than the longest ones."""
+"""With more tiles for each CTA than this the mean decides, not the longest tiles."""
 ALIKE = 16
 """Numbers of an octave for which bands are chosen: lengths between two of them have the choice of the longer one."""
 
@@ -40,7 +40,9 @@ def busiest(blocks: tuple[float, ...], count: int, band: int, ctas: int, enough:
     `count` heads, each with tiles of so many `blocks`, go band after band, in each the first tiles of all heads first. CTAs
     that have done as much as others are one entry here. The answer is only known to be too much if it is more than `enough`.
     """
-    done, most, left = [(0.0, ctas)], 0.0, count
+    done = [(0.0, ctas)]
+    most = 0.0
+    left = count
     while left:
         heads = min(band, left)
         left -= heads
@@ -48,7 +50,8 @@ def busiest(blocks: tuple[float, ...], count: int, band: int, ctas: int, enough:
             tiles = heads
             while tiles:
                 before, idle = done[0]
-                taking, after = min(idle, tiles), before + each
+                taking = min(idle, tiles)
+                after = before + each
                 tiles -= taking
                 if after > most:
                     most = after
@@ -81,7 +84,8 @@ def choose_band(heads: Heads, config: AttentionConfig, ctas: int) -> int:
     """
     unit = gcd(config.rows, config.keys)  # up to a multiple of it all tiles have as many blocks of keys
     each = unit * (heads.dim + heads.value_dim) * ITEM_BYTES[heads.dtype]
-    rows, units = px.cdiv(heads.queries, config.rows), px.cdiv(heads.keys, unit)
+    rows = px.cdiv(heads.queries, config.rows)
+    units = px.cdiv(heads.keys, unit)
     return _chosen_band(heads.batch * heads.heads, rows, units, each, heads.group, config, ctas)
 
 
@@ -97,7 +101,8 @@ def _chosen_band(
     near = near or [max(1, min(count, int(L2_BYTES / max(1.0, each))))]
     if len(near) == 1:
         return near[0]
-    unit, alike = gcd(config.rows, config.keys), rounded(units)
+    unit = gcd(config.rows, config.keys)
+    alike = rounded(units)
     if rows == -(-units * unit // config.rows):  # as many queries as keys
         rows = -(-alike * unit // config.rows)
     return most_even(alike * unit, rows, config, count, tuple(near), ctas)
@@ -119,12 +124,15 @@ def most_even(keys: int, rows: int, config: AttentionConfig, count: int, bands: 
     if rows * count > MANY:
         return bands[0]
     blocks = blocks_of(keys, rows, config)
-    mean, best, chosen = sum(blocks) * count / ctas, float("inf"), bands[0]
+    mean = sum(blocks) * count / ctas
+    best = float("inf")
+    chosen = bands[0]
     least = round(least_busiest(blocks, count, ctas) / mean, 3)
     for band in bands:
         found = round(busiest(blocks, count, band, ctas, (best - 0.0005) * mean) / mean, 3)
         if found < best:
-            best, chosen = found, band
+            best = found
+            chosen = band
         if best <= least:
             break
     return chosen

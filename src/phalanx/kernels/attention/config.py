@@ -109,7 +109,8 @@ def choose(heads: Heads, *, kind: str = "full", biased: bool = False) -> Attenti
         return NARROW[heads.columns[0]]
     if biased:
         return BIASED[heads.columns]
-    chosen, dim = CHOICES[heads.columns], heads.columns[0]
+    chosen = CHOICES[heads.columns]
+    dim = heads.columns[0]
     producer, others = REGISTERS.get((kind, dim), (chosen.producer_regs, chosen.regs))
     return replace(chosen, keys=FEWER.get((kind, dim), chosen.keys), producer_regs=producer, regs=others)
 

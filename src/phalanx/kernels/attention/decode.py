@@ -84,10 +84,12 @@ def attention_decode(
     chosen = require_config(config, DecodeConfig) or call.config()
     if config is not None:
         _require_fits(chosen, call)
-    parts, part_logs = None, None
+    parts = None
+    part_logs = None
     count = 2 * chosen.runs * chosen.rows if chosen.runs else chosen.splits * call.rows if chosen.splits > 1 else 0
     if count:
-        parts, part_logs = empty(q, (count, call.v_size), "f32"), empty(q, (count,), "f32")
+        parts = empty(q, (count, call.v_size), "f32")
+        part_logs = empty(q, (count,), "f32")
     _decode(
         q, k_cache, v_cache, lengths, pages, k_scale, v_scale, out, logs, parts, part_logs, call=call,
         reach=reach_of(causal, window), scale=positive_scale(scale, call.size) * k_factor, v_factor=v_factor,
@@ -105,7 +107,8 @@ def _decode(
     """Launches the kernels of a call, whose arrays have all been made."""
     _call(q, k, v, lengths, pages, call.v_size if v is None else None)
     rows = as_rows(q, info_of("q", q, HALVES))
-    results, result_logs = out.reshape(-1, call.v_size), None if logs is None else logs.reshape(-1)
+    results = out.reshape(-1, call.v_size)
+    result_logs = None if logs is None else logs.reshape(-1)
     factor, slope = (scale * LOG2E, None) if cap is None else (LOG2E, scale / cap)
     if config.runs:
         _launch_runs(
@@ -213,7 +216,7 @@ class Call:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """With how many columns kernels compute of keys and of values."""
+        """The numbers of columns with which kernels compute keys and values."""
         return (self.size, self.v_size) if self.latent else (columns_of(self.size), columns_of(self.v_size))
 
     @property
@@ -228,7 +231,8 @@ class Call:
 
     def config(self) -> DecodeConfig:
         """The usual choice, for whole blocks: capacities that have as many have one."""
-        rows, capacity = self.tokens * self.group, px.cdiv(self.capacity, BLOCK) * BLOCK
+        rows = self.tokens * self.group
+        capacity = px.cdiv(self.capacity, BLOCK) * BLOCK
         if self.latent:
             return choose_latent(self.batch, rows, capacity, self.page)
         return choose_decode(

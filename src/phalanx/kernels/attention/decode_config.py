@@ -108,7 +108,8 @@ def largest_cluster(units: int, capacity: int, ctas: int) -> int:
 
     Clusters of more than 8 SMs fit as often as those of 16: there is one where 16 SMs are near each other.
     """
-    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    device = px.device()
+    blocks = px.cdiv(capacity, BLOCK)
     for c in CLUSTERS[:0:-1]:
         sms = -(-c // ctas)
         if blocks >= c * FEWEST_BLOCKS and units <= device.clusters(sms if sms <= 8 else 16):
@@ -128,13 +129,15 @@ def spread(
     join what they found by themselves, and are all on the card at once; splits cost a launch that joins them, and reach
     every SM.
     """
-    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    device = px.device()
+    blocks = px.cdiv(capacity, BLOCK)
 
     def turn(ctas: int, each: int) -> float:
         """Microseconds of a turn of CTAs, each with so many blocks."""
         return START_US + max(each * block_us, ctas * each * block_bytes / rate)
 
-    best, found = float("inf"), (1, 1, crowds[0])
+    best = float("inf")
+    found = (1, 1, crowds[0])
     for ctas, cluster in product(crowds, CLUSTERS):
         sms = -(-cluster // ctas)
         at_once = device.clusters(sms if sms <= 8 else 16) * (ctas if cluster == 1 else 1)
@@ -147,7 +150,8 @@ def spread(
             time = turns * turn(at_once * cluster, each) + (turn(rest * cluster, each) if rest else 0.0)
             time = time * CROWDED ** (ctas - crowds[0]) + (JOIN_US if splits > 1 else 0.0)
             if time < best:
-                best, found = time, (cluster, splits, ctas)
+                best = time
+                found = (cluster, splits, ctas)
     return best, *found
 
 
@@ -186,7 +190,8 @@ def runs_us(batch: int, kv_heads: int, rows: int, capacity: int, size: int, v_si
     all heads, so that the memory is read from one end to the other; infinite where a block has not, or there are no runs."""
     if heads_together(kv_heads, rows, dense) == 1 or batch > MOST_SEQUENCES or v_size > WIDEST_RUNS:
         return float("inf")
-    block_bytes, runs = 2 * BLOCK * (size + v_size), count_runs(batch, kv_heads, capacity)
+    block_bytes = 2 * BLOCK * (size + v_size)
+    runs = count_runs(batch, kv_heads, capacity)
     each = px.cdiv(batch * kv_heads * px.cdiv(capacity, BLOCK), runs)
     reading = max(each * (block_us(block_bytes) + IN_TURN_US), runs * each * block_bytes / CARD_RATE)
     rounds = px.cdiv(px.cdiv(runs, batch) + 1, AT_ONCE[-1])
@@ -199,7 +204,8 @@ def fill_card(units: int, capacity: int) -> tuple[int, int]:
     Unless clusters alone reach three quarters of these: what a second kernel joins costs a launch. Else nine tenths of
     them do, with the fewest splits. Only sizes are tried of which is known how many fit on the card.
     """
-    device, blocks = px.device(), px.cdiv(capacity, BLOCK)
+    device = px.device()
+    blocks = px.cdiv(capacity, BLOCK)
     found = [(units, 1, 1)]  # SMs, splits, CTAs of a cluster
     for c in (1, 2, 4, 8, 16):
         most = min(device.clusters(c) // max(units, 1), blocks // (c * FEWEST_BLOCKS))
@@ -233,14 +239,18 @@ def choose_decode(
     it; no hardware is involved.
     Example: ``choose_decode(64, 8, 4, 8192, 128, 128).cluster == 1``.
     """
-    box, block_bytes = min(page or BLOCK, BLOCK), BLOCK * (size + v_size) * item
+    box = min(page or BLOCK, BLOCK)
+    block_bytes = BLOCK * (size + v_size) * item
     wide = rows > 64 and size <= 128 and v_size <= 128
     if item == 1 and not wide:
         ctas = ctas_on_an_sm(64, size, v_size, item)
-        units, slowly = batch * kv_heads * px.cdiv(rows, 64), block_bytes * ctas / NARROW_RATE
+        units = batch * kv_heads * px.cdiv(rows, 64)
+        slowly = block_bytes * ctas / NARROW_RATE
         _, cluster, splits, _ = spread(units, capacity, (ctas,), block_bytes, slowly)
         return DecodeConfig(cluster, ring_stages(64, size, v_size, ctas, item), box, ctas, 64, splits)
-    tile, ctas, ragged = 128 if wide else 64, 1, is_ragged(kv_heads, size, v_size, item, dense) and not wide
+    tile = 128 if wide else 64
+    ctas = 1
+    ragged = is_ragged(kv_heads, size, v_size, item, dense) and not wide
     units = batch * kv_heads * px.cdiv(rows, tile)
     if wide:
         cluster, splits = fill_card(units, capacity)

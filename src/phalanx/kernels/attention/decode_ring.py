@@ -71,11 +71,17 @@ def decode_ring(
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
     q = px.shared((BM, D), Q.dtype)
     room = max(STAGES, config.room)
-    k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
-    keys, values = px.pipe(STAGES), px.pipe(STAGES)
-    part, tops, masses = None, None, None
+    k = px.shared((room, BN, D), K.dtype)
+    v = px.shared((room, BN, DV), V.dtype)
+    keys = px.pipe(STAGES)
+    values = px.pipe(STAGES)
+    part = None
+    tops = None
+    masses = None
     if C > 1:
-        part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
+        part = px.shared((BM, DV), px.f32, reuse=k)
+        tops = px.shared((BM,), px.f32)
+        masses = px.shared((BM,), px.f32)
 
     # Step 2: one warp fills the rings.
     with px.warps(BM // 16, 1):
@@ -120,12 +126,14 @@ def join_splits(PARTS, LOGS, O, LSE, count, *, SPLITS, DV=128, R=4):
     parts: tuple[Any, ...] = ()
     for split in px.static_range(SPLITS):
         there = px.where(rows < count, rows + split * count, -1)
-        logs, parts = logs + (px.load(LOGS[there], fill=NOTHING),), parts + (px.load(PARTS[there, 0:DV]),)  # noqa: RUF005
+        logs = logs + (px.load(LOGS[there], fill=NOTHING),)  # noqa: RUF005
+        parts = parts + (px.load(PARTS[there, 0:DV]),)  # noqa: RUF005
     top = px.full((R,), NOTHING, px.f32)
     for split in px.static_range(SPLITS):
         top = px.maximum(top, logs[split])
     base = px.where(top == NOTHING, 0.0, top)
-    total, sums = px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
+    total = px.zeros((R,), px.f32)
+    sums = px.zeros((R, DV), px.f32)
     for split in px.static_range(SPLITS):
         weight = px.exp(logs[split] - base)
         total = total + weight

@@ -65,14 +65,16 @@ class Work:
 @px.func
 def share(total, part, parts):
     """The first of the blocks that one of `parts` has, and their number: equal, to one block."""
-    each, more = total // parts, total % parts
+    each = total // parts
+    more = total % parts
     return part * each + px.minimum(part, more), each + px.where(part < more, 1, 0)
 
 
 @px.func
 def owner(total, place, parts):
     """Whose share a block is in: the inverse of `share`."""
-    each, more = total // parts, total % parts
+    each = total // parts
+    more = total % parts
     wide = more * (each + 1)
     behind = more + (place - wide) // px.maximum(each, 1)
     return px.where(place < wide, place // (each + 1), behind)
@@ -87,7 +89,9 @@ class HeadsInTurn(Softmax):
 
     def step(self, x, top, sums):
         """Powers of 2 of a block's scores, the new maxima and sums, and the factor of what was summed before."""
-        rows, columns, period = x.shape[0], x.shape[1], self.same.shape[1]
+        rows = x.shape[0]
+        columns = x.shape[1]
+        period = self.same.shape[1]
         highest = x[:, 0:period]
         for column in px.static_range(period, columns, period):
             highest = px.maximum(highest, x[:, column : column + period])
@@ -143,26 +147,33 @@ def decode_runs(
     work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
     q = px.shared((BM, D), Q.dtype)
     room = max(STAGES, config.room)
-    k, v = px.shared((room, BN, D), K.dtype), px.shared((room, BN, DV), V.dtype)
-    keys, values = px.pipe(STAGES), px.pipe(STAGES)
-    spoilt, known = px.shared((1,), px.i32), px.barrier()
+    k = px.shared((room, BN, D), K.dtype)
+    v = px.shared((room, BN, DV), V.dtype)
+    keys = px.pipe(STAGES)
+    values = px.pipe(STAGES)
+    spoilt = px.shared((1,), px.i32)
+    known = px.barrier()
 
     # Step 2: one warp brings the keys and values of all sequences of the run, once more for each head alone.
     with px.warps(BM // 16, 1):
-        only, turns = -1, 0
+        only = -1
+        turns = 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)
             while count > 0:
                 reach = work.reach(LENGTHS[b])
                 low, each = work.blocks(reach)
-                unit, first = place // each, place % each
+                unit = place // each
+                first = place % each
                 end = px.minimum(each, first + count)
                 rows = Queries(b, unit // tiles, 0, cache.heads, 0, T, G * HEADS, BM)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
                 fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
-                count, place = count - (end - first), place + (end - first)
+                count = count - (end - first)
+                place = place + (end - first)
                 if place == each * UNITS:
-                    b, place = b + 1, 0
+                    b = b + 1
+                    place = 0
             if HEADS > 1:
                 if only < 0:
                     known.wait(0)
@@ -174,27 +185,32 @@ def decode_runs(
         softmax: Any = scores
         if HEADS > 1:
             softmax = heads_in_turn(scores.factor, scores.slope, scores.cap, BM, G * HEADS, G, HEADS)
-        only, turns = -1, 0
+        only = -1
+        turns = 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)
             slot = 2 * part
             while count > 0:
                 reach = work.reach(LENGTHS[b])
                 low, each = work.blocks(reach)
-                unit, first = place // each, place % each
+                unit = place // each
+                first = place % each
                 end = px.minimum(each, first + count)
                 rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
                 rows.load(Q, q)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS, only if HEADS > 1 else None)
                 sums, top, total = attend(q, k, v, keys, values, mine, softmax)
                 inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
-                found, logs = sums * inverse.reshape(BM, 1), log_sums(top, total)
-                targets, places = rows.numbers(0, BM), slot * BM + px.arange(BM)
+                found = sums * inverse.reshape(BM, 1)
+                logs = log_sums(top, total)
+                targets = rows.numbers(0, BM)
+                places = slot * BM + px.arange(BM)
                 if HEADS > 1:
                     if only < 0:
                         turns = px.where(px.any(px.isnan(found)), HEADS, turns)
                     counts = (only < 0) | (px.arange(BM) % (G * HEADS) // G == only)
-                    targets, places = px.where(counts, targets, -1), px.where(counts, places, -1)
+                    targets = px.where(counts, targets, -1)
+                    places = px.where(counts, places, -1)
                 # Step 3a: a part of a sequence waits for `join_runs`; a whole one is the result.
                 if (first > 0) | (end < each):
                     px.store(PARTS[places, 0:DV], found)
@@ -206,9 +222,11 @@ def decode_runs(
                     if LSE is not None:
                         px.store(LSE[targets], logs)
                 slot = 2 * part + 1
-                count, place = count - (end - first), place + (end - first)
+                count = count - (end - first)
+                place = place + (end - first)
                 if place == each * UNITS:
-                    b, place = b + 1, 0
+                    b = b + 1
+                    place = 0
             if HEADS > 1:
                 if only < 0:
                     px.store(spoilt[0], turns)
@@ -234,17 +252,22 @@ def join_runs(
     BATCH = dealt.batch
     tiles = px.cdiv(T * G * HEADS, BM)
     work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
-    b, unit, row = px.block_id(2), px.block_id(1), px.block_id(0) * R
+    b = px.block_id(2)
+    unit = px.block_id(1)
+    row = px.block_id(0) * R
     counts = work.counts(BATCH)
     total = px.sum(counts)
     before = px.sum(px.where(px.arange(BATCH) < b, counts, 0))
     _, each = work.blocks(work.reach(LENGTHS[b]))
     start = before + unit * each
-    one, other = owner(total, start, parts), owner(total, start + each - 1, parts)
+    one = owner(total, start, parts)
+    other = owner(total, start + each - 1, parts)
     wait_for_prior_launch()
     if one < other:
         rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
-        top, mass, sums = px.full((R,), NOTHING, px.f32), px.zeros((R,), px.f32), px.zeros((R, DV), px.f32)
+        top = px.full((R,), NOTHING, px.f32)
+        mass = px.zeros((R,), px.f32)
+        sums = px.zeros((R, DV), px.f32)
         for first in range(one, other + 1, AT_ONCE):
             part = first + px.arange(AT_ONCE * R) // R
             begin, _mine = share(total, part, parts)
@@ -254,7 +277,8 @@ def join_runs(
             found = px.load(PARTS[place, 0:DV]).reshape(AT_ONCE, R, DV)
             new = px.maximum(top, px.max(logs, axis=0))
             base = px.where(new == NOTHING, 0.0, new)
-            factor, weights = px.exp2((top - base) * LOG2E), px.exp2((logs - base.reshape(1, R)) * LOG2E)
+            factor = px.exp2((top - base) * LOG2E)
+            weights = px.exp2((logs - base.reshape(1, R)) * LOG2E)
             mass = mass * factor + px.sum(weights, axis=0)
             sums = sums * factor.reshape(R, 1) + px.sum(weights.reshape(AT_ONCE, R, 1) * found, axis=0)
             top = new

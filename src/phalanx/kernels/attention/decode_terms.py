@@ -39,18 +39,19 @@ class Queries:
     BM: int
 
     def numbers(self, first, count):
-        """Where `count` rows from `first` on lie among all rows (sequence, token, head); -1 for those beyond the last."""
+        """The places of `count` rows from `first` on among all rows (sequence, token, head); -1 beyond the last one."""
         r = self.row + first + px.arange(count)
         return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)
 
     def targets(self, first, count):
-        """Where the results of `count` rows from `first` on go; -1 for those beyond the last."""
+        """The rows of results where `count` rows from `first` on go; -1 for those beyond the last."""
         numbers = self.numbers(first, count)
         return px.where(numbers >= 0, numbers + self.shift, -1)
 
     def load(self, Q, q):
         """The queries into shared memory, a panel of columns at a time; rows that are not there are 0."""
-        size, numbers = q.shape[1], self.numbers(0, self.BM)
+        size = q.shape[1]
+        numbers = self.numbers(0, self.BM)
         for column in px.static_range(0, size, PANEL):
             wide = min(PANEL, size - column)
             px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))
@@ -82,7 +83,8 @@ class Sequence:
 
     def is_whole(self, block):
         """Whether every row sees every key of a block, and all values count."""
-        last, tokens = self.rows.T - 1, self.BN // self.HEADS
+        last = self.rows.T - 1
+        tokens = self.BN // self.HEADS
         whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))
         if self.only is not None:
             whole = whole & (self.only < 0)
@@ -130,7 +132,8 @@ def sequence_of(LENGTHS, rows, left, right, capacity, part, parts, BN):
     length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)
     reach = Reach(rows.T, length, left, right)
     low, high = reach.blocks(0, rows.T, BN)
-    first, end = low + part * (high - low) // parts, low + (part + 1) * (high - low) // parts
+    first = low + part * (high - low) // parts
+    end = low + (part + 1) * (high - low) // parts
     return Sequence(reach, rows, first, end, BN)
 
 
@@ -150,11 +153,14 @@ def fetch(CACHE, pages, rows, block, ring, left, pipe, BN, PAGE, BOX):
     with pipe.produce() as stage:
         for token in px.static_range(0, BN, BOX):
             if PAGE == 0:
-                page, start = rows.b, block * BN + token
+                page = rows.b
+                start = block * BN + token
             elif PAGE >= BN:
-                page, start = pages[0], block * BN % PAGE + token
+                page = pages[0]
+                start = block * BN % PAGE + token
             else:
-                page, start = pages[token // PAGE], token % PAGE
+                page = pages[token // PAGE]
+                start = token % PAGE
             there = ring[stage][token : token + BOX]
             source = CACHE[page, start : start + BOX, rows.h, left : left + size]
             px.tma.load(source, there, pipe.full[stage], cache=HINT)
@@ -225,7 +231,7 @@ def softmax_of(factor, slope, cap, SCALES, h):
 
 @px.struct
 class Results:
-    """Where results go: O, rows of them, and LSE, the logarithms of the sums of exponentials, or None."""
+    """The target of results: O, rows of them, and LSE, the logarithms of the sums of exponentials, or None."""
 
     O: Any
     LSE: Any
@@ -254,7 +260,8 @@ class Results:
     def store_at_once(self, sums, top, total):
         """Stores all columns of all rows as the tensor cores left them in registers, and the logarithms."""
         width = sums.shape[1]
-        found, targets = self.scaled(sums, total), self.rows.targets(0, self.rows.BM)
+        found = self.scaled(sums, total)
+        targets = self.rows.targets(0, self.rows.BM)
         for column in px.static_range(0, width, PANEL):
             wide = min(PANEL, width - column)
             px.store(self.O[targets, column : column + wide], found[:, column : column + wide])
@@ -282,7 +289,8 @@ class Results:
                 each = 2 * each
         first = px.cluster.rank() * each
         if first < count:
-            top, total = px.full((each,), NOTHING, px.f32), px.zeros((each,), px.f32)
+            top = px.full((each,), NOTHING, px.f32)
+            total = px.zeros((each,), px.f32)
             for other in px.static_range(C):
                 top = px.maximum(top, px.load(tops.at(other)[first : first + each]))
             base = px.where(top == NOTHING, 0.0, top)
@@ -329,9 +337,13 @@ def attend(q, k, v, keys, values, mine, softmax, turns=None, BY_THREADS=False):
     The scores of the next block follow the sums of this one without a gap. With `turns` two roles take turns. BY_THREADS
     says that threads have copied keys and values: tensor cores see those behind a fence.
     """
-    BM, BN, DV = q.shape[0], k.shape[1], v.shape[2]
-    sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
-    top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
+    BM = q.shape[0]
+    BN = k.shape[1]
+    DV = v.shape[2]
+    sums = px.zeros((BM, DV), px.f32)
+    x = px.empty((BM, BN), px.f32)
+    top = px.full((BM,), NOTHING, px.f32)
+    mass = px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
         with keys.consume() as s:
             if BY_THREADS:
@@ -385,10 +397,16 @@ def attend_narrow(q, k, v, keys, values, mine, softmax):
 
     Keys are converted while the sums before them are made, values while their scores are.
     """
-    BM, BN, D, DV = q.shape[0], k.shape[1], k.shape[2], v.shape[2]
-    wide_k, wide_v = px.shared((BN, D), q.dtype), px.shared((1, BN, DV), q.dtype)
-    sums, x = px.zeros((BM, DV), px.f32), px.empty((BM, BN), px.f32)
-    top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
+    BM = q.shape[0]
+    BN = k.shape[1]
+    D = k.shape[2]
+    DV = v.shape[2]
+    wide_k = px.shared((BN, D), q.dtype)
+    wide_v = px.shared((1, BN, DV), q.dtype)
+    sums = px.zeros((BM, DV), px.f32)
+    x = px.empty((BM, BN), px.f32)
+    top = px.full((BM,), NOTHING, px.f32)
+    mass = px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
         with keys.consume() as s:
             widen(k[s], wide_k)

@@ -139,7 +139,8 @@ def _launch(
     named: dict[str, Any],
 ) -> None:
     """The launches of a call on Hopper; `others` are the arrays behind LSE."""
-    heads, q = given.heads, arrays[0]
+    heads = given.heads
+    q = arrays[0]
     views = [packed_view(x) if given.sequences else x for x in (*arrays, result)]
     operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:

@@ -60,10 +60,12 @@ class Work:
     def place(self, t):
         """Batch, head and first query of a pair of tiles."""
         if self.reach.right is None:
-            m, which = t % self.rows, t // self.rows
+            m = t % self.rows
+            which = t // self.rows
         else:
             wide = self.heads * self.batches
-            m, which = self.rows - 1 - t // wide, t % wide
+            m = self.rows - 1 - t // wide
+            which = t % wide
         return which // self.heads, which % self.heads, px.maximum(m, 0) * (ROWS * TILES)
 
     def blocks(self, row):
@@ -140,7 +142,8 @@ def multiply(work, signals, q, kv, scores, powers, results):
             px.tcgen05.commit(signals.scores[c])
         px.tcgen05.commit(signals.blocks)
         for j in range(low, high - 1):
-            v, k = signals.blocks.wait(), signals.blocks.wait()
+            v = signals.blocks.wait()
+            k = signals.blocks.wait()
             for c in px.static_range(TILES):
                 signals.ready[c].wait(turn)
                 px.tcgen05.mma(powers[c][:, 0 : work.KEYS], kv[v], results[c], accumulate=j > low)
@@ -228,15 +231,17 @@ class Softmax:
         return new, total * alpha + self.write_powers(parts, new, MASKED)
 
     def attend(self):
-        """All tiles of this CTA."""
-        work, signals = self.work, self.signals
+        """Attends for all tiles of this CTA."""
+        work = self.work
+        signals = self.signals
         turn = 0
         for t in range(work.first, work.count, work.step):
             _, _, row = work.place(t)
             low, high = work.blocks(row)
             row = row + self.c * ROWS
             whole_low, whole_high = work.reach.whole_blocks(row, ROWS, work.KEYS)
-            top, total = px.full((ROWS,), NOTHING, px.f32), px.zeros((ROWS,), px.f32)
+            top = px.full((ROWS,), NOTHING, px.f32)
+            total = px.zeros((ROWS,), px.f32)
             for j in range(low, high):
                 signals.scores[self.c].wait(turn)
                 if j >= whole_low and j < whole_high:
@@ -311,11 +316,16 @@ def attention_blackwell(
     kv = px.shared((STAGES, KEYS, DIM), K.dtype)
     out = px.shared((TILES, ROWS, DIM), O.dtype)
     factors = px.shared((TILES, ROWS, 1), px.f32)
-    scores, results = px.tmem((TILES, ROWS, KEYS), px.f32), px.tmem((TILES, ROWS, DIM), px.f32)
+    scores = px.tmem((TILES, ROWS, KEYS), px.f32)
+    results = px.tmem((TILES, ROWS, DIM), px.f32)
     powers = px.tmem((TILES, ROWS, 2 * KEYS), V.dtype, reuse=scores)  # half of them, where their tile's scores begin
-    scored, ready, summed = px.barrier(TILES), px.barrier(TILES), px.barrier(TILES)
-    handed, taken = px.barrier(TILES), px.barrier(TILES)
-    queries, blocks = px.pipe(TILES), px.pipe(STAGES)
+    scored = px.barrier(TILES)
+    ready = px.barrier(TILES)
+    summed = px.barrier(TILES)
+    handed = px.barrier(TILES)
+    taken = px.barrier(TILES)
+    queries = px.pipe(TILES)
+    blocks = px.pipe(STAGES)
     signals = Signals(scored, ready, summed, handed, taken, queries, blocks)
     wait_for_prior_launch()
 

@@ -137,7 +137,8 @@ def fetch(Q, K, V, tiles, buffers, group):
         tile.seek(t)
         if tile.live:
             low, high = blocks_of(tile, b)
-            batch, head = tile.batch, tile.head // px.keep(group)
+            batch = tile.batch
+            head = tile.head // px.keep(group)
             key = tile.first_key + (high - 1) * b.KEYS
             with b.keys.produce() as stage:
                 px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])
@@ -164,7 +165,7 @@ def fetch(Q, K, V, tiles, buffers, group):
 
 
 @px.struct
-class Group:
+class AttendingGroup:
     """A warpgroup that attends for the queries `c * ROWS` to ``c * ROWS + ROWS - 1`` of each tile."""
 
     buffers: Any
@@ -227,7 +228,8 @@ class Group:
 
     def finished(self, s, tile, key, MASKED):
         """Scores as the softmax takes them: capped, with their bias, and -inf where there is to be no attention."""
-        b, reach = self.buffers, tile.reach
+        b = self.buffers
+        reach = tile.reach
         row = tile.row + self.c * b.ROWS
         if self.cap is not None:
             s = capped(s, self.slope, self.cap)
@@ -282,7 +284,7 @@ class Group:
         return self.c < tile.groups if self.LEVEL else tile.groups > 0
 
     def attend(self):
-        """All tiles of this CTA."""
+        """Attends for all tiles of this CTA."""
         b = self.buffers
         tile = Tile(b.places, self.reach, self.VARLEN)
         place, slot = self.next(tile)
@@ -334,13 +336,17 @@ class Group:
                 for j in range(whole_high - 1, whole_low - 1, -1):
                     state = self.step(state, tile, slot, j, False)
             else:  # blocks on the right edge, whole ones, blocks on the left edge: twice the first two kinds
-                edge, inner, end = high - 2, whole_high - 1, whole_low - 1
+                edge = high - 2
+                inner = whole_high - 1
+                end = whole_low - 1
                 for _ in range(2):
                     for j in range(edge, inner, -1):
                         state = self.step(state, tile, slot, j, True)
                     for j in range(inner, end, -1):
                         state = self.step(state, tile, slot, j, False)
-                    edge, inner, end = end, low - 1, low - 1
+                    edge = end
+                    inner = low - 1
+                    end = low - 1
             if self.OWN_OUT:
                 b.queries.release()
             o, p, before_top, before_sums = state
@@ -370,7 +376,8 @@ class Group:
 
     def store(self, o, top, sums, place, slot):
         """Divides by the sums, and lets the result go; logarithms of the sums, where they are asked for."""
-        b, O = self.buffers, self.O
+        b = self.buffers
+        O = self.O
         tile = Tile(b.places, Reach(self.reach.queries, self.reach.keys, None, None), self.VARLEN)
         tile.read(px.keep(place))
         row = tile.row + self.c * b.ROWS
@@ -390,8 +397,12 @@ class Group:
         place is free when the rows are in registers again; a fence behind stores to global memory would wait for these. But
         narrow heads with a bound on the right have no registers left to hold the rows over the fence.
         """
-        b, O, LSE = self.buffers, self.O, self.LSE
-        batch, head, at = tile.batch, tile.head, tile.first_query + row
+        b = self.buffers
+        O = self.O
+        LSE = self.LSE
+        batch = tile.batch
+        head = tile.head
+        at = tile.first_query + row
         px.assume(batch >= 0)
         px.assume(batch < O.shape[0])
         px.assume(head >= 0)
@@ -416,7 +427,8 @@ class Group:
                 px.fence.async_proxy()  # the next Q comes to where the result was stored
                 b.queries.release()
             for column in px.static_range(0, width, step):
-                piece, to = pieces[column // step], left + column
+                piece = pieces[column // step]
+                to = left + column
                 if self.VARLEN:
                     px.store(O[batch, head, rows, to : to + step], piece)
                 else:
@@ -482,7 +494,7 @@ def attention_tiles(
         scale = 1.0 if scores.factor is None else scaled(scores.factor, scales.QS, scales.KS)
         before = None if scores.slope is None else scaled(scores.slope, scales.QS, scales.KS)
         turn = px.where(c == 0, 1, 0) if config.turns else 0
-        mine = Group(
+        mine = AttendingGroup(
             buffers, reach, c, O, LSE, BIAS, scale, scores.cap, before, scaled(scores.v_scale, scales.VS, None), turn, 0,
             V.dtype, form.bias_kind, packed.CUQ is not None, plan is not None, form.sure, form.whole,
             window.right is not None and not config.turns, config.slack, SHIFT if NARROW else 0.0, form.own_out,

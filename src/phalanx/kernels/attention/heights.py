@@ -52,7 +52,7 @@ class Heights:
     second: int
 
     def count(self, heads: int) -> int:
-        """All tiles of `heads` heads."""
+        """Counts all tiles of `heads` heads."""
         return heads * self.whole + self.more + (heads - self.more) * self.first + self.more * self.second
 
 
@@ -133,7 +133,8 @@ def first_to_end(count: int, rows: int, groups: int, ctas: int) -> Heights:
     Those that may end first are looked at first, until none can come before the best.
     """
     most = count * (rows // groups)
-    turns, unit = most // ctas, UNITS[groups]
+    turns = most // ctas
+    unit = UNITS[groups]
     plans: list[tuple[Any, ...]] = []
     for tiles in {most, *(turn * ctas for turn in range(max(0, turns - TURNS), turns + 1))}:
         for low in range(1, groups + 1):
@@ -166,6 +167,6 @@ class ByLength(Windows[tuple[int, int, int, int], Heights]):
 
 
 CHOSEN = ByLength(lambda asked: [first_to_end(*each) for each in asked])
-"""The plans that were made."""
+"""The plans that were made, to look them up."""
 
 __all__ = ["CHOSEN", "Heights", "choose_heights", "first_to_end", "heights_for", "least", "longest", "low_lots"]

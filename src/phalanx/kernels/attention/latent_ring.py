@@ -24,7 +24,8 @@ from phalanx.kernels.attention.forms import CacheForm, CachePlace
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
 
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 56, 224
+PRODUCER_REGISTERS = 56
+CONSUMER_REGISTERS = 224
 LEAST = 16
 """Rows that a CTA joins at least. With fewer ptxas serialises the products before (C7511, C7514)."""
 
@@ -48,10 +49,14 @@ def score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, D
     The scores of the next block follow the sums of this one without a gap. Only then are the exponentials handed over: the
     other role multiplies while this one is at the exponentials of the next block, and the tensor cores rest less.
     """
-    BM, BN = q.shape[0], k.shape[1]
+    BM = q.shape[0]
+    BN = k.shape[1]
     values = k[:, :, 0:DV]
-    sums, x, s = px.zeros((BM, HERE), px.f32), px.empty((BM, BN), px.f32), 0
-    top, mass = px.full((BM,), NOTHING, px.f32), px.zeros((BM, 4), px.f32)
+    sums = px.zeros((BM, HERE), px.f32)
+    x = px.empty((BM, BN), px.f32)
+    s = 0
+    top = px.full((BM,), NOTHING, px.f32)
+    mass = px.zeros((BM, 4), px.f32)
     if mine.first < mine.end:
         x, s = begin_scores(q, k, near, far, HERE)
         px.wgmma_wait(0)
@@ -122,10 +127,16 @@ def latent_ring(
         LENGTHS, rows, place.left, place.right, place.capacity, px.block_id(0), C * config.splits, BN
     )  # fmt: skip
     results = Results(O, LSE, rows, 1.0)
-    q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
-    handed, factors = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32)
-    tops, masses = px.shared((BM,), px.f32), px.shared((BM,), px.f32)
-    near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
+    q = px.shared((BM, D), Q.dtype)
+    k = px.shared((STAGES, BN, D), K.dtype)
+    handed = px.shared((BM, BN), K.dtype)
+    factors = px.shared((BM,), px.f32)
+    tops = px.shared((BM,), px.f32)
+    masses = px.shared((BM,), px.f32)
+    near = px.pipe(STAGES)
+    far = px.pipe(STAGES)
+    hand = px.pipe(1)
+    done = px.barrier()
     out: Any = None
     part: Any = None
     if C == 1:

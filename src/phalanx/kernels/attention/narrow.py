@@ -30,7 +30,9 @@ def in_order_of_registers(powers, ROWS, KEYS):
 @px.kernel(warps=4, pdl=True)
 def turn_values(V, T, *, WIDE, KEYS=64):
     """T[b, h, :, n] = V[b, h, key, :], the keys of each 16 ordered as `in_order_of_registers` has them; then zeros."""
-    key, head, batch = px.block_id(0) * KEYS, px.block_id(1), px.block_id(2)
+    key = px.block_id(0) * KEYS
+    head = px.block_id(1)
+    batch = px.block_id(2)
     wait_for_prior_launch()
     v = px.load(V[batch, head, key : key + KEYS, 0:WIDE])
     v = v.reshape(KEYS // UNIT, 2, 4, 2, WIDE).permute(0, 2, 1, 3, 4).reshape(KEYS, WIDE)

@@ -17,7 +17,7 @@ from phalanx.kernels.logarithms import LN2, LOG2E
 NOTHING = -float("inf")
 """The score of a key that a query must not attend to, and the maximum of a row without keys."""
 LAZY = 8.0
-"""By how much (as an exponent of 2) a row may exceed its `top` before it is rescaled: powers are at most 256."""
+"""A row may exceed its `top` by this much (an exponent of 2) before it is rescaled: powers are at most 256."""
 
 
 @px.struct

@@ -105,7 +105,8 @@ def _sparse_by_loop(
 ) -> Any:
     """Launches the kernel of a call on a target without `wgmma`: rows by index, whatever the block is."""
     rows, columns, keys = loop_tiles(call, arch)
-    tiles, parts = px.cdiv(call.shared_queries * call.group, rows), call.v_size // columns
+    tiles = px.cdiv(call.shared_queries * call.group, rows)
+    parts = call.v_size // columns
     sparse_loop[call.batch * call.lists, call.kv_heads * tiles, parts](
         as_rows(q, info_of("q", q, HALVES)), k.reshape(-1, call.size), None if v is None else v.reshape(-1, call.v_size),
         indices.reshape(call.batch * call.lists, *indices.shape[2:]), out.reshape(-1, call.v_size),
@@ -168,7 +169,8 @@ class Call:
 
 def _call(q: Any, k: Any, v: Any, indices: Any, block: Any, v_dim: Any, on_hopper: bool) -> Call:
     """The sizes of arrays that go together; `px.Error` where they do not."""
-    queries, keys = info_of("q", q, HALVES), _rows("k", k)
+    queries = info_of("q", q, HALVES)
+    keys = _rows("k", k)
     if len(queries.shape) != 4:
         raise refused(f"q has shape {queries.shape}", "pass (sequences, queries, heads, size)")
     batch, count, heads, size = queries.shape

@@ -41,7 +41,8 @@ def sparse_loop(
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
     left = px.block_id(2) * DV
     q = px.load(Q[rows.numbers(0, BM), 0:D])
-    sums, top = px.zeros((BM, DV), px.f32), px.full((BM,), NOTHING, px.f32)
+    sums = px.zeros((BM, DV), px.f32)
+    top = px.full((BM,), NOTHING, px.f32)
     mass = px.zeros((BM, 4), px.f32)
     for block in px.pipelined(range(px.cdiv(INDICES.shape[2] * BLOCK, BN)), stages=STAGES):
         at = source.rows_of(source.tokens_of(block, 0, BN))
@@ -52,7 +53,8 @@ def sparse_loop(
         sums = px.dot(p.to(K.dtype), v, px.multiply(sums, faded.reshape(BM, 1), skip_ones=True))
     total = px.sum(mass, axis=1)
     inverse = px.where(total == 0.0, 0.0, px.reciprocal(total))
-    result, targets = (sums * inverse.reshape(BM, 1)).to(O.dtype), rows.targets(0, BM)
+    result = (sums * inverse.reshape(BM, 1)).to(O.dtype)
+    targets = rows.targets(0, BM)
     for column in px.static_range(0, DV, COLUMNS):
         px.store(O[targets, left + column : left + column + COLUMNS], result[:, column : column + COLUMNS])
     if LSE is not None:

@@ -110,9 +110,11 @@ class Source:
 
         With PAIR two CTAs, which have the same list, gather one half each for both.
         """
-        tokens, mine = known[0], known[-1]
+        tokens = known[0]
+        mine = known[-1]
         stage = pipe.acquire()
-        bar, size = pipe.full[stage], ring.shape[2]
+        bar = pipe.full[stage]
+        size = ring.shape[2]
         if there is not None:
             px.store(there[stage], px.where(tokens >= 0, 0, -1).to(there.dtype))
         if self.BLOCK >= SMALLEST_BOX:
@@ -181,18 +183,26 @@ def sparse_ring(
     BY_THREADS = BLOCK < SMALLEST_BOX
     wait_for_prior_launch()
     rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
-    count, rank = px.cdiv(INDICES.shape[2] * BLOCK, BN), px.cluster.rank()
+    count = px.cdiv(INDICES.shape[2] * BLOCK, BN)
+    rank = px.cluster.rank()
     there = px.shared((STAGES, BN), px.i16)
     named = px.pipe(STAGES) if BY_THREADS else None
     mine = Listed(rank * count // C, (rank + 1) * count // C, there, named)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
-    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
+    results = Results(O, LSE, rows, 1.0)
+    softmax = Softmax(factor, None, None)
     q = px.shared((BM, D), Q.dtype)
-    k, v = px.shared((STAGES, BN, D), K.dtype), px.shared((STAGES, BN, DV), V.dtype)
-    keys, values = px.pipe(STAGES), px.pipe(STAGES)
-    part, tops, masses = None, None, None
+    k = px.shared((STAGES, BN, D), K.dtype)
+    v = px.shared((STAGES, BN, DV), V.dtype)
+    keys = px.pipe(STAGES)
+    values = px.pipe(STAGES)
+    part = None
+    tops = None
+    masses = None
     if C > 1:
-        part, tops, masses = px.shared((BM, DV), px.f32, reuse=k), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
+        part = px.shared((BM, DV), px.f32, reuse=k)
+        tops = px.shared((BM,), px.f32)
+        masses = px.shared((BM,), px.f32)
 
     with px.warps(4, 1):
         if BY_THREADS:
@@ -236,10 +246,17 @@ def sparse_latent(
     there = px.shared((STAGES, BN), px.i16)
     mine = Listed(0, px.cdiv(INDICES.shape[2] * BLOCK, BN), there)
     source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
-    results, softmax = Results(O, LSE, rows, 1.0), Softmax(factor, None, None)
-    q, k = px.shared((BM, D), Q.dtype), px.shared((STAGES, BN, D), K.dtype)
-    handed, factors, masses = px.shared((BM, BN), K.dtype), px.shared((BM,), px.f32), px.shared((BM,), px.f32)
-    near, far, hand, done = px.pipe(STAGES), px.pipe(STAGES), px.pipe(1), px.barrier()
+    results = Results(O, LSE, rows, 1.0)
+    softmax = Softmax(factor, None, None)
+    q = px.shared((BM, D), Q.dtype)
+    k = px.shared((STAGES, BN, D), K.dtype)
+    handed = px.shared((BM, BN), K.dtype)
+    factors = px.shared((BM,), px.f32)
+    masses = px.shared((BM,), px.f32)
+    near = px.pipe(STAGES)
+    far = px.pipe(STAGES)
+    hand = px.pipe(1)
+    done = px.barrier()
     out = px.shared((BM, DV), O.dtype, reuse=q)
 
     with px.warps(8, 4, regs=GATHER_REGISTERS):

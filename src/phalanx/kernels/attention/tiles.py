@@ -97,7 +97,8 @@ class Tiles:
         """Batch, head and first row of tile `t` of a plan."""
         whole, more, height, _, _ = self.plan
         low, early, each, k = self.low_first(t)
-        which, m = px.where(early, 0, more) + k // each, k % each
+        which = px.where(early, 0, more) + k // each
+        m = k % each
         above = px.where(low, whole + px.where(early, 1, 0), 0) * self.GROUPS
         row = above + m * px.where(low, height, self.GROUPS)
         return which // self.heads, which % self.heads, row * (self.ROWS // self.GROUPS)
@@ -121,15 +122,18 @@ class Tiles:
 
         Divisors are kept from being prepared once for all tiles: the producer has few registers.
         """
-        rows, heads = px.cdiv(px.keep(self.queries), self.ROWS), px.keep(self.heads)
+        rows = px.cdiv(px.keep(self.queries), self.ROWS)
+        heads = px.keep(self.heads)
         if self.reach.right is None:
-            m, which = t % rows, t // rows
+            m = t % rows
+            which = t // rows
         else:
             band = px.keep(self.band)
             first = t // (rows * band) * band
             wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)
             place = t - first * rows
-            m, which = rows - 1 - place // wide, first + place % wide
+            m = rows - 1 - place // wide
+            which = first + place % wide
         return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)
 
     def seek_packed(self, t):

@@ -15,7 +15,8 @@ INVERSE_SQRT2 = 0.7071067811865476
 # Abramowitz and Stegun 7.1.26: erf with an error of at most 1.5e-7; half of its coefficients.
 ERF_P = 0.3275911
 HALF_ERF = (0.127414796, -0.142248368, 0.7107068705, -0.7265760135, 0.5307027145)
-GELU_A, GELU_B = 0.7978845608028654, 0.044715  # sqrt(2 / pi), and the cubic term of the usual approximation
+GELU_A = 0.7978845608028654
+GELU_B = 0.044715  # sqrt(2 / pi), and the cubic term of the usual approximation
 
 
 @px.func

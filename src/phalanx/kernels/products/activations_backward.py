@@ -36,7 +36,8 @@ def slope(x, ACTIVATION):
 def activate_tiles(X, D, Y, *, ACTIVATION, BM=ROWS, BN=COLUMNS):
     """Y = ACTIVATION(X), or with a gradient of that, D, its product with the slope at X."""
     wait_for_prior_launch()
-    m, n = px.block_id(0) * BM, px.block_id(1) * BN
+    m = px.block_id(0) * BM
+    n = px.block_id(1) * BN
     x = px.load(X[m : m + BM, n : n + BN]).to(px.f32)
     if D is None:
         y = activate(x, ACTIVATION)

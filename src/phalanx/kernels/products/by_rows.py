@@ -42,7 +42,8 @@ class ByRows(Windows[tuple[Problem, Device], Choice]):
     def window(self, asked: tuple[Problem, Device]) -> range:
         """The eights of rows: none where A lies across K, whose rows are lengths in memory that `in_eights` leaves as they
         are, nor where a caller did not round them."""
-        rows, in_eights = asked[0].m, asked[0].by_k[0]
+        rows = asked[0].m
+        in_eights = asked[0].by_k[0]
         return octave(rows // EIGHT, self.longest) if in_eights and rows and rows % EIGHT == 0 else range(0)
 
     def numbered(self, asked: tuple[Problem, Device], number: int) -> tuple[Problem, Device]:

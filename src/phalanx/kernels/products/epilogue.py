@@ -134,7 +134,8 @@ class Epilogue:
 
     def store(self, acc, bias, rows_ahead, columns_ahead, z, m, n, sums=None):
         """All parts of a tile, of which the first one's bias was loaded before; `sums` may have more to add."""
-        by_row, by_column = None, None
+        by_row = None
+        by_column = None
         parts = cuts(self.BN, self.width)
         for part in px.static_range(len(parts)):
             start, width = parts[part]
@@ -181,7 +182,8 @@ class Epilogue:
         first, _ = several[0]
         for piece in px.static_range(len(several)):
             low, size = several[piece]
-            start, end = low - first, low - first + size
+            start = low - first
+            end = low - first + size
             by_column = None if self.column_scales is None else px.load(self.column_scales[:, start:end])
             added = None if self.row_bias is None else px.load(self.row_bias[:, start:end])
             result = self.finish(acc[:, low : low + size], by_row, by_column, added)
@@ -198,7 +200,7 @@ def by_thread(tile):
 
 @px.func
 def by_place(pieces, rows, columns):
-    """The inverse of `by_thread`."""
+    """Turns values from the order of `by_thread` back into rows and columns."""
     tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
     return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
 
@@ -231,7 +233,7 @@ class PartialSums:
         return last
 
     def piece(self, part, start, width):
-        """Where the sums of some columns are."""
+        """The view of this part's sums in global memory, for some columns."""
         first = ((self.place * self.SPLIT + part) * self.BN + start) * self.height
         return self.W[first : first + width * self.height]
 

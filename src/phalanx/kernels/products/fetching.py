@@ -14,7 +14,8 @@ PANEL = 64
 @px.func
 def peers(x, y, CM, CN):
     """Masks of the CTAs of this one's row and of its column; rank = x + CM * y."""
-    row, column = 0, 0
+    row = 0
+    column = 0
     for other in px.static_range(CN):
         row = row | (1 << (x + CM * other))
     for other in px.static_range(CM):
@@ -79,12 +80,13 @@ class FetchedOperand:
         return not self.BY_K and not in_panels(self.SPAN, self.CTAS)
 
     def from_place(self, first):
-        """Where this CTA's share begins, of a tile's rows or columns from `first` on."""
+        """The row or column where this CTA's share begins, of a tile's from `first` on."""
         return first if self.shares_rows_of_k() else first + self.place * (self.SPAN // self.CTAS)
 
     def fetch(self, X, z, first, k, s, full):
         """This CTA's share of stage `s`, from `first` and `k` on, of matrix `z` of a batch."""
-        of, across = z if self.BATCHED else None, not self.BY_K
+        of = z if self.BATCHED else None
+        across = not self.BY_K
         extent = X.shape[(1 if self.BATCHED else 0) + (1 if across else 0)]
         if self.shares_rows_of_k():
             self.fetch_rows_of_k(X, of, extent, first, k, self.stages[s], full)
@@ -98,11 +100,14 @@ class FetchedOperand:
             px.tma.prefetch(block(X, None, first + start, k, min(share - start, wide), self.BK), cache=self.hint)
 
     def fetch_rows_of_k(self, X, z, extent, first, k, stage, full):
-        """Some rows of K, of the whole span. Its last panel may be a part of one: what is not multiplied is not fetched."""
-        depth, SPAN = self.BK // self.CTAS, self.SPAN
-        top, wide = self.place * depth, PANEL if self.TRIM or SPAN < PANEL else SPAN // PANEL * PANEL
+        """Fetches some rows of K, of the whole span. What is not multiplied of its last panel is not fetched."""
+        depth = self.BK // self.CTAS
+        SPAN = self.SPAN
+        top = self.place * depth
+        wide = PANEL if self.TRIM or SPAN < PANEL else SPAN // PANEL * PANEL
         for start in px.static_range(0, SPAN, wide):
-            size, here = min(SPAN - start, wide), first + start
+            size = min(SPAN - start, wide)
+            here = first + start
             if self.TRIM:
                 here = within(here, extent)
             px.tma.load(
@@ -116,15 +121,20 @@ class FetchedOperand:
         return share, PANEL if self.TRIM else share
 
     def fetch_span(self, X, z, extent, first, k, stage, full):
-        """Some of the span, along all of the stage's K."""
-        BK, (share, wide) = self.BK, self.boxes()
+        """Fetches some of the span, along all of the stage's K."""
+        BK = self.BK
+        (share, wide) = self.boxes()
         at = self.place * share
         for start in px.static_range(0, share, wide):
-            size, here, there = min(share - start, wide), first + start, at + start
+            size = min(share - start, wide)
+            here = first + start
+            there = at + start
             if self.TRIM:
                 here = within(here, extent)
             if self.BY_K:
-                source, target = block(X, z, here, k, size, BK), stage[there : there + size]
+                source = block(X, z, here, k, size, BK)
+                target = stage[there : there + size]
             else:
-                source, target = block(X, z, k, here, BK, size), stage[:, there : there + size]
+                source = block(X, z, k, here, BK, size)
+                target = stage[:, there : there + size]
             px.tma.load(source, target, full, multicast=self.mask, cache=self.hint)

@@ -49,24 +49,32 @@ def grouped_ring(
     With TURNED, for CM = 1, A[i] @ W[g]: the weights lie along the columns of the result, as those of a gradient do.
     The ring is no `px.pipe`, for the reason that `matmul_tiles.Tiles` gives.
     """
-    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    x = px.cluster.rank(0)
+    y = px.cluster.rank(1)
     same_rows, same_columns = peers(x, y, CM, CN)
+    # Step 1: shared memory, and the tiles of this cluster.
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BK, BN) if TURNED else (STAGES, BN, BK), W.dtype)
     out = px.shared((2, BM // 2, BN // PARTS), Y.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
-    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[2 if TURNED else 1], CN * BN)
-    first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    rows = px.load(TABLE[3, 0])
+    columns = px.cdiv(W.shape[2 if TURNED else 1], CN * BN)
+    first = px.cluster.id()
+    step = px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
     ring = px.ring(STAGES)
 
+    # Step 2: a warpgroup brings rows and weights of tile after tile.
     with px.warps(0, 4, regs=40):
-        high, wide = BM // CN, BN // CM  # this CTA's share of the tile's rows and columns
+        high = BM // CN
+        wide = BN // CM  # this CTA's share of the tile's rows and columns
         for tile in range(first, rows * columns, step):
             i, j = grouped(tile, rows, columns, BAND)
             group = px.load(TABLE[0, i])
-            m, n = px.load(TABLE[1, i]) + x * BM + y * high, (j * CN + y) * BN + x * wide
+            m = px.load(TABLE[1, i]) + x * BM + y * high
+            n = (j * CN + y) * BN + x * wide
             for k in range(0, steps * BK, BK):
                 s = ring.stage
                 empty[s].wait(ring.parity ^ 1)
@@ -87,12 +95,17 @@ def grouped_ring(
             empty[ring.stage].wait(ring.parity ^ 1)
             ring.advance()
 
+    # Step 3: two warpgroups multiply; results leave in parts beside the next tile's first copies.
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):
-            top, height, width = c * BM // 2, BM // 2, BN // PARTS
+            top = c * BM // 2
+            height = BM // 2
+            width = BN // PARTS
             for tile in range(first, rows * columns, step):
                 i, j = grouped(tile, rows, columns, BAND)
-                m, n, end = px.load(TABLE[1, i]) + x * BM + top, (j * CN + y) * BN, px.load(TABLE[2, i])
+                m = px.load(TABLE[1, i]) + x * BM + top
+                n = (j * CN + y) * BN
+                end = px.load(TABLE[2, i])
                 if m < end:
                     acc = px.empty((height, BN), px.f32)
                     last = 0
@@ -227,7 +240,8 @@ def grouped_matmul(
     ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
     """
     rows, weights = operands_of("x", x, w)
-    (height, k), (groups, n) = rows.shape, weights.shape[:2]
+    (height, k) = rows.shape
+    (groups, n) = weights.shape[:2]
     if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
     if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):
@@ -246,7 +260,9 @@ def grouped_matmul(
     if isinstance(settings, SplitConfig):
         launch_few_rows(x, w, out, sizes, settings, bias, activation, target.named)
         return out
-    tall, wide, size = settings.cm * settings.bm, settings.cn * settings.bn, settings.cm * settings.cn
+    tall = settings.cm * settings.bm
+    wide = settings.cn * settings.bn
+    size = settings.cm * settings.cn
     table = planned(sizes, x, height, groups, tall)
     clusters = min(clusters_at_once(x, size), most_tiles(height, groups, tall) * px.cdiv(n, wide))
     grouped_ring[settings.cm * clusters, settings.cn](

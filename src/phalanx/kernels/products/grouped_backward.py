@@ -40,11 +40,15 @@ def range_of(SIZES, group, GROUPS):
 def group_gradients(D, X, SIZES, W, *, GROUPS, BM=TILE, BN=TILE, BK=STEP, STAGES=4):
     """W[g] = D[rows of g].T @ X[rows of g], a tile of BM x BN by each CTA."""
     half = BM // 2
-    a, b = px.shared((STAGES, BK, BM), D.dtype), px.shared((STAGES, BK, BN), X.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    a = px.shared((STAGES, BK, BM), D.dtype)
+    b = px.shared((STAGES, BK, BN), X.dtype)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     ring = px.ring(STAGES)
     wait_for_prior_launch()
-    m, n, group = px.block_id(0) * BM, px.block_id(1) * BN, px.block_id(2)
+    m = px.block_id(0) * BM
+    n = px.block_id(1) * BN
+    group = px.block_id(2)
     begin, end = range_of(SIZES, group, GROUPS)
 
     with px.warps(0, 4, regs=40):
@@ -81,7 +85,8 @@ def group_gradients(D, X, SIZES, W, *, GROUPS, BM=TILE, BN=TILE, BK=STEP, STAGES
 def group_sums(D, SIZES, B, *, GROUPS, BM=32, BN=BIAS_COLUMNS):
     """B[g] = the sum of the rows of group g of D."""
     wait_for_prior_launch()
-    n, group = px.block_id(0) * BN, px.block_id(1)
+    n = px.block_id(0) * BN
+    group = px.block_id(1)
     begin, end = range_of(SIZES, group, GROUPS)
     sums = px.zeros((BM, BN), px.f32)
     for row in range(begin, end, BM):
@@ -99,7 +104,9 @@ def grouped_row_gradients(d: Any, w: Any, group_sizes: Any) -> Any:
     Example: ``dx = grouped_row_gradients(d, w, counts)``.
     """
     rows, weights = _turned("d", d, w)
-    height, groups, n = rows.shape[0], weights.shape[0], weights.shape[2]
+    height = rows.shape[0]
+    groups = weights.shape[0]
+    n = weights.shape[2]
     out = like(d, (height, n), zero=True)
     if not has_work(height, groups, n):
         return out
@@ -118,7 +125,8 @@ def moe_row_gradients(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> 
     Arrays and targets as in `grouped_row_gradients`. Example: ``dx = moe_row_gradients(d, w1, counts, order, len(x))``.
     """
     found, weights = _turned("d", d, w)
-    groups, n = weights.shape[0], weights.shape[2]
+    groups = weights.shape[0]
+    n = weights.shape[2]
     out = empty(d, (rows, n), "f32")
     out[...] = 0
     names = info_of("idx", idx, INDICES).shape[0]
@@ -136,7 +144,8 @@ def moe_row_gradients(d: Any, w: Any, group_sizes: Any, idx: Any, rows: int) -> 
 
 def _turned(what: str, d: Any, w: Any) -> tuple[ArrayInfo, ArrayInfo]:
     """What a gradient and the weights are whose product along N it needs."""
-    left, right = info_of(what, d, HALVES), info_of("w", w, HALVES)
+    left = info_of(what, d, HALVES)
+    right = info_of("w", w, HALVES)
     if len(left.shape) != 2 or len(right.shape) != 3 or left.shape[1] != right.shape[1]:
         raise refused(f"{what} has shape {left.shape}, w {right.shape}", "pass (rows, N) and weights (groups, N, K)")
     if left.dtype_name != right.dtype_name:
@@ -165,12 +174,15 @@ def grouped_weight_gradients(d: Any, x: Any, group_sizes: Any, groups: int) -> A
     of 16 bytes; sizes as in `grouped_matmul`. A group without rows has zeros. Sums are f32. sm_90a, or the simulator.
     Example: ``dw = grouped_weight_gradients(d, x_sorted, counts, 8)``.
     """
-    left, right = info_of("d", d, HALVES), info_of("x", x, HALVES)
+    left = info_of("d", d, HALVES)
+    right = info_of("x", x, HALVES)
     if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[0] != right.shape[0]:
         raise refused(f"d has shape {left.shape}, x {right.shape}", "pass matrices with the same number of rows")
     if left.dtype_name != right.dtype_name:
         raise refused(f"d is {left.dtype_name}, x is {right.dtype_name}", "pass operands of one element type")
-    rows, n, k = left.shape[0], left.shape[1], right.shape[1]
+    rows = left.shape[0]
+    n = left.shape[1]
+    k = right.shape[1]
     result = empty(x, (groups, n, k), left.dtype_name)
     if not has_work(groups, n, k):
         return result

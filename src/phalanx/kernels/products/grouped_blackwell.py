@@ -38,11 +38,13 @@ from phalanx.runtime.symbolic.choices import chosen_by_sizes
 @px.func
 def fetch_groups(unit, ring, A, I, W, TABLE, GATHER):
     """The role that fills the ring: rows of A, of which CTAs with the same ones fetch a share each, and the weights."""
-    high, wide = unit.BM // unit.CN, unit.BN // unit.CTAS
+    high = unit.BM // unit.CN
+    wide = unit.BN // unit.CTAS
     first = unit.y * high
     for tile in range(unit.first, unit.count, unit.step):
         t, j = grouped(tile, unit.rows, unit.columns, unit.GROUP)
-        group, m = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + unit.half * unit.BM + first
+        group = px.load(TABLE[0, t])
+        m = px.load(TABLE[1, t]) + unit.half * unit.BM + first
         n = (j * unit.CN + unit.y) * unit.BN + unit.half * wide
         if GATHER:
             rows = px.load(I[m : m + high], fill=-1)
@@ -115,9 +117,13 @@ def grouped_blackwell(
         out = px.shared((out_buffers(PARTS), BM, width), Y.dtype)
     if BIASED:
         row_bias = px.shared((1, width), px.f32)
-    full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    ready = px.barrier(ACCS)
+    drained = px.barrier(ACCS)
     wait_for_prior_launch()
-    rows, columns = px.load(TABLE[3, 0]), px.cdiv(W.shape[1], CN * BN)
+    rows = px.load(TABLE[3, 0])
+    columns = px.cdiv(W.shape[1], CN * BN)
     unit = Unit(
         half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
         px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
@@ -138,7 +144,9 @@ def grouped_blackwell(
         leader = 1 << (rank & ~1) if CTAS == 2 else None
         for tile in range(unit.first, unit.count, unit.step):
             i, j = grouped(tile, rows, columns, config.group)
-            m, n, end = px.load(TABLE[1, i]) + half * BM, (j * CN + y) * BN, px.load(TABLE[2, i])
+            m = px.load(TABLE[1, i]) + half * BM
+            n = (j * CN + y) * BN
+            end = px.load(TABLE[2, i])
             t = held.stage
             ready[t].wait(held.parity)
             for part in px.static_range(PARTS):

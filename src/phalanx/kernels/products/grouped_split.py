@@ -14,7 +14,7 @@ from phalanx.kernels.launches import wait_for_prior_launch
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.group_tiles import most_tiles, planned
 from phalanx.kernels.products.split_config import SplitConfig
-from phalanx.kernels.products.split_ring import Rings, Sums, inbox_for, sharers
+from phalanx.kernels.products.split_ring import ExchangedSums, Rings, inbox_for, sharers
 
 
 @px.func
@@ -44,14 +44,20 @@ def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION
     CN = config.cn
     PIECES = config.pieces
     # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
-    s, y = px.cluster.rank(0), px.cluster.rank(1)
+    s = px.cluster.rank(0)
+    y = px.cluster.rank(1)
     same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, CN, 1)
-    w, a = px.shared((STAGES, BN, BK), W.dtype), px.shared((STAGES - AHEAD, BM, BK), A.dtype)
-    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
-    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
+    w = px.shared((STAGES, BN, BK), W.dtype)
+    a = px.shared((STAGES - AHEAD, BM, BK), A.dtype)
+    w_full = px.barrier(STAGES)
+    w_empty = px.barrier(STAGES)
+    a_full = px.barrier(STAGES - AHEAD)
+    a_empty = px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1], BK)
-    first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
-    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
+    first = s * steps // SPLIT
+    end = (s + 1) * steps // SPLIT
+    width = BM // PIECES
+    most = px.cdiv(PIECES, SPLIT)
     out = px.shared((most, width, BN), Y.dtype, reuse=w)
     inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, config.reuse)
     rings = Rings(
@@ -59,17 +65,19 @@ def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION
         first, end, BM, BN, BK, STAGES, AHEAD, CN, 1, config.hint, True, True,
     )  # fmt: skip
     wait_for_prior_launch()
-    t, n = px.block_id(2), px.block_id(1) * BN
+    t = px.block_id(2)
+    n = px.block_id(1) * BN
     tiles = px.load(TABLE[3, 0])
 
     # Step 2: warpgroups multiply as many pieces of rows as the group has, and store what they add up.
     with px.warps(0, 4 * config.groups):
         if t < tiles:
-            m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
+            m = px.load(TABLE[1, t])
+            last = px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
                     acc = rings.with_rows(pieces * width).multiply()
-                    tile = Sums(s, y, 0, same_tile, inbox, landed, drained, width, SPLIT, CN, pieces)
+                    tile = ExchangedSums(s, y, 0, same_tile, inbox, landed, drained, width, SPLIT, CN, pieces)
                     if SPLIT > 1:
                         tile.send(acc)
                     for q in px.static_range(px.cdiv(pieces, SPLIT)):
@@ -87,7 +95,8 @@ def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION
     # Step 3: a warp for each ring.
     with px.warps(4 * config.groups + 1, 1):
         if t < tiles:
-            m, last = px.load(TABLE[1, t]), px.load(TABLE[2, t])
+            m = px.load(TABLE[1, t])
+            last = px.load(TABLE[2, t])
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
                     rings.with_rows(pieces * width).fetch_rows(A, m, y)
@@ -101,7 +110,9 @@ def launch_few_rows(
     x: Any, w: Any, out: Any, sizes: Any, config: SplitConfig, bias: Any, activation: str | None, named: dict[str, Any]
 ) -> None:
     """The launch for the rows of `x` in groups of these `sizes`, of arguments that go together."""
-    rows, groups, n = x.shape[0], w.shape[0], w.shape[1]
+    rows = x.shape[0]
+    groups = w.shape[0]
+    n = w.shape[1]
     table = planned(sizes, x, rows, groups, config.bm)
     split, columns, _ = config.grid(1, n)
     grouped_split_ring[split, columns, most_tiles(rows, groups, config.bm)](

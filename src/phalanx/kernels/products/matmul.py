@@ -126,8 +126,8 @@ def matmul(
 
 
 @frozen
-class Plan:
-    """All that a product's arguments decide, but for their addresses.
+class ProductPlan:
+    """All that a product's arguments decide, except for their addresses.
 
     Without a kernel (`bound`) there is nothing to multiply, or (`loop`) the product is one of each matrix along the
     batch's first axis, or (`split`) another kernel multiplies, for which the recipes are then. `sums` are left in global
@@ -163,7 +163,8 @@ class Plan:
             last = (empty(a, (self.sums,), "f32") if self.sums else None,)
         if self.blocks is not None:
             last = self.blocks.a.make(scale_a), self.blocks.b.make(scale_b)
-            scale_a, scale_b = tensor_scale, None
+            scale_a = tensor_scale
+            scale_b = None
         vectors = []
         for scale, is_number in zip((scale_a, scale_b), self.numbers):
             if is_number:
@@ -172,24 +173,27 @@ class Plan:
         added = None if bias is None else self.bias.make(bias)
         operands = made_operands((self.a, a), (self.b, b))
         if self.swapped:
-            operands, vectors = operands[::-1], vectors[::-1]
+            operands = operands[::-1]
+            vectors = vectors[::-1]
         self.bound(*operands, self.c.make(out), added, *vectors, alpha, *last, **self.constants)
 
     def run_split(self, a: Any, b: Any, bias: Any, out: Any) -> None:
         """Launches the kernel that splits K; with few columns of B on the transposed product, which has few rows."""
         assert self.split is not None
         side, config = self.split
-        left, right, result = self.a.make(a), self.b.make(b), self.c.make(out)
+        left = self.a.make(a)
+        right = self.b.make(b)
+        result = self.c.make(out)
         if side == "columns":
             left, right, result = (x.swapaxes(-1, -2) for x in (right, left, result))
         launch_split(left, right, bias, self.activation, result, config, bias_of_rows=side == "columns")
 
 
 _PLANS = LaunchMemory()
-"""By the geometry of the arguments and the options: for arrays whose calls can't be repeated as launches."""
+"""Plans by the geometry of the arguments and the options, for arrays whose calls can't be repeated as launches."""
 
 
-def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, Plan | None]:
+def _known(arrays: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Any, ProductPlan | None]:
     """What a plan depends on (None where that can't be looked up), and the plan if there is one already."""
     if is_outlined():
         return None, None
@@ -208,13 +212,14 @@ def _plan(
     a: Any, b: Any, bias: Any, out: Any, infos: tuple[ArrayInfo, ArrayInfo], activation: str | None, *, scale_a: Any,
     scale_b: Any, tensor_scale: Any, out_dtype: Any, config: MatmulConfig | SplitConfig | BlackwellConfig | str | None,
     arch: str | None, tf32: bool,
-) -> Plan:
+) -> ProductPlan:
     """What is to be done for a product of matrices; `px.Error` if its arguments do not go together."""
     left, right = infos
     _require_factors(left, right)
     if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
-    (m, k), n = left.shape[-2:], right.shape[-1]
+    (m, k) = left.shape[-2:]
+    n = right.shape[-1]
     batch = broadcast_batch(left.shape[:-2], right.shape[:-2])
     shape = (*batch, m, n)
     dtype = _result_dtype(left, out, out_dtype)
@@ -224,7 +229,7 @@ def _plan(
     blocks, scales = _scales_of(left, right, scale_a, scale_b, tensor_scale)
     added = None if bias is None else _bias_info(bias, shape)
     if not has_work(*shape, k):
-        return Plan(shape, dtype)
+        return ProductPlan(shape, dtype)
 
     if result is None:
         result = ArrayInfo(left.kind, left.device, 0, shape, dense_strides(shape), dtype)
@@ -234,11 +239,14 @@ def _plan(
         strides.append(batch_strides(added, batch))
     axes = folded(batch, strides)
     if len(axes) > 1:
-        return Plan(shape, dtype, loop=True)
+        return ProductPlan(shape, dtype, loop=True)
     count, step_a, step_b, step_c = axes[0][:4] if axes else (1, 0, 0, 0)
     is_row_bias = added is None or len(added.shape) == 1
     if step_b == 0 and _stacked(left, step_a) and _stacked(result, step_c) and is_row_bias and scales[0] != "vector":
-        m, count, step_a, step_c = m * count, 1, 0, 0  # one tall matrix
+        m = m * count
+        count = 1
+        step_a = 0
+        step_c = 0  # one tall matrix
     plain = _matrices(left, step_a, (m, k)), _matrices(right, step_b, (k, n)), _matrices(result, step_c, (m, n))
     by_k_only = left.dtype_name == "f32"  # as the tensor cores take tf32
     a_recipe, a_by_k, a_note = operand_recipe("a", a, plain[0], -1, along_k_only=by_k_only)
@@ -271,7 +279,7 @@ def _plan(
     elif config is None and splittable:
         split = split_choice(problem, target.device)
     if split is not None:
-        return Plan(shape, dtype, *plain, split=split, activation=activation)
+        return ProductPlan(shape, dtype, *plain, split=split, activation=activation)
     bound, settings, sums = _kernel(problem, target, config)
     swapped = not target.blackwell and settings["config"].swapped
     left_one, right_one = (1, 0) if swapped else (0, 1)
@@ -280,7 +288,7 @@ def _plan(
         by_k[left_one], by_k[right_one], staged, _bias_kind(added, per_matrix and count > 1), scales[left_one] == "vector",
         scales[right_one] == "vector", activation,
     )  # fmt: skip
-    return Plan(
+    return ProductPlan(
         shape, dtype, a_recipe, b_recipe, plain[2],
         AS_IT_IS if added is None or is_row_bias else _matrices(added, axes[0][4] if per_matrix and axes else 0, (m, n)),
         (scales[0] == "number", scales[1] == "number"), bound, {**settings, "form": form, **target.named},
@@ -311,7 +319,8 @@ def _scales_of(
     left: ArrayInfo, right: ArrayInfo, scale_a: Any, scale_b: Any, tensor_scale: Any
 ) -> tuple[BlockScaled | None, list[str]]:
     """The block scales, if there are any, and of what kind (`_scale_kind`) those of rows and columns are."""
-    m, n = left.shape[-2], right.shape[-1]
+    m = left.shape[-2]
+    n = right.shape[-1]
     if is_block_scale(scale_a) or is_block_scale(scale_b):
         kind = _scale_kind("tensor_scale", tensor_scale, 1, (1, 1))
         return block_scaled(left, right, scale_a, scale_b), [kind, "none"]
@@ -371,7 +380,8 @@ def _matrices(info: ArrayInfo, step: int, matrix: tuple[int, int]) -> Recipe:
 
 def _stacked(info: ArrayInfo, step: int) -> bool:
     """Whether the matrices of a batch follow each other as the rows of one do."""
-    rows, stride = info.shape[-2], info.strides[-2]
+    rows = info.shape[-2]
+    stride = info.strides[-2]
     return step != 0 and (rows == 1 or step == rows * stride)
 
 

@@ -20,8 +20,10 @@ from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.product_form import ProductForm
 
 EPILOGUE_WARPS = 4
-"""From warp 0 on: together they reach all lanes of tensor memory."""
-FETCHING_WARP, MULTIPLYING_WARP, WARPS = 4, 5, 6
+"""Warps of the epilogue, from warp 0 on: together they reach all lanes of tensor memory."""
+FETCHING_WARP = 4
+MULTIPLYING_WARP = 5
+WARPS = 6
 
 
 @px.func
@@ -39,7 +41,8 @@ def unit_masks(half, x, y, CTAS, CM, CN):
 
     The last one is what the tensor cores signal: both CTAs of each unit of the row and of the column.
     """
-    row, column = 0, 0
+    row = 0
+    column = 0
     for other in px.static_range(CN):
         row = row | (1 << (half + CTAS * (x + CM * other)))
     for other in px.static_range(CM):
@@ -58,7 +61,7 @@ def out_buffers(parts: int) -> int:
 
 @px.struct
 class Unit:
-    """Where this CTA stands in its cluster, and the tiles that the cluster takes, one after another.
+    """The place of a CTA in its cluster, and the tiles that the cluster takes, one after another.
 
     `half` is the CTA of the pair, `x` and `y` the unit's place among the CM x CN; the masks are those of `unit_masks`.
     `first`, `count` and `step` number the tiles, of `rows` by `columns` for each matrix of the batch.
@@ -115,7 +118,8 @@ class Ring:
     def fetch_all(self, unit, A, B, SCALES_A, SCALES_B):
         """The role that fills the ring, for all tiles."""
         half = unit.BN // unit.CTAS
-        high, wide = unit.BM // unit.CN, half // unit.CM  # this CTA's share of A's rows and B's columns
+        high = unit.BM // unit.CN
+        wide = half // unit.CM  # this CTA's share of A's rows and B's columns
         for tile in range(unit.first, unit.count, unit.step):
             z, m, n = unit.place(tile)
             for k in range(unit.steps):
@@ -131,7 +135,8 @@ class Ring:
 
     def fetch_rows(self, unit, A, z, m, k, s, high):
         """This CTA's share of A for one step, for all CTAs with the same rows."""
-        first, mask = unit.y * high, unit.row if unit.CN > 1 else None
+        first = unit.y * high
+        mask = unit.row if unit.CN > 1 else None
         if self.A_BY_K:
             px.tma.load(
                 block(A, z if self.A_BATCH else None, m, k, high, unit.BK), self.a[s][first : first + high], self.full[s],
@@ -145,7 +150,8 @@ class Ring:
 
     def fetch_columns(self, unit, B, z, n, k, s, wide):
         """This CTA's share of B for one step, for all CTAs with the same columns."""
-        first, mask = unit.x * wide, unit.column if unit.CM > 1 else None
+        first = unit.x * wide
+        mask = unit.column if unit.CM > 1 else None
         if self.B_BY_K:
             px.tma.load(
                 block(B, z if self.B_BATCH else None, n, k, wide, unit.BK), self.b[s][first : first + wide], self.full[s],
@@ -159,7 +165,8 @@ class Ring:
 
     def fetch_scales(self, unit, SCALES, scales, row, k, s):
         """The block scales of one step from row `row` on, in blocks of 128 rows x 4. Each CTA of a pair has all of B's."""
-        high, deep = scales.shape[1], scales.shape[2]
+        high = scales.shape[1]
+        deep = scales.shape[2]
         first = row // 128
         px.tma.load(
             SCALES[first : first + high, k * deep : k * deep + deep, 0:32, 0:16], scales[s], self.full[s],
@@ -177,9 +184,11 @@ class Ring:
                 self.full[s].wait(self.turn.parity)
                 left = self.a[s] if self.A_BY_K else self.a[s].T
                 right = self.b[s].T if self.B_BY_K else self.b[s]
-                scale_a, scale_b = None, None
+                scale_a = None
+                scale_b = None
                 if self.scales_a is not None:
-                    scale_a, scale_b = tensor_a[s], tensor_b[s]
+                    scale_a = tensor_a[s]
+                    scale_b = tensor_b[s]
                     px.tcgen05.copy(self.scales_a[s], scale_a, two_cta=unit.CTAS == 2)
                     px.tcgen05.copy(self.scales_b[s], scale_b, two_cta=unit.CTAS == 2)
                 px.tcgen05.mma(
@@ -199,9 +208,11 @@ class Ring:
 @px.func
 def store_tile(epilogue, acc, drained, leader, z, m, n):
     """Brings an accumulator out of tensor memory, part by part; `drained` hears when its last part is in registers."""
-    width, BUFFERS = epilogue.width, 1 if epilogue.out is None else epilogue.out.shape[0]
+    width = epilogue.width
+    BUFFERS = 1 if epilogue.out is None else epilogue.out.shape[0]
     rows_ahead, columns_ahead = epilogue.scales(m, n)
-    by_row, by_column = None, None
+    by_row = None
+    by_column = None
     for part in px.static_range(0, epilogue.BN, width):
         bias = epilogue.bias(z, m, n + part)
         sums = px.tcgen05.load(acc[:, part : part + width])
@@ -259,8 +270,14 @@ def matmul_blackwell(
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN // CTAS, BK) if B_BY_K else (STAGES, BK, BN // CTAS), B.dtype)
     acc = px.tmem((ACCS, BM, BN), px.f32)
-    out, row_scales, column_scales, row_bias = None, None, None, None
-    scales_a, scales_b, tensor_a, tensor_b = None, None, None, None
+    out = None
+    row_scales = None
+    column_scales = None
+    row_bias = None
+    scales_a = None
+    scales_b = None
+    tensor_a = None
+    tensor_b = None
     if BLOCK:
         deep = BK // BLOCK
         scales_a = px.shared((STAGES, BM // 128, deep // 4, 32, 16), SCALES_A.dtype)
@@ -275,16 +292,21 @@ def matmul_blackwell(
         column_scales = px.shared((1, width), px.f32)
     if form.bias_kind == "row":
         row_bias = px.shared((1, width), px.f32)
-    full, empty, ready, drained = px.barrier(STAGES), px.barrier(STAGES), px.barrier(ACCS), px.barrier(ACCS)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    ready = px.barrier(ACCS)
+    drained = px.barrier(ACCS)
     # Step 2: the tiles of this cluster.
     A_BATCH = len(A.shape) == 3
     B_BATCH = len(B.shape) == 3
     BATCH = len(C.shape) == 3
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
-    rows, columns = px.cdiv(C.shape[axis], CTAS * CM * BM), px.cdiv(C.shape[axis + 1], CN * BN)
+    rows = px.cdiv(C.shape[axis], CTAS * CM * BM)
+    columns = px.cdiv(C.shape[axis + 1], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
-    first, step = px.cluster.id(), px.num_blocks(0) // (CTAS * CM * CN)
+    first = px.cluster.id()
+    step = px.num_blocks(0) // (CTAS * CM * CN)
     unit = Unit(
         half, x, y, row, column, fillers, steps, rows, columns, first, tiles, step, BM, BN, BK, CTAS, CM, CN,
         config.group, BATCH,

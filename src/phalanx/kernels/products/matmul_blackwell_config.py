@@ -169,7 +169,8 @@ def choose_blackwell(problem: Problem, device: Device) -> BlackwellConfig:
     Anyone may call it; no hardware is involved. Example: ``choose_blackwell(Problem(4096, 4096, 4096), device).ctas == 2``.
     """
     taken = {config: cycles(problem, config, device) for config in candidates(problem)}
-    default, best = next(iter(taken)), min(taken, key=lambda config: taken[config])
+    default = next(iter(taken))
+    best = min(taken, key=lambda config: taken[config])
     return best if taken[best] < MARGIN * taken[default] else default
 
 
@@ -190,7 +191,9 @@ def require_fits_blackwell(config: Any, problem: Problem) -> None:
 
 def _broken(config: BlackwellConfig, problem: Problem) -> str:
     """What is wrong with a configuration; nothing: an empty text."""
-    bn, (cm, cn), step = config.bn, config.cluster, depth(problem)
+    bn = config.bn
+    (cm, cn) = config.cluster
+    step = depth(problem)
     if config.ctas not in (1, 2):
         return f"ctas={config.ctas}: a CTA multiplies alone, or two do together"
     if not 16 <= bn <= 256 or bn % (16 * config.ctas):

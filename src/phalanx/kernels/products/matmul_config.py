@@ -192,7 +192,7 @@ def _sides(problem: Problem) -> tuple[tuple[str, Any, int, int, tuple[bool, bool
 
 
 def _may_split(problem: Problem, side: str, rule: Any, few: int, many: int, by_k: tuple[bool, bool]) -> bool:
-    """Whether a side qualifies."""
+    """Whether a side has few enough rows or columns to be split."""
     return few <= min(rule.most, MOST_ROWS, many) and many * problem.k * problem.itemsize >= H200.streamed_bytes
 
 
@@ -245,7 +245,7 @@ def _split_choices(problems: Sequence[Problem], device: Device) -> list[SplitCho
 
 
 SPLITS: ByRows[SplitChoice] = ByRows(_split_choices, SPLITS_AT_ONCE)
-"""The choices that were made."""
+"""The choices that were made, to look them up."""
 
 
 def _split_or_not(problem: Problem, on: Device) -> SplitChoice:

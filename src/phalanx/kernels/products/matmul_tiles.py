@@ -80,12 +80,16 @@ class Tiles:
 
     def part(self, number):
         """The tile of a number, which part of it that is, and the steps along K that it takes."""
-        tile, part, begin, end = number, px.i32(0), 0, self.steps
+        tile = number
+        part = px.i32(0)
+        begin = 0
+        end = self.steps
         if self.SPLIT > 1:
             if number >= self.whole:
                 part = px.i32(px.u32(number - self.whole) // px.u32(self.rest))
                 tile = number - part * self.rest
-                begin, end = part * self.steps // self.SPLIT, (part + 1) * self.steps // self.SPLIT
+                begin = part * self.steps // self.SPLIT
+                end = (part + 1) * self.steps // self.SPLIT
         return tile, part, begin, end
 
     def place(self, tile):
@@ -100,9 +104,16 @@ class Tiles:
 
     def operands(self):
         """A and B as this CTA fetches them."""
-        CM, CN, BM, BN, BK, by = self.CM, self.CN, self.BM, self.BN, self.BK, self.STREAMED
-        row, of_rows = self.row if CN > 1 else None, self.HINT if by == "rows" else None
-        column, of_columns = self.column if CM > 1 else None, self.HINT if by == "columns" else None
+        CM = self.CM
+        CN = self.CN
+        BM = self.BM
+        BN = self.BN
+        BK = self.BK
+        by = self.STREAMED
+        row = self.row if CN > 1 else None
+        of_rows = self.HINT if by == "rows" else None
+        column = self.column if CM > 1 else None
+        of_columns = self.HINT if by == "columns" else None
         rows = FetchedOperand(self.a, self.y, row, of_rows, CN, BM, BK, self.A_BY_K, self.A_BATCH, self.TRIM_ROWS)
         columns = FetchedOperand(
             self.b, self.x, column, of_columns, CM, BN, BK, self.B_BY_K, self.B_BATCH, self.TRIM_COLUMNS
@@ -122,7 +133,8 @@ class Tiles:
         if STAGES > 0:
             rows, columns = self.operands()
             _, i, j = self.place(self.first)
-            m, n = rows.from_place((i * self.CM + self.x) * self.BM), columns.from_place((j * self.CN + self.y) * self.BN)
+            m = rows.from_place((i * self.CM + self.x) * self.BM)
+            n = columns.from_place((j * self.CN + self.y) * self.BN)
             for stage in px.static_range(STAGES):
                 rows.announce(A, m, stage * self.BK)
                 columns.announce(B, n, stage * self.BK)
@@ -139,11 +151,18 @@ class Tiles:
         A small product lasts some 10 us, so what comes before the first copy counts: where its tile lies is known before the
         role begins, and nobody asks whether a stage is free that has not been used.
         """
-        CM, CN, BM, BN, BK, STAGES = self.CM, self.CN, self.BM, self.BN, self.BK, self.STAGES
-        (begin, end, z, i, j), (rows, columns) = start, self.operands()
+        CM = self.CM
+        CN = self.CN
+        BM = self.BM
+        BN = self.BN
+        BK = self.BK
+        STAGES = self.STAGES
+        (begin, end, z, i, j) = start
+        (rows, columns) = self.operands()
         unused = (begin + STAGES) * BK  # where the first tile begins to use stages again
         for number in range(self.first, self.count, self.step):
-            m, n = rows.from_place((i * CM + self.x) * BM), columns.from_place((j * CN + self.y) * BN)
+            m = rows.from_place((i * CM + self.x) * BM)
+            n = columns.from_place((j * CN + self.y) * BN)
             for k in range(begin * BK, end * BK, BK):
                 s = self.ring.stage
                 if k >= unused:
@@ -209,12 +228,17 @@ def matmul_tiles(A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, config=USUAL, for
     A_BY_K = form.a_by_k
     B_BY_K = form.b_by_k
     # Step 1: the place of this CTA in its cluster, and shared memory.
-    x, y = px.cluster.rank(0), px.cluster.rank(1)
+    x = px.cluster.rank(0)
+    y = px.cluster.rank(1)
     row, column = peers(x, y, CM, CN)
-    height, width = BM // GROUPS, part_width(BN, config.parts, SWAPPED)
+    height = BM // GROUPS
+    width = part_width(BN, config.parts, SWAPPED)
     a = px.shared((STAGES, BM, BK) if A_BY_K else (STAGES, BK, BM), A.dtype)
     b = px.shared((STAGES, BN, BK) if B_BY_K else (STAGES, BK, whole_panels(BN)), B.dtype)
-    out, row_scales, column_scales, row_bias = None, None, None, None
+    out = None
+    row_scales = None
+    column_scales = None
+    row_bias = None
     if form.tma_store:
         out = px.shared((GROUPS, width, height) if SWAPPED else (GROUPS, height, width), C.dtype)
     if form.scale_rows:
@@ -223,7 +247,8 @@ def matmul_tiles(A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, config=USUAL, for
         column_scales = px.shared((GROUPS, 1, width), px.f32)
     if form.bias_kind == "row" and form.tma_store:
         row_bias = px.shared((GROUPS, height, 1) if SWAPPED else (GROUPS, 1, width), px.f32)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     # Step 2: the tiles of this cluster.
     A_BATCH = len(A.shape) == 3
     B_BATCH = len(B.shape) == 3
@@ -231,10 +256,14 @@ def matmul_tiles(A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, config=USUAL, for
     axis = 1 if BATCH else 0  # of C's rows
     steps = px.cdiv(A.shape[(1 if A_BATCH else 0) + (1 if A_BY_K else 0)], BK)
     high, wide = (axis + 1, axis) if SWAPPED else (axis, axis + 1)
-    rows, columns = px.cdiv(C.shape[high], CM * BM), px.cdiv(C.shape[wide], CN * BN)
+    rows = px.cdiv(C.shape[high], CM * BM)
+    columns = px.cdiv(C.shape[wide], CN * BN)
     tiles = rows * columns * (C.shape[0] if BATCH else 1)
-    first, step = px.cluster.id(), px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
-    whole, rest, done = tiles, 0, None
+    first = px.cluster.id()
+    step = px.num_blocks(0) * px.num_blocks(1) // (CM * CN)
+    whole = tiles
+    rest = 0
+    done = None
     if SPLIT > 1:
         whole = px.i32(px.u32(tiles) // px.u32(step)) * step
         rest = tiles - whole
@@ -264,7 +293,8 @@ def matmul_tiles(A, B, C, BIAS, SCALE_A, SCALE_B, alpha, W, *, config=USUAL, for
             for number in range(first, count, step):
                 tile, part, begin, end = work.part(number)
                 z, i, j = work.place(tile)
-                m, n = (i * CM + x) * BM + top, (j * CN + y) * BN
+                m = (i * CM + x) * BM + top
+                n = (j * CN + y) * BN
                 rows_ahead, columns_ahead = epilogue.scales(m, n)  # held in the loads' own layout during the products
                 acc, bias = work.multiply(epilogue, top, z, m, n, begin, end)
                 if SPLIT > 1:

@@ -39,22 +39,28 @@ def expert_ring(
     """
     rank = px.cluster.rank()
     half = BM // 2
+    # Step 1: shared memory, and the tiles of this cluster.
     a = px.shared((STAGES, BM, BK), A.dtype)
     b = px.shared((STAGES, BK, BN) if TURNED else (STAGES, BN, BK), A.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     wait_for_prior_launch()
     steps = px.cdiv(A.shape[1], BK)
     columns = px.cdiv(W.shape[2 if TURNED else 1], 2 * BN)
     total = px.load(TABLE[3, 0]) * columns
-    first, step = px.cluster.id(), px.num_blocks(0) // 2
+    first = px.cluster.id()
+    step = px.num_blocks(0) // 2
     ring = px.ring(STAGES)
     if not SCATTER:
         out = px.shared((2, half, BN // PARTS), Y.dtype)
 
+    # Step 2: a warpgroup brings rows and weights of tile after tile.
     with px.warps(0, 4, regs=40):
         for tile in range(first, total, step):
             t = tile // columns
-            e, m, n = px.load(TABLE[0, t]), px.load(TABLE[1, t]) + rank * half, (tile % columns * 2 + rank) * BN
+            e = px.load(TABLE[0, t])
+            m = px.load(TABLE[1, t]) + rank * half
+            n = (tile % columns * 2 + rank) * BN
             if GATHER:
                 rows = px.load(I[m : m + half], fill=-1)
                 if I.dtype == px.i64:  # narrowed once, and not in each step, for which this role lacks the registers
@@ -77,11 +83,14 @@ def expert_ring(
             empty[ring.stage].wait(ring.parity ^ 1)
             ring.advance()
 
+    # Step 3: two warpgroups multiply; results leave in parts beside the next tile's first copies.
     for c in px.static_range(2):
         with px.warps(4 + 4 * c, 4, regs=232):
             for tile in range(first, total, step):
                 t = tile // columns
-                m, n, end = px.load(TABLE[1, t]) + c * half, (tile % columns * 2 + rank) * BN, px.load(TABLE[2, t])
+                m = px.load(TABLE[1, t]) + c * half
+                n = (tile % columns * 2 + rank) * BN
+                end = px.load(TABLE[2, t])
                 acc = px.empty((half, BN), px.f32)
                 last = 0
                 for k in range(steps):
@@ -201,7 +210,8 @@ def _launch(
     unknown = sorted(options.keys() - OPTIONS - {"GATHER", "SCATTER"})
     if unknown:
         raise refused(f"unknown option {unknown[0]}", f"there are {', '.join(sorted(OPTIONS))}")
-    experts, columns = w.shape[0], w.shape[1]
+    experts = w.shape[0]
+    columns = w.shape[1]
     sizes = sizes_of(group_sizes, experts, rows, a)
     if not has_work(rows, columns, experts):
         return
@@ -211,7 +221,9 @@ def _launch(
     if not options.keys() & OPTIONS and not options.get("SCATTER"):
         sizes_of_product = rows, experts, columns, w.shape[2]
         if idx is not None and gathers_first(*sizes_of_product):
-            a, idx, options = gather_rows(a, idx), None, {**options, "GATHER": False}
+            a = gather_rows(a, idx)
+            idx = None
+            options = {**options, "GATHER": False}
         settings = choose_grouped(*sizes_of_product) if idx is None else None
         if isinstance(settings, SplitConfig):
             launch_few_rows(a, w, out, sizes, settings, None, None, target.named)
@@ -232,7 +244,8 @@ def _launch_blackwell(
     """Launches the kernel for tensor memory, whose tiles have 128 rows; `options` override what is chosen."""
     if options.get("BM", ROWS) != ROWS:
         raise refused(f"BM={options['BM']}", f"leave it out: on Blackwell a CTA's tile has {ROWS} rows")
-    gathers, adds = bool(options["GATHER"]), bool(options.get("SCATTER"))
+    gathers = bool(options["GATHER"])
+    adds = bool(options.get("SCATTER"))
     cut = choose_grouped_blackwell(rows, *w.shape, gathered=gathers, out_itemsize=_item_bytes(out))
     given: dict[str, Any] = {name.lower(): value for name, value in options.items() if name in OPTIONS - {"BM"}}
     if "bn" in given and "parts" not in given:

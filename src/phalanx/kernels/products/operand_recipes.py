@@ -57,7 +57,8 @@ def made_operands(*parts: tuple[Recipe, Any]) -> list[Any]:
 def batch_strides(info: ArrayInfo, batch: tuple[int, ...], matrix_axes: int = 2) -> tuple[int, ...]:
     """Strides of an array along the axes of a batch; 0 where it has only one matrix for all of them."""
     own = len(info.shape) - matrix_axes
-    sizes, strides = info.shape[:own], info.strides[:own]
+    sizes = info.shape[:own]
+    strides = info.strides[:own]
     missing = len(batch) - own
     return (0,) * missing + tuple(0 if size == 1 else stride for size, stride in zip(sizes, strides))
 
@@ -113,12 +114,14 @@ def operand_recipe(
     made = recipe.make(x)
     if shares_bytes(x):
         return _packed_recipe(what, made, recipe, k_axis), True, None
-    straight, other = describe(made), describe(made.swapaxes(-1, -2))
+    straight = describe(made)
+    other = describe(made.swapaxes(-1, -2))
     assert straight is not None and other is not None
     along_k, along_rows = (straight, other) if k_axis == -1 else (other, straight)
     narrow = ITEM_BYTES[straight.dtype_name] == 1
     fixed = narrow or along_k_only
-    by_k, note = True, None
+    by_k = True
+    note = None
     if not is_copyable(along_k):
         if not fixed and is_copyable(along_rows):
             by_k = False
@@ -151,9 +154,11 @@ def warn(note: str) -> None:
 
 def _outside() -> int:
     """How many frames up the first one outside these packages is, as `warnings.warn` of the caller counts them."""
-    level, frame = 0, sys._getframe(1)
+    level = 0
+    frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(("phalanx.", "torch.")):
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+        level = level + 1
+        frame = frame.f_back  # type: ignore[assignment]
     return level + 1
 
 

@@ -25,7 +25,8 @@ def grouped(t: Any, rows: Any, columns: Any, group: Any) -> Any:
     """
     if group == 0:
         return t % rows, t // rows
-    tile, tiles = px.u32(t), px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down
+    tile = px.u32(t)
+    tiles = px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down
     band = px.u32(0)
     if tile >= tiles:  # of few tiles none: one division less before the first copy
         band = tile // tiles
@@ -43,43 +44,65 @@ def hilbert(t: Any, rows: Any, columns: Any) -> Any:
     neighbour of the one before it, at worst across a corner. The corner is (y, x), the sides are the vectors a, along
     which the curve ends, and b.
     """
-    y, x = 0, 0
+    # Step 1: the whole rectangle, whose longer side the curve follows.
+    y = 0
+    x = 0
     wide = columns >= rows
-    ay, ax = (0 if wide else rows), (columns if wide else 0)
-    by, bx = (rows if wide else 0), (0 if wide else columns)
+    ay = 0 if wide else rows
+    ax = columns if wide else 0
+    by = rows if wide else 0
+    bx = 0 if wide else columns
     left = t
-    width, height = abs(ay + ax), abs(by + bx)
+    width = abs(ay + ax)
+    height = abs(by + bx)
+    # Step 2: go to the part that has the tile, until a strip is left.
     while (width > 1) & (height > 1):
-        day, dax = (ay > 0) - (ay < 0), (ax > 0) - (ax < 0)
-        dby, dbx = (by > 0) - (by < 0), (bx > 0) - (bx < 0)
+        day = (ay > 0) - (ay < 0)
+        dax = (ax > 0) - (ax < 0)
+        dby = (by > 0) - (by < 0)
+        dbx = (bx > 0) - (bx < 0)
         if 2 * width > 3 * height:  # long: two halves, one behind the other
             half = width // 2
             half = half + half % 2 if width > 2 else half  # an even length, so that the curve ends on the same side
             if left >= half * height:
                 left = left - half * height
-                y, x = y + half * day, x + half * dax
-                ay, ax = ay - half * day, ax - half * dax
+                y = y + half * day
+                x = x + half * dax
+                ay = ay - half * day
+                ax = ax - half * dax
             else:
-                ay, ax = half * day, half * dax
+                ay = half * day
+                ax = half * dax
         else:
             up = height // 2
             up = up + up % 2 if height > 2 else up
             across = width // 2
             if left < up * across:  # there: the sides change places
-                ay, ax, by, bx = up * dby, up * dbx, across * day, across * dax
+                ay = up * dby
+                ax = up * dbx
+                by = across * day
+                bx = across * dax
             elif left < up * across + width * (height - up):
                 left = left - up * across
-                y, x = y + up * dby, x + up * dbx
-                by, bx = by - up * dby, bx - up * dbx
+                y = y + up * dby
+                x = x + up * dbx
+                by = by - up * dby
+                bx = bx - up * dbx
             else:  # back
                 left = left - up * across - width * (height - up)
-                y, x = y + ay - day + (up - 1) * dby, x + ax - dax + (up - 1) * dbx
-                ay, ax, by, bx = (
-                    0 - up * dby, 0 - up * dbx, (across - width) * day, (across - width) * dax,
-                )
-        width, height = abs(ay + ax), abs(by + bx)
+                y = y + ay - day + (up - 1) * dby
+                x = x + ax - dax + (up - 1) * dbx
+                ay = 0 - up * dby
+                ax = 0 - up * dbx
+                by = (across - width) * day
+                bx = (across - width) * dax
+        width = abs(ay + ax)
+        height = abs(by + bx)
+    # Step 3: the place in the strip.
     if height == 1:
-        day, dax = (ay > 0) - (ay < 0), (ax > 0) - (ax < 0)
+        day = (ay > 0) - (ay < 0)
+        dax = (ax > 0) - (ax < 0)
     else:
-        day, dax = (by > 0) - (by < 0), (bx > 0) - (bx < 0)
+        day = (by > 0) - (by < 0)
+        dax = (bx > 0) - (bx < 0)
     return y + left * day, x + left * dax

@@ -396,7 +396,7 @@ def _best_splits(problems: Sequence[Problem], device: Device) -> list[SplitConfi
 
 
 CHOSEN: ByRows[SplitConfig] = ByRows(_best_splits, MOST_ROWS // EIGHT)
-"""The choices that were made."""
+"""The choices that were made, to look them up."""
 
 
 def best_either_way(

@@ -36,12 +36,14 @@ def split_k_matmul(
     Blackwell `matmul` takes such products, too.
     Example: ``y = split_k_matmul(x, weight.T, bias, "silu")``.
     """
-    left, right = info_of("a", a, HALVES), info_of("b", b, HALVES)
+    left = info_of("a", a, HALVES)
+    right = info_of("b", b, HALVES)
     if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
         raise refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
     if left.dtype_name != right.dtype_name:
         raise refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
-    (m, k), n = left.shape, right.shape[1]
+    (m, k) = left.shape
+    n = right.shape[1]
     target = target_of(left, None)
     if target.on_gpu and target.blackwell:
         raise refused(
@@ -77,10 +79,12 @@ def launch_split(
     for note in (a_note, b_note):
         if note is not None:
             warn(note)
-    (m, n), k = tuple(out.shape), a.shape[1]
+    (m, n) = tuple(out.shape)
+    k = a.shape[1]
     result = info_of("out", out, FLOATS)
     flipped = result.strides[0] == 1 and not result.contiguous_inner  # as the product of few columns asks for it
-    stored, lies = out, result
+    stored = out
+    lies = result
     if flipped:
         stored = out.swapaxes(-1, -2)
         lies = info_of("out", stored, (result.dtype_name,))

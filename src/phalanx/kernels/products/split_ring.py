@@ -25,7 +25,9 @@ boxes of 128 bytes each, is asked for in close succession."""
 def sharers(s, y, z, SPLIT, CN, CM):
     """Masks of the CTAs that read the same part of A (other columns), the same part of B (other rows), and of those
     that sum up with this one; rank = s + SPLIT * (y + CN * z)."""
-    same_rows, same_columns, same_tile = 0, 0, 0
+    same_rows = 0
+    same_columns = 0
+    same_tile = 0
     for other in px.static_range(CN):
         same_rows = same_rows | (1 << (s + SPLIT * (other + CN * z)))
     for other in px.static_range(CM):
@@ -45,7 +47,7 @@ def by_thread(tile):
 
 @px.func
 def by_place(pieces, rows, columns):
-    """The inverse of `by_thread`."""
+    """Turns values from the order of `by_thread` back into rows and columns."""
     tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
     return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
 
@@ -102,7 +104,8 @@ class Rings:
     def multiply(self):
         """The role that multiplies: partial sums of the tile over this CTA's part of K."""
         acc = px.empty((self.BN, self.BM), px.f32)
-        w_before, a_before = 0, 0
+        w_before = 0
+        a_before = 0
         for step in range(self.first, self.end):
             w_stage = self.w_ring.stage
             self.w_full[w_stage].wait(self.w_ring.parity)
@@ -127,10 +130,13 @@ class Rings:
 
     def fetch_rows(self, A, m, y):
         """The role that fills the ring of A: this CTA's share of the tile's rows, for all CTAs of other columns."""
-        BK, DEPTH = self.BK, self.STAGES - self.AHEAD
+        BK = self.BK
+        DEPTH = self.STAGES - self.AHEAD
         rows_of_k = not self.A_ROWS and not in_panels(self.BM, self.CN)
-        share, depth = self.BM // self.CN, BK // self.CN  # rows of A, or else rows of K
-        first_row, top = m + y * share, y * depth
+        share = self.BM // self.CN
+        depth = BK // self.CN  # rows of A, or else rows of K
+        first_row = m + y * share
+        top = y * depth
         wide = self.BM // PANEL * PANEL if self.BM > PANEL else self.BM
         mask = self.same_rows if self.CN > 1 else None
         for step in range(self.first, self.end):
@@ -165,7 +171,8 @@ class Rings:
 
         B is one matrix of weights, or has several, of which this is `matrix`.
         """
-        BK, share = self.BK, self.BN // self.CM
+        BK = self.BK
+        share = self.BN // self.CM
         first_row = n + z * share
         box = min(BOX_ROWS, share) if BK > 64 else share
         for step in range(self.first, self.end):
@@ -176,7 +183,8 @@ class Rings:
             with self.w_full[stage].transaction():
                 if self.ROWS:
                     for row in px.static_range(0, share, box):
-                        here, there = first_row + row, z * share + row
+                        here = first_row + row
+                        there = z * share + row
                         px.tma.load(
                             block(B, matrix, here, k, box, BK), self.w[stage][there : there + box], self.w_full[stage],
                             multicast=self.same_columns if self.CM > 1 else None, cache=self.HINT,
@@ -194,7 +202,7 @@ class Rings:
 
 
 @px.struct
-class Sums:
+class ExchangedSums:
     """How the SPLIT CTAs of a tile add up: piece p of its rows, of `width`, is summed up by CTA p % SPLIT.
 
     The other CTAs send their partial sums into its `inbox`, and `landed` says that they are there. With `drained`, the
@@ -247,7 +255,9 @@ class Sums:
 def inbox_for(a, SPLIT, most, width, BN, REUSE):
     """Where partial sums of other CTAs land, and the barriers that say that they have landed, and, with REUSE, that the
     ring `a`, whose memory they take, is free. None of them where K is not split."""
-    inbox, landed, drained = None, None, None
+    inbox = None
+    landed = None
+    drained = None
     if SPLIT > 1:
         inbox = px.shared((SPLIT - 1, most, width // 8, 2 * BN, 4), px.f32, reuse=a if REUSE else None)
         landed = px.barrier()
@@ -282,21 +292,29 @@ def split_ring(
     CM = config.cm
     PIECES = config.pieces
     # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
-    s, y, z = px.cluster.rank(0), px.cluster.rank(1), px.cluster.rank(2)
+    s = px.cluster.rank(0)
+    y = px.cluster.rank(1)
+    z = px.cluster.rank(2)
     same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
-    n, m = px.block_id(1) * BN, px.block_id(2) * BM
+    n = px.block_id(1) * BN
+    m = px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
     a = px.shared((STAGES - AHEAD, BM, BK) if A_ROWS else (STAGES - AHEAD, BK, whole_panels(BM)), A.dtype)
-    w_full, w_empty = px.barrier(STAGES), px.barrier(STAGES)
-    a_full, a_empty = px.barrier(STAGES - AHEAD), px.barrier(STAGES - AHEAD)
+    w_full = px.barrier(STAGES)
+    w_empty = px.barrier(STAGES)
+    a_full = px.barrier(STAGES - AHEAD)
+    a_empty = px.barrier(STAGES - AHEAD)
     steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)
-    first, end = s * steps // SPLIT, (s + 1) * steps // SPLIT
-    width, most = BM // PIECES, px.cdiv(PIECES, SPLIT)
+    first = s * steps // SPLIT
+    end = (s + 1) * steps // SPLIT
+    width = BM // PIECES
+    most = px.cdiv(PIECES, SPLIT)
     high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
     out = px.shared((most, high, wide), C.dtype, reuse=w)
     at_once = high if WHOLE else ROWS_AT_ONCE
     inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, config.reuse)
-    w_ring, a_ring = px.ring(STAGES), px.ring(STAGES - AHEAD)
+    w_ring = px.ring(STAGES)
+    a_ring = px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, BM, BN, BK, STAGES,
         AHEAD, CN, CM, config.hint, ROWS, A_ROWS,
@@ -307,7 +325,7 @@ def split_ring(
     with px.warps(0, 4 * config.groups):
         px.launch_dependents()  # by warps that have to wait for the first copies anyway
         acc = rings.multiply()
-        tile = Sums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, CN, PIECES)
+        tile = ExchangedSums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, CN, PIECES)
         if SPLIT > 1:
             tile.send(acc)
         for q in px.static_range(most):

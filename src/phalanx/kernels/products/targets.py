@@ -1,4 +1,4 @@
-"""For which target a product of the library is: that of the arrays' GPU, or the one that is named for the simulator."""
+"""The target of a product of the library: the arrays' GPU, or the one that is named for the simulator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Target:
 
     @property
     def hopper(self) -> bool:
-        """Whether it has `wgmma`."""
+        """Whether the target has `wgmma`."""
         return self.arch is None or self.arch.has({Feature.WGMMA})
 
 

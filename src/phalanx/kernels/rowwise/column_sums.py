@@ -16,7 +16,8 @@ ROWS, COLUMNS = 32, 128
 @px.func
 def sum_share(X, Y, BM, BN):
     """Row s of Y is the sum of the rows of X that are dealt to the CTAs with block_id(1) = s."""
-    n, share = px.block_id(0) * BN, px.block_id(1)
+    n = px.block_id(0) * BN
+    share = px.block_id(1)
     sums = px.zeros((BM, BN), px.f32)
     for m in range(share * BM, X.shape[0], px.num_blocks(1) * BM):
         sums = sums + px.load(X[m : m + BM, n : n + BN]).to(px.f32)

@@ -101,7 +101,8 @@ def cross_entropy_rows(X, T, L, G, N, ignore, columns, *, config):
 
     With a G, which may be X itself, the gradient of each loss, divided by N[0] if there is an N, goes there.
     """
-    before, after = (labels_of, T, ignore), (cross_entropy_row, L, G, N, ignore)
+    before = (labels_of, T, ignore)
+    after = (cross_entropy_row, L, G, N, ignore)
     each_row(X, columns, -float("inf"), before, after, config)
 
 
@@ -119,8 +120,10 @@ def sum_losses(L, T, R, ignore, *, WIDTH=2048, TURNS=4, MEAN=False):
     """
     wait_for_prior_launch()
     COUNT = L.shape[0] if T is not None else L.shape[1]
-    first, step = px.cluster.rank() * (TURNS * WIDTH), px.cluster.size() * (TURNS * WIDTH)
-    losses, counted = px.zeros((WIDTH,), px.f32), px.zeros((WIDTH,), px.f32)
+    first = px.cluster.rank() * (TURNS * WIDTH)
+    step = px.cluster.size() * (TURNS * WIDTH)
+    losses = px.zeros((WIDTH,), px.f32)
+    counted = px.zeros((WIDTH,), px.f32)
     for at in range(first, COUNT, step):
         some: tuple[Any, ...] = ()
         for turn in px.static_range(TURNS):  # all are on their way before the first is used

@@ -38,13 +38,15 @@ def cross_entropy_backward_rows(X, T, G, Y, ignore, *, config):
     PARTS = config.parts
     rows = row_of(X, config)
     wait_for_prior_launch()
-    label, factor = of_row(T, rows.row, config.rows), of_row(G, rows.row, config.rows)
+    label = of_row(T, rows.row, config.rows)
+    factor = of_row(G, rows.row, config.rows)
     x = rows.load(-float("inf"))
     largest, total, _, x = row_statistics(rows, x, None)
     base, scale = softmax_terms(largest, total, False)
     factor = px.where(label < X.shape[1], factor, float("nan"))
     factor = px.where(label >= 0, factor, float("nan"))
-    counts, target = label != ignore, label.to(px.i32)
+    counts = label != ignore
+    target = label.to(px.i32)
     rows.start_again()
     for part in px.static_range(PARTS):
         at = rows.first + part * WIDTH
@@ -65,7 +67,8 @@ def cross_entropy_backward(
     sum of the losses is a matter of `d`. Any GPU from sm_90, on the current stream, or the simulator for NumPy.
     Example: ``dx = cross_entropy_backward(np.full(len(targets), 1 / len(targets), np.float32), logits, targets)``.
     """
-    info, labels = info_of("logits", logits), info_of("targets", targets, ("i32", "i64"))
+    info = info_of("logits", logits)
+    labels = info_of("targets", targets, ("i32", "i64"))
     factors = info_of("d", d, ("f32",))
     for what, shape in (("targets", labels.shape), ("d", factors.shape)):
         if shape != info.shape[:-1]:

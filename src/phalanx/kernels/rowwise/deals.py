@@ -45,7 +45,8 @@ class Deal:
 def side_by_side(rows, PERIOD, clusters):
     """How many clusters have each class, in how many turns; how many rows of each are left to others, and how many of all
     those are one's own of these."""
-    each, alike = px.cdiv(rows, PERIOD), clusters // PERIOD
+    each = px.cdiv(rows, PERIOD)
+    alike = clusters // PERIOD
     turns = px.cdiv(each * PERIOD, clusters)
     left = px.maximum(each - alike * turns, 0)
     return alike, turns, left, px.maximum(px.cdiv(left * PERIOD, px.maximum(clusters - alike * PERIOD, 1)), 1)
@@ -62,7 +63,8 @@ def stretches(which, turns, left, own):
     late = px.minimum(own - into, left)
     begin = into * turns // own
     two = late < left
-    early, some = px.where(two, 0, px.minimum(begin, turns - left)), px.where(two, left - late, left)
+    early = px.where(two, 0, px.minimum(begin, turns - left))
+    some = px.where(two, left - late, left)
     return early, some, px.minimum(px.maximum(begin, some), turns - late), px.where(two, late, 0)
 
 
@@ -70,19 +72,23 @@ def stretches(which, turns, left, own):
 def classes_of(rows, PERIOD, number, clusters, SIDES):
     """The first class of a cluster of this number, and the one behind its last."""
     if PERIOD == 1:
-        first, last = 0, 1
+        first = 0
+        last = 1
     elif SIDES:
         alike, _, left, own = side_by_side(rows, PERIOD, clusters)
-        first, last = number % PERIOD, number % PERIOD + 1
+        first = number % PERIOD
+        last = number % PERIOD + 1
         begin = (number - alike * PERIOD) * own
         if begin >= 0:
-            end, some = px.minimum(begin + own, left * PERIOD), px.maximum(left, 1)
+            end = px.minimum(begin + own, left * PERIOD)
+            some = px.maximum(left, 1)
             first = begin // some
             last = px.where(end > begin, px.cdiv(end, some), first)
     else:
         begin, end = part_of(rows, PERIOD, number, clusters)
         each = px.cdiv(rows, PERIOD)
-        first, last = begin // each, px.minimum(px.cdiv(end, each), PERIOD)
+        first = begin // each
+        last = px.minimum(px.cdiv(end, each), PERIOD)
     return first, last
 
 
@@ -90,7 +96,8 @@ def classes_of(rows, PERIOD, number, clusters, SIDES):
 def part_of(rows, PERIOD, number, clusters):
     """The first and last number of a cluster's rows, counted class by class: it has as many as another one, or one more."""
     every = px.cdiv(rows, PERIOD) * PERIOD
-    own, more = every // clusters, every % clusters
+    own = every // clusters
+    more = every % clusters
     begin = number * own + px.minimum(number, more)
     return begin, begin + own + px.where(number < more, 1, 0)
 
@@ -111,11 +118,13 @@ def deal(which, rows, PERIOD, number, clusters, SIDES):
         plus = alike + px.where((more > 0) & (first == 0), late * alike + some, early * alike)
         plus = which + px.where(helps, plus, number // PERIOD) * PERIOD
         times = px.where(helps, alike + 1, alike) * PERIOD
-        some, more = px.where(helps, 0, some), px.where(helps, 0, more)
+        some = px.where(helps, 0, some)
+        more = px.where(helps, 0, more)
         dealt = Deal(turns, plus, times, early, some, late, more, PERIOD)
         dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others
     else:
-        each, (begin, end) = px.cdiv(rows, PERIOD), part_of(rows, PERIOD, number, clusters)
+        each = px.cdiv(rows, PERIOD)
+        (begin, end) = part_of(rows, PERIOD, number, clusters)
         first = px.maximum(begin - which * each, 0)
         last = px.minimum(px.minimum(end - which * each, each), px.cdiv(rows - which, PERIOD))
         dealt = Deal(px.maximum(last - first, 0), which + first * PERIOD, PERIOD, none, none, none, none, PERIOD)

@@ -114,11 +114,13 @@ def launch_grid(
     kernel: Any, config: GridConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, with a CTA on every SM."""
-    run, info = args[0], describe(args[0])
+    run = args[0]
+    info = describe(args[0])
     assert info is not None
     ctas = px.device(info.device).sms if info.kind == "cuda" else SIMULATED_CTAS
     itemsize = run.dtype.itemsize
-    vector, own = VECTOR_BYTES // itemsize, config.chunks(columns, itemsize, ctas)
+    vector = VECTOR_BYTES // itemsize
+    own = config.chunks(columns, itemsize, ctas)
     if own > config.stages:
         raise Error(
             f"rings of {config.stages} chunks for rows of {columns} elements, of which each of {ctas} CTAs has {own}",
@@ -176,12 +178,15 @@ class Slices:
 
     def fetch_all(self):
         """The role that fills the rings: the slices of all rows, each into the ring of its team."""
-        TEAMS, STAGES = self.ring.shape[0], self.ring.shape[1]
+        TEAMS = self.ring.shape[0]
+        STAGES = self.ring.shape[1]
         for row in range(self.rows):
             begin, last = self.mine(row)
-            team, place = row % TEAMS, row // TEAMS * self.own
+            team = row % TEAMS
+            place = row // TEAMS * self.own
             for chunk in range(self.own):
-                stage, parity = (place + chunk) % STAGES, (place + chunk) // STAGES & 1
+                stage = (place + chunk) % STAGES
+                parity = (place + chunk) // STAGES & 1
                 self.empty[team * STAGES + stage].wait(parity ^ 1)
                 at = begin + chunk * self.SPAN
                 at = px.where(at < last, at, 0)  # behind the slice's end: nobody looks at what it brings
@@ -234,10 +239,13 @@ def grid_slice(columns, VEC, ctas):
 @px.func
 def slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD):
     """The `Slices` of a role."""
-    VEC, SPAN = VECTOR_BYTES // X.dtype.itemsize, ring.shape[2]
+    VEC = VECTOR_BYTES // X.dtype.itemsize
+    SPAN = ring.shape[2]
     part = grid_slice(columns, VEC, px.num_blocks(0))
-    taken, again = px.ring(ring.shape[1]), px.ring(ring.shape[1])
-    own, LANES = px.cdiv(part, SPAN), SPAN // (STEP * VEC)
+    taken = px.ring(ring.shape[1])
+    again = px.ring(ring.shape[1])
+    own = px.cdiv(part, SPAN)
+    LANES = SPAN // (STEP * VEC)
     return Slices(X, ring, full, empty, columns, rows, part, own, taken, again, VEC, SPAN, STEP, LANES, PERIOD > 1)
 
 
@@ -294,7 +302,8 @@ class GridExchange:
             px.store(self.WORDS[px.where(row < self.rows, row * self.SLOTS + block, -1)], px.zeros((32,), px.i64))
         px.atomic_add(self.cleared[0], 1, order="acq_rel")
         for row in range(self.rows):
-            team, turn = row % self.TEAMS, row // self.TEAMS
+            team = row % self.TEAMS
+            turn = row // self.TEAMS
             self.left[team].wait(turn & 1)
             numbers: tuple[Any, ...] = ()
             for which in px.static_range(self.parts.shape[1]):
@@ -315,7 +324,8 @@ class GridExchange:
         lane = px.arange(self.SLOTS)
         there = lane < blocks
         for row in range(number, self.rows, GATHERERS):
-            team, turn = row % self.TEAMS, row // self.TEAMS
+            team = row % self.TEAMS
+            turn = row // self.TEAMS
             self.told[team].wait(turn & 1)
             at = row * self.SLOTS
             words = px.atomic_load(self.WORDS[at : at + self.SLOTS])

@@ -13,14 +13,16 @@ from phalanx.kernels.rowwise.stream_softmax import fused_factor, probability
 @px.func
 def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
     """A team's rows."""
-    LANES, FILL = rows.LANES, -float("inf")
+    LANES = rows.LANES
+    FILL = -float("inf")
     WARPS = LANES // 32
     FUSED = not LOG and Y.dtype.itemsize < 4
     kind = Mass(rows.X.dtype.itemsize < 4)
     ahead = rows.load_edges(team, FILL)
     turn = 0
     for row in range(team, rows.rows, exchange.TEAMS):
-        edge, ahead = ahead, rows.load_edges(row + exchange.TEAMS, FILL)
+        edge = ahead
+        ahead = rows.load_edges(row + exchange.TEAMS, FILL)
         known = rows.walk(team, row, kind.start(None, None, None, LANES), kind)
         if edge is not None:
             known = kind.edge(edge, None, *known)
@@ -42,11 +44,16 @@ def softmax_grid(
     X, Y, columns, rows, WORDS, *, TEAMS, WARPS, STEP, STAGES, SLOTS, ONCE=True, LOG=False, PERIOD=1
 ):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
-    SPAN, GATHERERS = 32 * WARPS * STEP * (VECTOR_BYTES // X.dtype.itemsize), gatherers(TEAMS)
-    ring, full = px.shared((TEAMS, STAGES, SPAN), X.dtype), px.barrier(TEAMS * STAGES)
+    SPAN = 32 * WARPS * STEP * (VECTOR_BYTES // X.dtype.itemsize)
+    GATHERERS = gatherers(TEAMS)
+    ring = px.shared((TEAMS, STAGES, SPAN), X.dtype)
+    full = px.barrier(TEAMS * STAGES)
     empty = px.barrier(TEAMS * STAGES, count=1, checked=False)  # each by its team
-    parts, known = px.shared((TEAMS, 2, WARPS), px.f32), px.shared((TEAMS, 2), px.f32)
-    left, told, cleared = px.barrier(TEAMS), px.barrier(TEAMS), px.counters(2)
+    parts = px.shared((TEAMS, 2, WARPS), px.f32)
+    known = px.shared((TEAMS, 2), px.f32)
+    left = px.barrier(TEAMS)
+    told = px.barrier(TEAMS)
+    cleared = px.counters(2)
     found = px.barrier(TEAMS, count=1, checked=False)
     with px.warps(0, WARPS, copies=TEAMS) as team:
         mine = slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD)

@@ -159,7 +159,8 @@ class Moments:
 
     def join(self, WARPS, count, pivot, sums, squares):
         near = sums * px.reciprocal(px.maximum(count, 1.0))
-        mean, squares = pivot + near, squares - sums * near
+        mean = pivot + near
+        squares = squares - sums * near
         every = of_warp(px.sum, count, WARPS)
         middle = of_warp(px.sum, count * mean, WARPS) * px.reciprocal(px.maximum(every, 1.0))
         apart = by_warps(mean, WARPS) - middle
@@ -207,7 +208,8 @@ class NearMoments:
 
     def total(self, inverse, sums, squares):
         """`inverse`: 1 by the row's elements."""
-        near, around = px.sum(sums) * inverse, px.sum(squares) * inverse
+        near = px.sum(sums) * inverse
+        around = px.sum(squares) * inverse
         return self.pivot + near, px.maximum(around - near * near, 0.0)
 
 

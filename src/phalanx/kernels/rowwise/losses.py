@@ -74,7 +74,8 @@ def choose_losses(columns: int, itemsize: int) -> LossConfig:
     f32 as much, since what was there before was at 1.04 to 1.10 where rows begin at vectors.
     Anyone may call it; no hardware is involved. Example: ``choose_losses(1088, 2).lanes == 16``.
     """
-    vectors, edges = max(1, columns * itemsize // VECTOR_BYTES), columns * itemsize % VECTOR_BYTES != 0
+    vectors = max(1, columns * itemsize // VECTOR_BYTES)
+    edges = columns * itemsize % VECTOR_BYTES != 0
     most_edges = 2 * (VECTOR_BYTES // itemsize - 1) if edges else 0
     for lanes, most in LIMITS.loss_lanes:
         if vectors <= lanes * most:
@@ -158,7 +159,8 @@ class LossRows:
         -1: it has none."""
         MOST = VECTOR_BYTES // self.X.dtype.itemsize - 1  # on either side
         begin = self.own * self.columns
-        first, last = self.first * (MOST + 1), self.last * (MOST + 1)
+        first = self.first * (MOST + 1)
+        last = self.last * (MOST + 1)
         place = px.where(turn < MOST, first, last) + turn - MOST
         there = (place >= begin) & (place < begin + self.columns) & (turn < 2 * MOST) & ((turn < MOST) | (place >= first))
         if self.piece is not None:
@@ -172,7 +174,10 @@ class LossRows:
     def finish(self, loaded, L, S, ignore):
         """Stores the losses; or with an S their sum there, and how many count."""
         parts, edges, chosen = loaded
-        GROUPS, EACH, PARTS, FUSED = self.GROUPS, min(self.LANES, 32), len(parts), self.X.dtype.itemsize < 4
+        GROUPS = self.GROUPS
+        EACH = min(self.LANES, 32)
+        PARTS = len(parts)
+        FUSED = self.X.dtype.itemsize < 4
         tops = parts[0]
         for part in px.static_range(1, PARTS):
             tops = px.maximum(tops, parts[part])
@@ -180,7 +185,8 @@ class LossRows:
         singles: tuple[Any, ...] = ()
         for edge in edges:
             edge = edge.to(px.f32).reshape(GROUPS, EACH)
-            top, singles = px.maximum(top, edge), (*singles, edge)
+            top = px.maximum(top, edge)
+            singles = (*singles, edge)
         peak = px.max(top, axis=1, keepdims=True)
         factor: Any = None
         base = finite(peak)
@@ -194,7 +200,8 @@ class LossRows:
         mass = px.sum(powers, axis=2)
         for edge in singles:
             mass = mass + power_of(edge, (base, factor))
-        largest, total = peak, px.sum(mass, axis=1, keepdims=True)
+        largest = peak
+        total = px.sum(mass, axis=1, keepdims=True)
         if FUSED:  # what all powers have too much, since the product with the base was rounded
             total = total * px.exp2(-px.fma(finite(peak), factor, base))
         if self.LANES > 32:
@@ -202,15 +209,18 @@ class LossRows:
             largest = px.max(peaks)
             total = px.sum(masses * px.exp2((peaks - finite(largest)) * LOG2E))
         elif self.LANES < 32:
-            largest, total = largest.reshape(GROUPS), total.reshape(GROUPS)
+            largest = largest.reshape(GROUPS)
+            total = total.reshape(GROUPS)
         else:
-            largest, total = px.max(largest), px.sum(total)
+            largest = px.max(largest)
+            total = px.sum(total)
         if self.piece is not None:
             px.store(S[0, self.number], largest)
             px.store(S[1, self.number], total)
             return
         loss = px.where(self.inside(), largest - chosen.to(px.f32) + px.log2(total) * LN2, float("nan"))
-        loss, count = px.where(self.label == ignore, 0.0, loss), px.where(self.label == ignore, 0.0, 1.0)
+        loss = px.where(self.label == ignore, 0.0, loss)
+        count = px.where(self.label == ignore, 0.0, 1.0)
         if S is not None:
             px.store(S[0, self.number], px.sum(loss) if self.LANES < 32 else loss)
             px.store(S[1, self.number], px.sum(count) if self.LANES < 32 else count)
@@ -229,17 +239,21 @@ def by_group(x, GROUPS):
 @px.func
 def loss_row(X, V, T, ignore, columns, pieces, number, LANES, EDGES):
     """The row, or the rows that share a warp, of this number; or the piece of a row, where each has so many `pieces`."""
-    THREADS, VEC = max(LANES, 32), VECTOR_BYTES // X.dtype.itemsize
+    THREADS = max(LANES, 32)
+    VEC = VECTOR_BYTES // X.dtype.itemsize
     lane = px.arange(THREADS)
     if LANES < 32:
         row = number * (32 // LANES)
-        own, label = row + lane // LANES, px.load(T[row : row + 32 // LANES], fill=ignore)
+        own = row + lane // LANES
+        label = px.load(T[row : row + 32 // LANES], fill=ignore)
     elif pieces is None:
         row = number
-        own, label = row, px.load(T[row], fill=ignore)
+        own = row
+        label = px.load(T[row], fill=ignore)
     else:
         row = number // pieces
-        own, label = row, None
+        own = row
+        label = None
     first, last = whole_vectors(own, columns, VEC, EDGES)
     piece = None if pieces is None else number % pieces
     GROUPS = 32 // LANES if LANES < 32 else LANES // 32
@@ -277,11 +291,13 @@ def join_pieces(X, T, S, L, ignore, columns, pieces):
         label = px.load(T[row], fill=ignore)
         inside = (label >= 0) & (label < columns)
         chosen = px.load(X[row * columns + px.where(inside, label, 0).to(px.i32)]).to(px.f32)
-        top, mass = px.full((32,), -float("inf"), px.f32), px.zeros((32,), px.f32)
+        top = px.full((32,), -float("inf"), px.f32)
+        mass = px.zeros((32,), px.f32)
         for some in range(0, pieces, 32):
             piece = some + px.arange(32)
             place = px.where(piece < pieces, row * pieces + piece, -1)
-            peak, more = px.load(S[0, place], fill=-float("inf")), px.load(S[1, place])
+            peak = px.load(S[0, place], fill=-float("inf"))
+            more = px.load(S[1, place])
             larger = px.maximum(top, peak)
             mass = mass * px.exp2((top - finite(larger)) * LOG2E) + more * px.exp2((peak - finite(larger)) * LOG2E)
             top = larger

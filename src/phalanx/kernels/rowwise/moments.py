@@ -46,7 +46,8 @@ class WarpColumns:
         """How many places before this one each warp of the CTAs of these ranks has."""
         count = px.minimum(px.maximum(place - ranks * self.SPAN, 0), self.SPAN)
         if self.ROWS == 1:
-            run, WARPS = run_of_warp(self.X, self.WIDTH, self.WARPS), self.WARPS
+            run = run_of_warp(self.X, self.WIDTH, self.WARPS)
+            WARPS = self.WARPS
             turns = count // (WARPS * run)
             rest = count - turns * (WARPS * run) - px.arange(WARPS).reshape(WARPS, 1) * run
             count = turns * run + px.minimum(px.maximum(rest, 0), run)
@@ -91,9 +92,11 @@ def squared_distance(places, tile, own, at, MASKED):
 @px.func
 def gather_moments(places, own, squares, MASKED):
     """The mean of each row and the sum of (x - mean)^2, from the warps' own means and the squares around them."""
-    mean, ROWS = own, places.ROWS
+    mean = own
+    ROWS = places.ROWS
     if alone(own, ROWS):
-        mean, squares = px.max(own), px.max(squares)
+        mean = px.max(own)
+        squares = px.max(squares)
     elif ROWS == 1 or px.cluster.size() > 1:
         means, squares = row_gather((own, squares), ROWS)
         ranks = px.arange(px.cluster.size()).reshape(px.cluster.size(), 1, 1)

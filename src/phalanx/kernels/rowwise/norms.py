@@ -77,7 +77,9 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
     """The result: every tile of the rows, scaled_tile, times the weights (those ahead where there are any) and plus B."""
     x = pin_row(x, rows.PARTS)
     rows.start_again()
-    WIDTH, PARTS, SHIFTED = rows.WIDTH, rows.PARTS, len(rows.X.shape) == 1
+    WIDTH = rows.WIDTH
+    PARTS = rows.PARTS
+    SHIFTED = len(rows.X.shape) == 1
     for group in px.static_range(0, PARTS, GROUP):
         if rows.first + group * WIDTH < rows.length:
             for part in px.static_range(group, min(group + GROUP, PARTS)):
@@ -139,7 +141,12 @@ def own_moments(rows, x, MASKED, FULL):
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
     """
-    X, ROWS, WIDTH, PARTS, SHARED, WARPS = rows.X, rows.ROWS, rows.WIDTH, rows.PARTS, rows.SHARED, rows.WARPS
+    X = rows.X
+    ROWS = rows.ROWS
+    WIDTH = rows.WIDTH
+    PARTS = rows.PARTS
+    SHARED = rows.SHARED
+    WARPS = rows.WARPS
     places = places_of(rows)
     sums = zeros(ROWS, WIDTH)
     for part in px.static_range(PARTS):
@@ -231,7 +238,8 @@ def add_rms_norm(x: Any, residual: Any, weight: Any = None, eps: float = 1e-6, *
     Both have one shape and type, in which the sum is rounded before its norm is computed; two reads and two writes.
     Example: ``y = px.kernels.add_rms_norm(x, residual, w)``.
     """
-    info, other = info_of("the argument", x), result_info("residual", residual)
+    info = info_of("the argument", x)
+    other = result_info("residual", residual)
     if other.shape != info.shape or other.dtype_name != info.dtype_name:
         raise refused(
             f"residual is {other.dtype_name} {other.shape}, the argument {info.dtype_name} {info.shape}",
@@ -262,7 +270,8 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
-    eps, config = number_of("eps", eps), require_config(config, *CONFIGS)
+    eps = number_of("eps", eps)
+    config = require_config(config, *CONFIGS)
     y = empty(x, (count, columns), info.dtype_name)
     if not has_work(count, columns):
         return y.reshape(info.shape)

@@ -82,7 +82,8 @@ def apart_from_rows(tile):
 @px.func
 def gathered_sums(X, squares, products, plain, ROWS, WARPS):
     """The sums of each row over the whole cluster, of two tiles or three that are spread as `X` is, by one exchange."""
-    first, second = total_of_warp(by_warp(X, squares, ROWS, WARPS)), total_of_warp(by_warp(X, products, ROWS, WARPS))
+    first = total_of_warp(by_warp(X, squares, ROWS, WARPS))
+    second = total_of_warp(by_warp(X, products, ROWS, WARPS))
     third = None
     if plain is None:
         first, second = row_gather((first, second), ROWS)
@@ -118,7 +119,8 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
     PARTS = config.parts
     ONCE = config.once
     # Step 1: sums for the gradients of weights and biases, and the weights.
-    columns, clusters = X.shape[1], px.num_blocks(0) // config.cluster
+    columns = X.shape[1]
+    clusters = px.num_blocks(0) // config.cluster
     first = px.cluster.rank() * (PARTS * WIDTH)
     wait_for_prior_launch()
     of_weights: tuple[Any, ...] = ()
@@ -148,17 +150,21 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
             for part in px.static_range(PARTS):
                 sums = sums + x[part].to(px.f32)
             mean = row_sum(sums, ROWS) / columns
-        squares, products, plain = zeros(ROWS, WIDTH), zeros(ROWS, WIDTH), None
+        squares = zeros(ROWS, WIDTH)
+        products = zeros(ROWS, WIDTH)
+        plain = None
         if CENTERED:
             plain = zeros(ROWS, WIDTH)
         for part in px.static_range(PARTS):
             apart = centered(x[part], mean, first + part * WIDTH, columns, WIDTH)
             g = weighted(d[part], W, weights, first, part, WIDTH)
-            squares, products = squares + apart * apart, products + g * apart
+            squares = squares + apart * apart
+            products = products + g * apart
             if CENTERED:
                 plain = plain + g
         square, product, total = gathered_sums(like, squares, products, plain, ROWS, WARPS)
-        x, d = pin_row(x, PARTS), pin_row(d, PARTS)
+        x = pin_row(x, PARTS)
+        d = pin_row(d, PARTS)
         # Step 2b: the gradient of the row, and what it gives to those of weights and biases.
         scale = px.rsqrt(square / columns + eps)
         slope = scale * scale * product / columns
@@ -175,9 +181,11 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
                 sums_of_weights = (*sums_of_weights, of_weights[part] + d[part].to(px.f32) * (apart * scale))
             if BIASES is not None:
                 sums_of_biases = (*sums_of_biases, of_biases[part] + d[part].to(px.f32))
-        of_weights, of_biases = sums_of_weights, sums_of_biases
+        of_weights = sums_of_weights
+        of_biases = sums_of_biases
         if AHEAD:
-            x, d = next_x, next_d
+            x = next_x
+            d = next_d
     # Step 3: the sums of this cluster.
     if SUMS is not None:
         store_sums(SUMS, of_weights, first, ROWS, WIDTH, PARTS)
@@ -217,12 +225,14 @@ def _backward(
 ) -> tuple[Any, Any, Any]:
     info = info_of("x", x)
     gradient_of("d", d, info)
-    rows, others = as_rows(x, info), as_rows(d, info_of("d", d))
+    rows = as_rows(x, info)
+    others = as_rows(d, info_of("d", d))
     count, columns = rows.shape
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             require_vector(name, vector, columns)
-    eps, config = number_of("eps", eps), require_config(config, RowConfig)
+    eps = number_of("eps", eps)
+    config = require_config(config, RowConfig)
     y = empty(x, (count, columns), info.dtype_name)
     wanted = [vector if asked else None for vector, asked in ((weight, of_weight), (bias, of_bias))]
     if not has_work(count, columns):
@@ -255,7 +265,8 @@ def choose_backward(rows: Any, others: Any, *, centered: bool) -> RowConfig:
     besides. Anyone may call it; no hardware is involved. Example:
     ``choose_backward(np.zeros((8, 8192), np.float16), np.zeros((8, 8192), np.float16), centered=False).cluster == 1``.
     """
-    first, second = describe(rows), describe(others)
+    first = describe(rows)
+    second = describe(others)
     assert first is not None and second is not None
     return _chosen(first.shape[1], first.dtype_name, first.aligned16 and second.aligned16, centered)
 

@@ -25,7 +25,8 @@ def choose_pair(rows: Any, other: Any, held: int = LIMITS.held // 2) -> RowConfi
     call it; no hardware is involved.
     Example: ``choose_pair(np.zeros((8, 32768), np.float16), np.zeros((8, 32768), np.float16)).cluster == 2``.
     """
-    first, second = describe(rows), describe(other)
+    first = describe(rows)
+    second = describe(other)
     assert first is not None and second is not None
     return pair_of(first.shape[1], first.dtype_name, first.aligned16 and second.aligned16, held)
 

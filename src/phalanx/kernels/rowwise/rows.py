@@ -90,7 +90,7 @@ class Row:
     M: Any
     """A mask that says which elements of a row count, or what is added to them; or None."""
     masks: Any
-    """The row of M for each row."""
+    """The row of M that serves each row."""
     AGAIN: int
     fill: Any
 
@@ -260,7 +260,9 @@ def row_at(X, columns, row, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, AGAIN
         shift = begin % (VECTOR_BYTES // X.dtype.itemsize)
         length = shift + columns
     else:
-        columns, begin, shift = X.shape[1], None, 0
+        columns = X.shape[1]
+        begin = None
+        shift = 0
         length = columns
     return Row(
         X, row, first, kept, columns, begin, shift, length, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, None, None, None, None,

@@ -30,7 +30,7 @@ TOGETHER = 5, 3
 
 
 @px.struct
-class Group:
+class ShareGroup:
     """The rows of this CTA's group, `part` places of each of which are the CTA's slice."""
 
     columns: Any
@@ -63,7 +63,7 @@ class Group:
         return count
 
     def shift(self, which):
-        """By how many places the rows of a class begin behind a multiple of a vector."""
+        """The number of places by which the rows of a class begin behind a multiple of a vector."""
         return which * self.columns % self.VEC if self.PERIOD > 1 else 0
 
     def begin(self, row):
@@ -77,7 +77,8 @@ class Group:
     def mine(self, row):
         """The places where this CTA's slice of a row begins and ends."""
         if self.PERIOD > 1:
-            first, last = self.begin(row), row * self.columns + self.columns
+            first = self.begin(row)
+            last = row * self.columns + self.columns
             begin = first
         else:
             first = row * self.columns // self.VEC * self.VEC
@@ -93,15 +94,16 @@ class Group:
 
 @px.func
 def group_of(X, columns, rows, SHARE, PERIOD):
-    """The `Group` of this CTA."""
+    """The `ShareGroup` of this CTA."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    groups, block = px.num_blocks(0) // SHARE, px.block_id(0)
+    groups = px.num_blocks(0) // SHARE
+    block = px.block_id(0)
     part = share_slice(columns, VEC, SHARE)
-    return Group(columns, rows, part, block // SHARE, groups, block % SHARE, VEC, PERIOD)
+    return ShareGroup(columns, rows, part, block // SHARE, groups, block % SHARE, VEC, PERIOD)
 
 
 @px.struct
-class Turn:
+class RowTurn:
     """A role's place in the rows of its group: `row` of class `which`, of which `left` are left with it."""
 
     which: Any
@@ -111,7 +113,8 @@ class Turn:
 
     def advance(self, group):
         """Moves on by a row."""
-        self.row, self.left = self.row + self.step, self.left - 1
+        self.row = self.row + self.step
+        self.left = self.left - 1
         self.settle(group)
 
     def settle(self, group):
@@ -127,7 +130,7 @@ def first_turn(group):
     """The first row of a group."""
     which = group.classes()[0]
     first, count, step = group.rows_of(which)
-    turn = Turn(which, first, count, step)
+    turn = RowTurn(which, first, count, step)
     turn.settle(group)
     return turn
 
@@ -181,7 +184,7 @@ class SlicePlaces:
         return self.tile(ring, stage, part).reshape(1, LANES, self.VEC)
 
     def tile(self, ring, stage, part):
-        """A part of a piece, in f32."""
+        """Loads a part of a piece, in f32."""
         at = self.before + self.at(part)
         return px.load(ring[stage, at : at + LANES * self.VEC]).to(px.f32)
 
@@ -217,7 +220,8 @@ def look_at(row, ring, full, taken, PARTS, PIECES, kind):
     EACH = PARTS // PIECES
     known: tuple[Any, ...] = ()
     for piece in px.static_range(PIECES):
-        stage, before = taken.stage, piece * EACH
+        stage = taken.stage
+        before = piece * EACH
         full[stage].wait(taken.parity)
         if piece == 0:
             first, bounds = (row.part(ring, stage, 0), row.bounds(0)) if kind.PEEKS else (None, None)
@@ -246,7 +250,8 @@ def store_row(row, ring, empty, again, begin, end, w, b, Y, mean, scale, PARTS, 
     Where rows begin at multiples of a vector, each is stored whole or not at all. Else the first part and the last one are
     stored element by element where they have to be, and others where a slice is shorter than most.
     """
-    VEC, EACH = row.VEC, PARTS // PIECES
+    VEC = row.VEC
+    EACH = PARTS // PIECES
     low = begin + px.maximum(row.low, 0) if row.EDGES else begin
     whole = row.whole(1, PARTS - 1) if row.EDGES and PARTS > 2 else False
     for piece in px.static_range(PIECES):
@@ -288,8 +293,11 @@ def take(V, group, warp, which, moved, WARPS, PARTS, AT_ONCE):
 def take_parts(V, group, warp, which, moved, WARPS, FIRST, LAST):
     """The weights or biases of some parts. With `moved`, in shared memory, all come at once, as they lie, and are moved to
     the places of the class there: a load that begins anywhere waits for itself before the next one starts."""
-    row, VEC = SlicePlaces(warp, 0, 0, 0, group.VEC, WARPS, False), group.VEC
-    place, shift, own = group.rank * group.part, group.shift(which), warp * ((LANES + 1) * VEC) + VEC
+    row = SlicePlaces(warp, 0, 0, 0, group.VEC, WARPS, False)
+    VEC = group.VEC
+    place = group.rank * group.part
+    shift = group.shift(which)
+    own = warp * ((LANES + 1) * VEC) + VEC
     held: tuple[Any, ...] = ()
     for part in px.static_range(FIRST, LAST):
         at = place + row.at(part)
@@ -318,14 +326,20 @@ def none_of(V, VEC, PARTS):
 @px.func
 def normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
     """A warp's places of all rows of its group."""
-    EDGES, total, AT_ONCE = group.PERIOD > 1, group.total(), TOGETHER[W is not None and B is not None]
+    EDGES = group.PERIOD > 1
+    total = group.total()
+    AT_ONCE = TOGETHER[W is not None and B is not None]
     LINE = ring.shape[1] - PARTS // PIECES * WARPS * LANES * group.VEC
     kind = Moments() if CENTERED else Squares()
-    taken, again = px.ring(ring.shape[0]), px.ring(ring.shape[0])
-    leaves, gets = px.ring(DELAY + 1), px.ring(DELAY + 1)
-    ahead, turn = first_turn(group), first_turn(group)
+    taken = px.ring(ring.shape[0])
+    again = px.ring(ring.shape[0])
+    leaves = px.ring(DELAY + 1)
+    gets = px.ring(DELAY + 1)
+    ahead = first_turn(group)
+    turn = first_turn(group)
     which = -1 if EDGES else 0
-    w, b = none_of(W, group.VEC, PARTS), none_of(B, group.VEC, PARTS)
+    w = none_of(W, group.VEC, PARTS)
+    b = none_of(B, group.VEC, PARTS)
     if not EDGES:
         w = take(W, group, warp, 0, None, WARPS, PARTS, AT_ONCE)
         b = take(B, group, warp, 0, None, WARPS, PARTS, AT_ONCE)
@@ -400,10 +414,13 @@ class GroupExchange:
     def tell_all(self, group, place, PLACES, eps, kind):
         """One of PLACES roles that exchange what is known of rows, which they take in turn."""
         self.clear(group, place, PLACES)
-        most, turn, number = most_rows(group.rows, group.PERIOD, group.groups), px.ring(PLACES), 0
+        most = most_rows(group.rows, group.PERIOD, group.groups)
+        turn = px.ring(PLACES)
+        number = 0
         first_class, last_class = group.classes()
         for which in range(first_class, last_class):
-            count, shift = group.rows_of(which)[1], group.shift(which)
+            count = group.rows_of(which)[1]
+            shift = group.shift(which)
             for _ in range(count):
                 if turn.stage == place:
                     self.left[place].wait(turn.parity)
@@ -456,13 +473,18 @@ def norm_shares(
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = PARTS // PIECES * WARPS * LANES * VEC
     ring = px.shared((STAGES, SPAN + (LINE_BYTES // X.dtype.itemsize if LINED else 0)), X.dtype)
-    full, empty = px.barrier(STAGES), px.barrier(STAGES)
-    COUNT, ALIKE = (W is not None) + (B is not None), W is None or B is None or W.dtype == B.dtype
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    COUNT = (W is not None) + (B is not None)
+    ALIKE = W is None or B is None or W.dtype == B.dtype
     MOVED = PERIOD > 1 and ALIKE and 0 < COUNT * PARTS <= MOST_MOVED
     moved = px.shared((WARPS * (LANES + 1) * VEC,), (B if W is None else W).dtype) if MOVED else None
     PLACES = DELAY + 1
-    parts, known = px.shared((PLACES, 3 if CENTERED else 1, WARPS), px.f32), px.shared((PLACES, 2), px.f32)
-    left, found, cleared = px.barrier(PLACES), px.barrier(PLACES, count=1, checked=False), px.counters(2)
+    parts = px.shared((PLACES, 3 if CENTERED else 1, WARPS), px.f32)
+    known = px.shared((PLACES, 2), px.f32)
+    left = px.barrier(PLACES)
+    found = px.barrier(PLACES, count=1, checked=False)
+    cleared = px.counters(2)
     with px.warps(0, 1, copies=WARPS) as warp:
         group = group_of(X, columns, rows, SHARE, PERIOD)
         exchange = GroupExchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)

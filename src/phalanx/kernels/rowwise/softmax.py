@@ -38,7 +38,10 @@ def row_statistics(rows, x, also):
     of all CTAs to every warp, which folds them. Asking whether a tile lies past the row's end saves its work there, and
     keeps ptxas from interleaving tiles until it runs out of registers.
     """
-    X, ROWS, PARTS, WARPS = rows.X, rows.ROWS, rows.PARTS, rows.WARPS
+    X = rows.X
+    ROWS = rows.ROWS
+    PARTS = rows.PARTS
+    WARPS = rows.WARPS
     values = by_warp(X, x[0], ROWS, WARPS)
     for part in px.static_range(1, PARTS):
         values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
@@ -89,7 +92,8 @@ def scale_and_mask(rows, M, scale, outer, inner):
 
     Each of its `inner` rows serves `outer` rows in turn.
     """
-    rows.scale, rows.M = scale, M
+    rows.scale = scale
+    rows.M = M
     if M is not None:
         row = rows.row if rows.ROWS == 1 else rows.row + px.arange(rows.ROWS)
         rows.masks = row // outer * inner + row % inner

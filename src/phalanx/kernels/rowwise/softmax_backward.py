@@ -22,7 +22,8 @@ def weighed(y, d, LOG):
 @px.func
 def gradient_tile(y, d, total, LOG):
     """y (d - sum of d y), or for y = log p: d - p sum of d."""
-    y, d = y.to(px.f32), d.to(px.f32)
+    y = y.to(px.f32)
+    d = d.to(px.f32)
     return d - px.exp2(y * LOG2E) * total if LOG else y * (d - total)
 
 
@@ -34,7 +35,8 @@ def softmax_backward_rows(Y, D, X, *, config, LOG=False):
     rows = row_of(Y, config)
     others = row_of(D, config)
     wait_for_prior_launch()
-    y, d = rows.load(0.0), others.load(0.0)
+    y = rows.load(0.0)
+    d = others.load(0.0)
     sums = zeros(config.rows, WIDTH)
     for part in px.static_range(PARTS):
         sums = sums + weighed(y[part], d[part], LOG)
@@ -61,7 +63,8 @@ def softmax_backward(d: Any, y: Any, *, log: bool = False, config: RowConfig | N
     """
     info = info_of("y", y)
     gradient_of("d", d, info)
-    rows, others = as_rows(y, info), as_rows(d, info_of("d", d))
+    rows = as_rows(y, info)
+    others = as_rows(d, info_of("d", d))
     count, columns = rows.shape
     x = empty(y, (count, columns), info.dtype_name)
     if has_work(count, columns):

@@ -107,7 +107,8 @@ def launch_spans(
     kernel: Any, config: SpanConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
     """Runs a kernel of this file, whose first argument is the run of memory with the rows."""
-    each, nbytes = px.cdiv(columns, config.taken), config.rows * columns * args[0].dtype.itemsize
+    each = px.cdiv(columns, config.taken)
+    nbytes = config.rows * columns * args[0].dtype.itemsize
     vectors = px.cdiv(nbytes, 32 * VECTOR_BYTES)
     if config.each != each or config.vectors < vectors or (config.pairs and columns % 2):
         kind = "pairs" if config.pairs else "elements"
@@ -171,7 +172,8 @@ class Span:
 
     def places(self, row, number):
         """The view of the buffer that has each thread's element of this number, of the rows from `row` on."""
-        WARP, ROW = 32 * self.PAIR, self.LANES * self.PAIR
+        WARP = 32 * self.PAIR
+        ROW = self.LANES * self.PAIR
         if self.LANES == 32 and number < self.EACH - 1:
             at = row * self.columns + number * WARP
             view = self.s[self.warp, at : at + WARP]
@@ -227,9 +229,11 @@ def softmax_of(rows, row, LOG):
         powers = (*powers, power)
     total = rows.of_row(px.sum, mass)
     if LOG:
-        less, factor = base + px.log2(total) * LN2, None
+        less = base + px.log2(total) * LN2
+        factor = None
     else:
-        less, factor = None, px.reciprocal(total)
+        less = None
+        factor = px.reciprocal(total)
     y: tuple[Any, ...] = ()
     for number in px.static_range(rows.EACH):
         y = (*y, x[number] - less if LOG else powers[number] * factor)
@@ -268,7 +272,8 @@ def norm_of(rows, row, w, b, eps, inverse, CENTERED):
 def each_span(X, Y, columns, start, each, LANES, EACH, ROWS, VECTORS, WARPS, PAIRS):
     """Every warp's spans: `each` is a function of the `Span`, of the first of the rows that are next, and of what `start`
     gives, both with more arguments for them."""
-    VEC, PAIR = VECTOR_BYTES // X.dtype.itemsize, 2 if PAIRS else 1
+    VEC = VECTOR_BYTES // X.dtype.itemsize
+    PAIR = 2 if PAIRS else 1
     if PAIRS:
         px.assume(columns % 2 == 0)
     assert ROWS % VEC == 0 and ROWS * LANES % 32 == 0, "a span begins at a multiple of a vector, and whole warps take it"

@@ -256,7 +256,8 @@ class Stream:
 
     def look_at(self, group, chunk, known, kind, STEP, LANES):
         """What is known of each row with one chunk more."""
-        at, end = self.place(self.first(group[0]), chunk), self.whole(group[0])[1]
+        at = self.place(self.first(group[0]), chunk)
+        end = self.whole(group[0])[1]
         x = self.peek(group)
         self.taken.advance()
         if at + self.SPAN > end:
@@ -270,7 +271,8 @@ class Stream:
 def whole_vectors(row, columns, VEC, EDGES):
     """The places where a row's whole vectors begin and end; of a row without any, twice where its only vector begins."""
     begin = row * columns
-    first, last = (begin + (VEC - 1)) // VEC * VEC, (begin + columns) // VEC * VEC
+    first = (begin + (VEC - 1)) // VEC * VEC
+    last = (begin + columns) // VEC * VEC
     return px.minimum(first, last) if EDGES else first, last
 
 
@@ -347,7 +349,9 @@ def stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD
         own = px.maximum(most - px.cluster.rank() + size - 1, size) // size
     held = own if WHOLE else px.minimum(own, config.kept)
     clusters = px.num_blocks(0) // size
-    taken, freed, again = px.ring(config.stages), px.ring(config.stages), px.ring(config.stages)
+    taken = px.ring(config.stages)
+    freed = px.ring(config.stages)
+    again = px.ring(config.stages)
     BATCH = max(1, min(MOST_BATCH, BATCH_BYTES // (config.group * SPAN * X.dtype.itemsize), config.stages // 2))
     return Stream(
         X, ring, full, empty, taken, freed, again, columns, rows, own, held, clusters, VEC, SPAN, BATCH, config.group,

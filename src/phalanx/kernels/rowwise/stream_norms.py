@@ -70,7 +70,8 @@ def beside(rows, W, B, row, first, PERIOD):
     """The weights and biases of LOADED chunks, each with None where there are none."""
     vectors: tuple[Any, ...] = ()
     for turn in px.static_range(LOADED):
-        w, b = vector_of(rows, W, row, first + turn, PERIOD), vector_of(rows, B, row, first + turn, PERIOD)
+        w = vector_of(rows, W, row, first + turn, PERIOD)
+        b = vector_of(rows, B, row, first + turn, PERIOD)
         vectors = (*vectors, (w, b))
     return vectors
 
@@ -82,7 +83,8 @@ def load_and_store(rows, W, B, Y, group, starts, first, last, known, ONCE, PERIO
     """
     ahead = beside(rows, W, B, group[0], first, PERIOD)
     for some in range(first, last, LOADED):
-        vectors, ahead = ahead, beside(rows, W, B, group[0], some + LOADED, PERIOD)
+        vectors = ahead
+        ahead = beside(rows, W, B, group[0], some + LOADED, PERIOD)
         for turn in px.static_range(LOADED):
             if some + turn < last:
                 w, b = vectors[turn]
@@ -101,9 +103,11 @@ def store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PER
         if part > 0 and part % STORED == 0:
             starts = rows.starts(group)
         if part < PARTS:
-            mine, bias = None if W is None else px.keep(w[part]), None if B is None else px.keep(b[part])
+            mine = None if W is None else px.keep(w[part])
+            bias = None if B is None else px.keep(b[part])
         else:
-            mine, bias = vector_of(rows, W, group[0], part, PERIOD), vector_of(rows, B, group[0], part, PERIOD)
+            mine = vector_of(rows, W, group[0], part, PERIOD)
+            bias = vector_of(rows, B, group[0], part, PERIOD)
         store_norms(rows, pinned(held[part]), mine, bias, Y, starts, part, known, ONCE)
 
 
@@ -175,16 +179,20 @@ def normalise_chunks(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, 
     LANES = 32 * WARPS
     first, last = rows.classes()
     for which in range(first, last):
-        w, b = vectors_of(rows, W, which, PARTS, PERIOD), vectors_of(rows, B, which, PARTS, PERIOD)
+        w = vectors_of(rows, W, which, PARTS, PERIOD)
+        b = vectors_of(rows, B, which, PARTS, PERIOD)
         save(rows, W, saved[0], which, PARTS, PERIOD)
         save(rows, B, saved[1], which, PARTS, PERIOD)
         begin, end, step = rows.rows_of(which)
         ahead = rows.load_edges(rows.group(begin, end, step), LANES, 0.0)
-        w_edge, b_edge = edges_of(rows, W, begin, LANES), edges_of(rows, B, begin, LANES)
+        w_edge = edges_of(rows, W, begin, LANES)
+        b_edge = edges_of(rows, B, begin, LANES)
         for row in range(begin, end, step * rows.GROUP):
-            edges, ahead = ahead, rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, 0.0)
+            edges = ahead
+            ahead = rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, 0.0)
             if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
-                w_edge, b_edge = edges_of(rows, W, row, LANES), edges_of(rows, B, row, LANES)
+                w_edge = edges_of(rows, W, row, LANES)
+                b_edge = edges_of(rows, B, row, LANES)
             normalise_rows(
                 rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS,
                 PARTS + SAVED, ALL, CENTERED, ONCE, PERIOD,
@@ -209,7 +217,9 @@ def norm_stream(
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
-    ring, full, empty = stages_of(X, STAGES, GROUP, SPAN, LINED), px.barrier(STAGES), px.barrier(STAGES)
+    ring = stages_of(X, STAGES, GROUP, SPAN, LINED)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     saved = (
         px.shared((SAVED, SPAN), W.dtype) if SAVED > 0 and W is not None else None,
         px.shared((SAVED, SPAN), B.dtype) if SAVED > 0 and B is not None else None,

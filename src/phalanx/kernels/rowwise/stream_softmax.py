@@ -59,7 +59,8 @@ def store_softmax(rows, Y, group, starts, first, last, terms, LOG, ONCE, FUSED, 
 @px.func
 def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
     """Some rows, of which the edges were loaded."""
-    FUSED, starts = not LOG and Y.dtype.itemsize < 4, rows.starts(group)
+    FUSED = not LOG and Y.dtype.itemsize < 4
+    starts = rows.starts(group)
     terms: tuple[Any, ...] = ()
     found, held = know(rows, Mass(rows.X.dtype.itemsize < 4), group, edges, STEP, WARPS)
     for largest, total in found:
@@ -84,13 +85,15 @@ def exponentiate_rows(rows, Y, group, edges, STEP, WARPS, LOG, ONCE):
 @px.func
 def exponentiate_chunks(rows, Y, STEP, WARPS, LOG, ONCE):
     """The role that computes, row after row of one class after another."""
-    LANES, FILL = 32 * WARPS, -float("inf")
+    LANES = 32 * WARPS
+    FILL = -float("inf")
     first, last = rows.classes()
     for which in range(first, last):
         begin, end, step = rows.rows_of(which)
         ahead = rows.load_edges(rows.group(begin, end, step), LANES, FILL)
         for row in range(begin, end, step * rows.GROUP):
-            edges, ahead = ahead, rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, FILL)
+            edges = ahead
+            ahead = rows.load_edges(rows.group(row + step * rows.GROUP, end, step), LANES, FILL)
             exponentiate_rows(rows, Y, rows.group(row, end, step), edges, STEP, WARPS, LOG, ONCE)
 
 
@@ -106,7 +109,9 @@ def softmax_stream(
     VEC = VECTOR_BYTES // X.dtype.itemsize
     SPAN = 32 * WARPS * STEP * VEC
     CLASSES = PERIOD if GROUP > 1 else 1
-    ring, full, empty = stages_of(X, STAGES, GROUP, SPAN, LINED), px.barrier(STAGES), px.barrier(STAGES)
+    ring = stages_of(X, STAGES, GROUP, SPAN, LINED)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
     wait_for_prior_launch()
     with px.warps(0, WARPS, regs=config.regs):
         mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)

@@ -86,10 +86,13 @@ def parts_of(columns: int, itemsize: int, warps: int, cluster: int = 1) -> int:
 
 @cache
 def edge_parts(columns: int, itemsize: int, config: TeamConfig) -> tuple[int, int]:
-    """In how many of a team's first parts a row may begin, and in how many of its last ones it may end."""
-    span, line = config.span(itemsize), LINE_BYTES // itemsize
-    room, part = config.parts * span, places_of_cta(columns, line, config.cluster)
-    low, high = 0, room
+    """The number of a team's first parts in which a row may begin, and of its last ones in which it may end."""
+    span = config.span(itemsize)
+    line = LINE_BYTES // itemsize
+    room = config.parts * span
+    part = places_of_cta(columns, line, config.cluster)
+    low = 0
+    high = room
     for off in range(0, line, gcd(line, columns)):
         length = off + columns
         for rank in range(config.cluster):
@@ -122,7 +125,7 @@ def choose_teams(columns: int, itemsize: int, vectors: int, aligned: bool = Fals
 
 
 def most_teams(config: TeamConfig, itemsize: int, vectors: int) -> int:
-    """As many teams as a CTA has shared memory, registers and barriers for."""
+    """The most teams for which a CTA has shared memory, registers and barriers."""
     room = H200.shared_bytes_per_sm // config.per_sm - H200.reserved_shared_bytes - BESIDES
     told = TOLD * vectors * config.cluster * config.warps
     each = config.slots * config.parts * config.span(1) + told + BESIDES_EACH
@@ -253,7 +256,8 @@ def over(row, step, known, *more):
 @px.func
 def moments(row, inverse):
     """The mean of a row, and the mean of the squares of what its elements are apart from it, by one exchange."""
-    kind, WARPS = NearMoments(row.pivot), row.LANES // 32
+    kind = NearMoments(row.pivot)
+    WARPS = row.LANES // 32
     known = over(row, row.look_at, kind.start(row.LANES), kind)
     return kind.total(inverse, *from_all(kind.join(WARPS, *known), WARPS))
 
@@ -272,7 +276,8 @@ def normalise_row(row, slots, team, stage, w, b, Y, eps, inverse, CENTERED):
     if CENTERED:
         mean, squares = moments(row, inverse)
     else:
-        mean, squares = None, mean_of_squares(row, inverse)
+        mean = None
+        squares = mean_of_squares(row, inverse)
     row.slot = slots[px.keep(team), stage]  # to be read again: the compiler keeps nothing of it
     over(row, row.finish, (), w, b, Y, mean, px.rsqrt(squares + eps))
 
@@ -310,7 +315,8 @@ def window_of(row, columns, part, ROOM, LINE):
 def fetch(X, row, columns, part, slot, head, full, LINE):
     """Starts the copies of what a team has of a row, and of its head, where there is a place for it."""
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    at, first = window_of(row, columns, part, slot.shape[0], LINE)[0], px.cdiv(row * columns, VEC) * VEC
+    at = window_of(row, columns, part, slot.shape[0], LINE)[0]
+    first = px.cdiv(row * columns, VEC) * VEC
     with full.transaction():
         px.tma.load(X[at : at + slot.shape[0]], slot, full)
         if head is not None:
@@ -366,22 +372,29 @@ def norm_teams(
     # Step 1: places for rows, weights and biases in shared memory.
     SPAN = 32 * WARPS * VEC
     ROOM = PARTS * SPAN
-    slots, full = px.shared((TEAMS, SLOTS, ROOM), X.dtype), px.barrier(TEAMS * SLOTS, 1, checked=False)
+    slots = px.shared((TEAMS, SLOTS, ROOM), X.dtype)
+    full = px.barrier(TEAMS * SLOTS, 1, checked=False)
     heads = px.shared((TEAMS, SLOTS, HEAD), X.dtype) if CENTERED else None
     w = None if W is None else px.shared((ROOM + LINE,), px.f32 if config.wide else W.dtype)
     b = None if B is None else px.shared((ROOM + LINE,), px.f32 if config.wide else B.dtype)
-    saved, read = px.barrier(1), px.barrier(1)
+    saved = px.barrier(1)
+    read = px.barrier(1)
     wait_for_prior_launch()
     # Step 2: each team takes rows of one class after another.
     with px.warps(0, WARPS, copies=TEAMS) as team:
-        taken, filled, turn = px.ring(SLOTS), px.ring(SLOTS), px.ring(1)
-        part, inverse = places_of_cta(columns, LINE, config.cluster), 1.0 / columns
-        number, clusters = px.cluster.id(), px.num_blocks(0) // config.cluster
+        taken = px.ring(SLOTS)
+        filled = px.ring(SLOTS)
+        turn = px.ring(1)
+        part = places_of_cta(columns, LINE, config.cluster)
+        inverse = 1.0 / columns
+        number = px.cluster.id()
+        clusters = px.num_blocks(0) // config.cluster
         from_class, to_class = classes_of(rows, PERIOD, number, clusters, SIDES)
         for which in range(from_class, to_class):
             dealt = deal(which, rows, PERIOD, number, clusters, SIDES)
             for ahead in range(team, px.minimum(dealt.turns, team + SLOTS * TEAMS), TEAMS):  # they come while weights do
-                head, ready = head_of(heads, team, filled.stage), full[team * SLOTS + filled.stage]
+                head = head_of(heads, team, filled.stage)
+                ready = full[team * SLOTS + filled.stage]
                 fetch(X, dealt.row(ahead), columns, part, slots[team, filled.stage], head, ready, LINE)
                 filled.advance()
             # Step 2a: all teams bring the weights for rows of this class.
@@ -398,14 +411,16 @@ def norm_teams(
                 taken.advance()
                 at, begin, off = window_of(dealt.row(some), columns, part, ROOM, LINE)
                 own = px.cluster.rank() * part
-                low, high = px.keep(px.maximum(own, off) - begin), px.keep(px.minimum(own + part, off + columns) - begin)
+                low = px.keep(px.maximum(own, off) - begin)
+                high = px.keep(px.minimum(own + part, off + columns) - begin)
                 beside = px.maximum(begin - off - first, 0) // VEC * VEC
                 pivot = pivot_of(head_of(heads, team, stage))
                 mine = TeamRow(slots[team, stage], at, low, high, beside, pivot, SPAN, PARTS, BEGINS, ENDS, 32 * WARPS)
                 normalise_row(mine, slots, team, stage, w, b, Y, eps, inverse, CENTERED)
                 ahead = some + SLOTS * TEAMS
                 if ahead < dealt.turns:
-                    head, ready = head_of(heads, team, filled.stage), full[team * SLOTS + filled.stage]
+                    head = head_of(heads, team, filled.stage)
+                    ready = full[team * SLOTS + filled.stage]
                     fetch(X, dealt.row(ahead), columns, part, slots[team, filled.stage], head, ready, LINE)
                     filled.advance()
             read[0].arrive()

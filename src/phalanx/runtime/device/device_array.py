@@ -25,7 +25,7 @@ class DeviceArray:
         self.write(raw)
 
     def write(self, raw: np.ndarray) -> None:
-        """Replaces its bytes."""
+        """Replaces the bytes of the array."""
         driver = get_driver()
         if self.nbytes:
             with driver.context(self.device):

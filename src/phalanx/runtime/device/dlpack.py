@@ -17,7 +17,7 @@ DTYPE_NAMES = {
     (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2", (14, 8): "f8e8m0",
     (15, 6): "f6e2m3", (16, 6): "f6e3m2", (17, 4): "f4e2m1",
 }  # fmt: skip
-"""By code and bits; elements of 6 and 4 bits lie there with no bit between them."""
+"""Element types by DLPack's code and bits; elements of 6 and 4 bits lie there with no bit between them."""
 DENSE_BITS = 6
 
 

@@ -102,7 +102,7 @@ class LaunchAttribute(ctypes.Structure):
 
 
 class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
+    """The driver's CUlaunchConfig."""
 
     _fields_ = [
         ("grid", _uint * 3),

@@ -44,7 +44,7 @@ class CFunction:
 
     @property
     def programs(self) -> tuple[tuple[Compiled, ...], ...]:
-        """Its kernels, each for every target."""
+        """The kernels of a function, each for every target."""
         return self.endings.programs
 
     @property

@@ -102,7 +102,7 @@ class Endings:
 
     @property
     def launches(self) -> list[CLaunch]:
-        """All launches."""
+        """All launches of the function, once each."""
         return [launch for ending in self.of.values() for launch in ending.launches]
 
 

@@ -97,7 +97,7 @@ class _Shared:
 
 
 def tuple_text(texts: Iterable[str]) -> str:
-    """The text of a tuple."""
+    """Writes a tuple as Python text."""
     return "(" + "".join(f"{text}, " for text in texts) + ")"
 
 

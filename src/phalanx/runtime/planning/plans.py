@@ -26,7 +26,7 @@ MOST_FAILURES = 16
 """Calls that could not be traced; after so many nothing more is tried."""
 
 
-class Plan:
+class CallPlan:
     """What calls of a function with the same options, types and ranks of arrays do, by their sizes. For any thread.
 
     `first` is where the first array stands in a call's key, `geometries` how many calls took the whole way so far, `why`
@@ -184,6 +184,6 @@ def _address(result: Any, sketch: Sketch) -> Any:
     return sketch.pointers[result] if isinstance(result, int) else result
 
 
-plan_calls_with(Plan)
+plan_calls_with(CallPlan)
 
-__all__ = ["Plan"]
+__all__ = ["CallPlan"]

@@ -32,7 +32,7 @@ class Expression:
 
     @property
     def constant(self) -> int | None:
-        """Its value, where it is a constant."""
+        """The value of an expression that is a constant, else None."""
         return self.args[0] if self.sign == "constant" else None
 
     def c(self) -> str:

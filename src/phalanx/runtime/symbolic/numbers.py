@@ -38,7 +38,7 @@ class Guard:
 
     @property
     def symbols(self) -> frozenset[str]:
-        """What it depends on."""
+        """The names of the symbols that the comparison depends on."""
         return self.left.symbols | self.right.symbols
 
     def c(self) -> str:
@@ -343,7 +343,7 @@ class Number(Combined):
         return float(self._settled())
 
     def bit_length(self) -> int:
-        """As of an integer."""
+        """The bits of the number, as `int.bit_length` counts them."""
         return self._settled().bit_length()
 
     def __hash__(self) -> int:

@@ -57,7 +57,7 @@ class ArrayPlan:
 
 @frozen
 class ScalarPlan:
-    """A number, or None."""
+    """An argument that is a number, or None."""
 
     value: Any
 

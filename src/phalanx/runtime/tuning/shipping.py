@@ -26,7 +26,7 @@ class Parcel:
     files: dict[str, str]
 
     def open(self) -> Any:
-        """The value again."""
+        """Makes the value again, in another process."""
         return _Opener(self.data, self.files).load()
 
 

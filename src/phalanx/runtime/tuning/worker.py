@@ -58,7 +58,7 @@ class Called:
 
 @frozen
 class Setup:
-    """What all candidates share."""
+    """What all candidates of a worker share: arguments, a reference, a function."""
 
     plans: tuple[ArgumentPlan, ...]
     make_args: Parcel | None
@@ -389,7 +389,7 @@ class CalledRun:
             return self.again()
 
     def again(self) -> Any:
-        """Calls the function."""
+        """Calls the function with its arguments."""
         return self.function(*self.arguments.values, **self.config)
 
     first = again

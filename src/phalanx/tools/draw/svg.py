@@ -49,7 +49,7 @@ class Canvas:
         self.shapes.append(f"<text {place}{named}>{escape(words)}</text>")
 
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
-        """A faint line."""
+        """Draws a faint line."""
         self.grow(max(x1, x2), max(y1, y2))
         self.shapes.append(f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="grid"/>')
 

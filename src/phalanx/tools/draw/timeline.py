@@ -30,7 +30,7 @@ class Window:
         self.unit = WIDTH / max(1.0, self.end - self.start)
 
     def x(self, time: float) -> float:
-        """Where a time is."""
+        """The place of a time on the x axis."""
         return self.left + (min(time, self.end) - self.start) * self.unit
 
     def width(self, start: float, end: float) -> float:
@@ -92,7 +92,7 @@ def draw_event(canvas: Canvas, event: Event, window: Window, y: float, height: f
 
 
 def legend(canvas: Canvas, meanings: dict[str, str]) -> None:
-    """What the colours mean."""
+    """Draws what the colours mean."""
     x = 0.0
     for kind, text in meanings.items():
         if kind == "wait":
