@@ -82,11 +82,13 @@ class Emitter:
     """Writes one program. The functions of `sim/ops/control.py` write control flow through it."""
 
     def __init__(
-        self, name: str, outer: Emitter | None, *, preempt: bool, numbers: itertools.count[int], stepped: bool = False
+        self, name: str, outer: Emitter | None, *, preempt: bool, numbers: itertools.count[int], stepped: bool = False,
+        clocked: bool = False,
     ) -> None:
         self.name = name
         self.outer = outer
         self.preempt = preempt
+        self.clocked = clocked
         self.stepped = stepped
         self.numbers = numbers
         self.lines: list[str] = []
@@ -300,7 +302,7 @@ class Emitter:
         """A call of the instruction's meaning."""
         self.cost(CALL)
         meaning = meaning_of(op)
-        if self.preempt and not op.effects().is_pure and not any(how.whole for how in self.polling()):
+        if self.preempt and (self.clocked or not op.effects().is_pure) and not any(how.whole for how in self.polling()):
             self.line(f"yield {ASK if self.only_asks else STEP}")
 
         arguments = CallOperands(op)
@@ -395,7 +397,9 @@ class Emitter:
 
     def role(self, role: Role) -> tuple[range, str]:
         """Writes a role as a program of its own: the numbers of its copies among the children, and the values they take."""
-        inner = Emitter(role.name, self, preempt=self.preempt, numbers=self.numbers, stepped=self.stepped)
+        inner = Emitter(
+            role.name, self, preempt=self.preempt, numbers=self.numbers, stepped=self.stepped, clocked=self.clocked
+        )
         inner.block(role.body)
         program = inner.program()
         start = len(self.children)
@@ -425,13 +429,18 @@ class Emitter:
 class Code:
     """A kernel as Python: its programs, their text, and from a line of the text back to the instruction.
 
-    `preempt`: agents can be interrupted before every instruction with an effect. `stepped`: they say so before every
+    `preempt`: agents can be interrupted before every instruction with an effect; with `clocked` also before arithmetic on
+    tiles, which takes time. `stepped`: they say so before every
     instruction, for whoever steps through the run.
     """
 
-    def __init__(self, function: Function, *, preempt: bool = False, stepped: bool = False) -> None:
+    def __init__(
+        self, function: Function, *, preempt: bool = False, stepped: bool = False, clocked: bool = False
+    ) -> None:
         self.stepped = stepped
-        emitter = Emitter(function.name, None, preempt=preempt, numbers=itertools.count(), stepped=stepped)
+        emitter = Emitter(
+            function.name, None, preempt=preempt, numbers=itertools.count(), stepped=stepped, clocked=clocked
+        )
         emitter.block(function.body)
         self.main = emitter.program()
         self.lines: list[str] = []

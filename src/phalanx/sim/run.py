@@ -21,7 +21,7 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import array_of
 from phalanx.sim.scheduler import Schedule, Scheduler
 
-_CODE = Beside[dict[tuple[bool, bool], Code]]("code")
+_CODE = Beside[dict[tuple[bool, bool, bool], Code]]("code")
 
 
 def simulate(
@@ -86,12 +86,13 @@ def with_counters(function: Function, args: Sequence[Any]) -> list[Any]:
     return [*args, np.zeros(function.counters, np.int32)] if owned else list(args)
 
 
-def code_of(function: Function, *, preempt: bool = False, stepped: bool = False) -> Code:
+def code_of(function: Function, *, preempt: bool = False, stepped: bool = False, clocked: bool = False) -> Code:
     """The kernel as Python, made once for each of the ways in which `Code` writes it."""
     variants = _CODE.get(function) or _CODE.keep(function, {})
-    if (preempt, stepped) not in variants:
-        variants[preempt, stepped] = Code(function, preempt=preempt, stepped=stepped)
-    return variants[preempt, stepped]
+    key = preempt, stepped, clocked
+    if key not in variants:
+        variants[key] = Code(function, preempt=preempt, stepped=stepped, clocked=clocked)
+    return variants[key]
 
 
 def grid_of(function: Function, grid: int | Sequence[int]) -> tuple[int, int, int]:

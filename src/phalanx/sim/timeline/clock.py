@@ -78,7 +78,7 @@ class Clock:
             function,
             dims,
             tuple(args),
-            code_of(function, preempt=True),
+            code_of(function, preempt=True, clocked=True),
             early=False,
             monitor=self.timer,
             out=io.StringIO(),

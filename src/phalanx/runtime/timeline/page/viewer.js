@@ -99,23 +99,25 @@
     if (top > tall || top + row.depth * bar < TOP) return;
     pen.strokeStyle = colours.faint; pen.beginPath(); pen.moveTo(0, Math.round(top + row.depth * bar + 2) + 0.5);
     pen.lineTo(width, Math.round(top + row.depth * bar + 2) + 0.5); pen.stroke();
-    const reached = new Float64Array(row.depth).fill(-1), kindThere = new Int32Array(row.depth).fill(-1);
+    const reached = new Float64Array(row.depth).fill(-1), scale = (width - GUTTER) / (view.to - view.from);
+    let brush = "";
     for (let n = firstAfter(row, view.from - row.longest); n < row.list.length; n++) {
       const i = row.list[n], event = events[i];
       if (event[START] > view.to) break;
       if (event[END] < view.from) continue;
-      const left = Math.max(GUTTER, x(event[START])), right = Math.min(width, x(event[END]));
+      const left = Math.max(GUTTER, GUTTER + (event[START] - view.from) * scale);
+      const right = Math.min(width, GUTTER + (event[END] - view.from) * scale);
       const depth = depthOf[i], shown = (matched === null || matched.has(i)) && (lineOn < 0 || event[LINE] === lineOn);
-      if (shown && right - left < 0.7 && right <= reached[depth] && kindThere[depth] === event[KIND]) continue;
-      reached[depth] = Math.max(left + 0.7, right); kindThere[depth] = event[KIND];
-      pen.globalAlpha = shown ? 1 : 0.16;
-      pen.fillStyle = colours.kinds[event[KIND]];
+      if (right <= reached[depth] && !(shown && matched !== null)) continue;  // behind a pixel that is drawn
+      reached[depth] = Math.max(left + 1, right);
+      if (matched !== null || lineOn >= 0) pen.globalAlpha = shown ? 1 : 0.16;
+      if (brush !== colours.kinds[event[KIND]]) { brush = colours.kinds[event[KIND]]; pen.fillStyle = brush; }
       const wait = event[KIND] === WAIT;
       const y = top + depth * bar + (wait ? bar / 3 : 1), high = wait ? bar / 3 : bar - 2;
-      pen.fillRect(left, y, Math.max(0.7, right - left - (right - left > 4 ? 0.6 : 0)), high);
+      pen.fillRect(left, y, Math.max(1, right - left - (right - left > 4 ? 0.6 : 0)), high);
       if (right - left > 60 && !wait && bar > 11) {
         pen.save(); pen.beginPath(); pen.rect(left, y, right - left, high); pen.clip();
-        pen.fillStyle = "#10151b"; pen.fillText(nameOf(i), left + 3, y + high - 3); pen.restore();
+        pen.fillStyle = "#10151b"; pen.fillText(nameOf(i), left + 3, y + high - 3); pen.restore(); brush = "";
       }
     }
     pen.globalAlpha = 1;
@@ -416,5 +418,5 @@
   code(); busy(); readColours(); select(-1);
   new ResizeObserver(resize).observe(stage);
   resize(); fit();
-  window.timeline = { view, select, search, zoom, get selected() { return selected; }, get count() { return events.length; } };
+  window.timeline = { view, select, search, zoom, draw, get selected() { return selected; }, get count() { return events.length; } };
 })();
