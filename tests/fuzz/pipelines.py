@@ -126,7 +126,8 @@ def on_host(found: list[Outcome], plain: dict[int, tuple[Any, list[Any]]], *, sa
 
 def is_refused(case: Case, error: px.Error) -> bool:
     """Whether the error is one that the case asks for."""
-    return is_too_large(case, str(error)) or (BREAK in error.message and "break" in case.program.features)
+    early = "break" in case.program.features and "producer=False" in case.program.features
+    return is_too_large(case, str(error)) or (early and BREAK in error.message)
 
 
 def is_too_large(case: Case, told: str) -> bool:

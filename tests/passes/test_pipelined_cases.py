@@ -311,15 +311,65 @@ def test_arguments_that_share_none_go_through_the_ring() -> None:
     assert any("staged by the copy engine" in note for note in notes_of(stored, 1, [x, o]))
 
 
-def test_break_is_refused() -> None:
-    @px.kernel(warps=4)
-    def early(X, O, n, *, BK=32):
-        total = px.zeros((BK,), px.f32)
-        for k in px.pipelined(range(0, X.shape[0], BK)):
-            if k == n:
+@px.kernel(warps=8, cluster=lambda CTAS: CTAS)
+def early(A, B, FLAGS, C, n, *, BM=128, BN=32, BK=32, CASE="scalar", CTAS=1):
+    """A loop in each of two tiles that may end early."""
+    m, acc, count = px.block_id(0) * BM, px.zeros((BM, BN), px.f32), 0
+    for t in px.persistent(2 * px.num_blocks(0) // CTAS):
+        for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+            if CASE == "scalar" and k >= n:
                 break
-            total = total + px.load(X[k : k + BK])
-        px.store(O[0:BK], total)
+            elif CASE == "flag":
+                if FLAGS[k // BK] > 0:
+                    break
+            elif CASE == "count":
+                count = count + 1
+                if count > 3:
+                    break
+            elif CASE == "rank":
+                if px.cluster.rank() == k // BK:
+                    break
+            elif CASE == "nested" and k > 0:
+                if FLAGS[k // BK] > t:
+                    break
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[0:BN, k : k + BK]).T, acc)
+            if CASE == "last" and FLAGS[k // BK] > 0:
+                break
+    px.store(C[m : m + BM, 0:BN], acc)
 
-    with pytest.raises(px.Error, match=r"break in a loop over px\.pipelined"):
-        early[1](np.zeros(64, np.float32), np.zeros(32, np.float32), 32)
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize("flags", [[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [0, 2, 0, 1, 0], [0, 0, 0, 0, 1]])
+@pytest.mark.parametrize("ctas", [1, 2])
+@pytest.mark.parametrize("case", ["scalar", "flag", "count", "rank", "nested", "last"])
+def test_a_break_that_those_who_fetch_can_tell(case: str, ctas: int, flags: list[int]) -> None:
+    rng = np.random.default_rng(ctas)
+    sums = np.zeros((128 * ctas, 32), np.float32)
+    args = [whole(rng, 128 * ctas, 160), whole(rng, 32, 160), np.array(flags, np.int32), sums]
+    plain, ahead = args[3].copy(), args[3].copy()
+    early[ctas](*args[:3], plain, 64 * sum(flags), CASE=case, CTAS=ctas, pipelined=False)
+    early[ctas](*args[:3], ahead, 64 * sum(flags), CASE=case, CTAS=ctas)
+    np.testing.assert_array_equal(ahead, plain)
+    report = px.check(early[ctas], *args, 64, CASE=case, CTAS=ctas, schedules=1)
+    assert report.ok, str(report)
+    said = notes_of(early, ctas, [*args, 64], CASE=case, CTAS=ctas)
+    assert any("px.load of A: staged by the copy engine" in note for note in said)
+    assert any("sent to all of them" in note for note in said) is (ctas == 2 and case != "rank")
+    assert any("px.dot runs as wgmma on the ring, waited for at once" in note for note in said)
+
+
+def test_a_break_on_what_the_loop_computes_is_refused() -> None:
+    @px.kernel(warps=4)
+    def late(X, O, *, BK=32):
+        total = px.zeros((32, BK), px.f32)
+        for k in px.pipelined(range(0, X.shape[1], BK)):
+            total = total + px.load(X[0:32, k : k + BK])
+            if px.sum(total) > 100.0:
+                break
+        px.store(O[0:32, 0:BK], total)
+
+    x, o = np.ones((32, 128), np.float32), np.zeros((32, 32), np.float32)
+    with pytest.raises(px.Error, match=r"break in a loop over px\.pipelined: whether it is come to follows from a tile"):
+        late[1](x, o)
+    late[1](x, o, pipelined=False)
+    assert (o == 1.0).all()

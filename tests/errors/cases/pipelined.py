@@ -38,7 +38,7 @@ def pipelined(X, n, *, CASE=""):
             if k == 3:
                 return
         if CASE == "break":
-            if k == 3:
+            if px.max(x, 0) > 3.0:
                 break
         if CASE == "barrier":
             bar.arrive()
@@ -99,6 +99,20 @@ def a_return_inside():
 @case
 def a_break_inside():
     pipelined[1](X, 4, CASE="break")
+
+
+@case
+def a_break_without_a_producer():
+    @px.kernel(warps=4)
+    def bad(X, Y, n):
+        total = px.zeros((32,), px.f32)
+        for k in px.pipelined(range(0, X.shape[0], 32), producer=False):
+            if k > n:
+                break
+            total = total + px.load(X[k : k + 32])
+        px.store(Y[0:32], total)
+
+    bad[1](np.zeros(64, np.float32), np.zeros(32, np.float32), 8)
 
 
 @case

@@ -26,8 +26,9 @@ def pipelined(
     memory (``px.auto``: as many as fit), issued by a role of its own, which comes on top of the kernel's warps, or by the
     same warps with ``producer=False``; waits and releases are the compiler's, and products of what was loaded overlap with
     the copies. With `multicast` the CTAs of a cluster fetch what they have in common once. `Compiled.notes` says of each
-    load how it is staged, or why it is not. ``while``, ``return``, ``break``, barriers, roles and pipes have no place in the
-    body; what CTAs of a cluster tell each other (`px.cluster.reduce`, `gather`, `copy`, `sync`) has.
+    load how it is staged, or why it is not. ``while``, ``return``, barriers, roles and pipes have no place in the body; what
+    CTAs of a cluster tell each other (`px.cluster.reduce`, `gather`, `copy`, `sync`) has, and a ``break`` whose condition
+    those who fetch can evaluate.
     Example: ``acc = px.dot(px.load(A[m:m+64, k:k+64]), px.load(B[k:k+64, n:n+64]), acc)`` in it.
     """
     if not isinstance(items, RangeObject) or items.bounds.dealt:

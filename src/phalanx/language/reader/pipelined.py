@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Span
-from phalanx.ir.ops.control import Break, For, Leave, Role, Roles, Scope, While
+from phalanx.ir.ops.control import For, Leave, Role, Roles, Scope, While
 from phalanx.ir.ops.mbarrier import Transaction
 from phalanx.ir.values import Label
 from phalanx.language.builder import Builder
@@ -27,8 +27,6 @@ def _objections(op: Op, loop: For, inside: set[Label]) -> Iterator[tuple[str, st
         yield "while", "loops inside it count: for i in range(n)"
     elif isinstance(op, Leave) and op.label not in inside:
         yield "return", "the loads ahead would be nobody's: put the rest of the loop under an if"
-    elif isinstance(op, Break) and op.label not in inside:
-        yield "break", "the loads ahead would be nobody's: put the rest of the loop under an if, or shorten the range"
     elif isinstance(op, (Role, Roles)):
         yield "px.warps", "the compiler makes the roles of this loop: leave px.pipelined out to write your own"
     elif isinstance(op, Transaction):

@@ -9,7 +9,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Feature
 from phalanx.ir.core import Faster, Op
 from phalanx.ir.dots import DotDecision, Unit
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import Break, For
 from phalanx.ir.views import SharedBuffer
 from phalanx.location import Location
 from phalanx.passes.pipelining.alternation import Alternation, find_alternation
@@ -78,7 +78,10 @@ def find_overlaps(
     flights: dict[For, Flight] = {}
     rotations: dict[For, Rotation] = {}
     alternations: dict[For, Alternation] = {}
+    early = {leaving.label for leaving in places.exits if isinstance(leaving, Break)}
     for loop in loops:
+        if loop.label in early:
+            continue  # what is over, and what was begun, is not the same at every way out
         if (flight := products.flight(loop)) is not None:
             flights[loop] = flight
         elif loop in alone:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Effects, Neighbour
-from phalanx.ir.ops.control import Assign, Continue, For, If, ReadVar, Scope, While
+from phalanx.ir.ops.control import Assign, Break, Continue, For, If, ReadVar, Scope, While
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const, Param, Value
 from phalanx.passes.pipelining.places import Exit, Places
@@ -129,4 +130,22 @@ def loads_wait_for_launches(places: Places) -> list[Op]:
     return [op for op in places.order if Neighbour.PRIOR in op.effects().launches]
 
 
-__all__ = ["NotSliced", "Slice", "loads_wait_for_launches"]
+def check_breaks(loop: For, places: Places, slice_: Slice) -> None:
+    """Adds what a producer has to run to end a loop early with the others; an error at a `break` that it can't follow."""
+    for leaving in places.exits:
+        if not isinstance(leaving, Break) or leaving.label is not loop.label:
+            continue
+        why = "without a producer, steps are fetched before it is known whether the loop comes to them"
+        remedy = "leave producer=False out, put the rest of the loop under an if, or shorten the range"
+        try:
+            slice_.op(leaving)
+        except NotSliced as problem:
+            why = str(problem).replace("its place follows", "whether it is come to follows")
+            remedy = "the loads ahead would be nobody's: put the rest of the loop under an if, or shorten the range"
+        else:
+            if loop.pipelined is None or loop.pipelined.producer:
+                continue
+        raise Error(f"break in a loop over px.pipelined: {why}", location=leaving.loc, remedy=remedy)
+
+
+__all__ = ["NotSliced", "Slice", "check_breaks", "loads_wait_for_launches"]

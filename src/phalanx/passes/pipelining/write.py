@@ -37,7 +37,7 @@ from phalanx.passes.pipelining.plain import without_pipelining
 from phalanx.passes.pipelining.producer import Producer
 from phalanx.passes.pipelining.products import Products
 from phalanx.passes.pipelining.rings import Ring, begin
-from phalanx.passes.pipelining.slices import NotSliced, Slice, loads_wait_for_launches
+from phalanx.passes.pipelining.slices import NotSliced, Slice, check_breaks, loads_wait_for_launches
 from phalanx.passes.pipelining.staging import STAGE_GRAIN, Choices, Refusals, Staged, Stager, Transport
 from phalanx.passes.rank_code import LoopCode, fresh_name
 from phalanx.passes.sharing import budget
@@ -116,6 +116,8 @@ class _Writer:
         except NotSliced as problem:
             remedy = "let where the kernel goes follow from arguments, block indices and indices of loops"
             return self._plain(f"a producer can't follow the kernel: {problem}", remedy)
+        for loop in self.loops:
+            check_breaks(loop, self.places, slice_)
         staged = [item for loop in self.loops for item in self.stager.loads_of(loop, slice_)]
         staged = self._without_indices(staged, slice_)
         self.notes += self.stager.notes
