@@ -61,6 +61,12 @@ def affine(X, Y, by: Affine, *, BM=8):
     px.store(Y[m : m + BM, 0:64], px.load(X[m : m + BM, 0:64]) * by.factor + by.offset)
 
 
+@px.kernel(warps=4)
+def typed(X, Y, *, TYPES, SCALE, BM=8):
+    m = px.block_id(0) * BM
+    px.store(Y[m : m + BM, 0:64], px.load(X[m : m + BM, 0:64]).to(TYPES[0]).to(TYPES[1]) * SCALE)
+
+
 BOUND = scale_rows[2, 1]
 
 
@@ -139,6 +145,26 @@ def test_all_ways_to_launch() -> None:
             assert torch.equal(one, other)
         assert torch.equal(mine, y)
     assert graphs() == 1
+
+
+def test_no_object_is_a_constant_for_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.12 torch.compile takes none as an argument of a function that it runs without reading it."""
+    functions = torch._dynamo.variables.functions
+    known = functions.invoke_and_store_as_constant
+
+    def strict(tx: Any, fn: Any, name: str, args: Any, kwargs: Any) -> Any:
+        for given in (*args, *kwargs.values()):
+            assert not isinstance(given.realize(), torch._dynamo.variables.UserDefinedObjectVariable), given
+        return known(tx, fn, name, args, kwargs)
+
+    def run(x: Any) -> Any:
+        y = torch.zeros_like(x)
+        typed[lambda TYPES: len(TYPES)](x, y, TYPES=(px.bf16, px.f32), SCALE=2)
+        return y
+
+    monkeypatch.setattr(functions, "invoke_and_store_as_constant", strict)
+    x = torch.randn(16, 64)
+    assert torch.equal(compiled(run)(x), run(x))
 
 
 def test_structs_are_passed_field_by_field() -> None:

@@ -97,8 +97,16 @@ class Kernel:
                 self.bound[grid] = found
         return found
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
-        _refuse_call(self)
+    def __call__(self, *args: object, **kwargs: object) -> None:
+        self.run_unread(_refuse_call)
+
+    def run_unread(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+        """Calls a function with the kernel in front. torch.compile, which reads what it compiles, runs it without reading.
+
+        It takes methods of objects so, but no objects as arguments, before torch 2.12: `args` and `options` are numbers,
+        strings, types of torch, functions, None, and tuples of them.
+        """
+        return function(self, *args, **options)
 
     @property
     def positional(self) -> list[str]:
@@ -151,7 +159,7 @@ def _refuse_call(kernel: Kernel) -> NoReturn:
     raise error
 
 
-_refuse_call._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compile runs it: it reads no errors
+Kernel.run_unread._dynamo_marked_constant = True  # type: ignore[attr-defined]  # by torch.compiler's decorator: loads it
 
 Binder = Callable[[Kernel, object], Any]
 _binders: list[Binder] = []

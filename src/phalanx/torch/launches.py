@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import torch
 
 from phalanx.errors import Error, caller_location
+from phalanx.ir.types import DTYPES, DType
 from phalanx.language.auto import auto
 from phalanx.language.kernel import Kernel, call_with_constants
 from phalanx.runtime.device.arrays import torch_dtype_name
@@ -31,6 +32,8 @@ SPACE = "phalanx_launches"
 LIBRARY = torch.library.Library(SPACE, "DEF")
 Kinds = tuple[Any, ...]
 """What the arguments of a launch are: type and rank of a tensor, "SymInt", "float" or "bool" of a number, None for None."""
+DTYPE = "a type of phalanx"
+"""Stands before the name of one among constants."""
 _NAMES: dict[Any, str] = {}
 """The operators made so far, by kernel, kinds of arguments, way of the grid and constants."""
 _TAGS = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
@@ -39,24 +42,34 @@ _TAGS = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", 
 
 def launch(kernel: Any, grid: Any, args: tuple[Any, ...], constants: dict[str, Any]) -> None:
     """Launches a kernel as an operator of torch. torch.compile reads this function, which is written for it."""
+    id(kernel)  # a graph is one of this kernel: torch.compile looks at it before each call
     if not traced() and transform() is not None:
-        _refuse(kernel, "within a transform of torch.func, which has no rule for it")
+        kernel.run_unread(_refuse, "within a transform of torch.func, which has no rule for it")
     args = tuple(kernel.spread(args))
     kinds = tuple([_kind_of(kernel, x) for x in args])
-    constants = {name: _number(value) for name, value in constants.items()}
+    constants = {name: _plain(value) for name, value in constants.items()}
     sizes: tuple[Any, ...] = ()
     if not leaves_grid(grid):
         sizes = _sizes_of(kernel, kinds, grid, constants)
-    name = operator_of(kernel, kinds, len(sizes), **constants)
+    name = kernel.run_unread(operator_of, kinds, len(sizes), **constants)
     getattr(torch.ops.phalanx_launches, name).default(*[x for x in args if x is not None], *sizes)
 
 
-def _number(constant: Any) -> Any:
-    """A constant as a kernel is compiled for it: a symbol becomes the number that it is, on which the graph then depends."""
+def _plain(constant: Any) -> Any:
+    """A constant as `run_unread` takes it. A symbol becomes the number that it is, on which the graph then depends."""
     if isinstance(constant, tuple):
-        return tuple([_number(each) for each in constant])
+        return tuple([_plain(each) for each in constant])
+    if isinstance(constant, DType):
+        return DTYPE, constant.name
     is_integer = isinstance(constant, int | torch.SymInt) and not isinstance(constant, bool)
     return operator.index(constant) if is_integer else constant
+
+
+def _given(constant: Any) -> Any:
+    """The constant of which `_plain` made this one."""
+    if not isinstance(constant, tuple):
+        return constant
+    return DTYPES[constant[1]] if constant[:1] == (DTYPE,) else tuple([_given(each) for each in constant])
 
 
 def _kind_of(kernel: Any, x: Any) -> Any:
@@ -71,7 +84,7 @@ def _kind_of(kernel: Any, x: Any) -> Any:
         return "SymInt"
     if isinstance(x, float | torch.SymFloat):
         return "float"
-    return _refuse(kernel, f"with a {type(x).__name__}: a graph of torch has tensors and numbers")
+    return kernel.run_unread(_refuse, f"with a {type(x).__name__}: a graph of torch has tensors and numbers")
 
 
 def _sizes_of(kernel: Any, kinds: Kinds, grid: Any, constants: dict[str, Any]) -> tuple[Any, ...]:
@@ -90,7 +103,7 @@ def _called(kernel: Any, kinds: Kinds, grid: Any, every: dict[str, Any], constan
     code = grid.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     values = {
-        name: _settled_one(kernel, kinds, name, **constants) if leaves_grid(value) else value
+        name: kernel.run_unread(_settled_one, kinds, name, **constants) if leaves_grid(value) else _given(value)
         for name, value in every.items()
     }
     if code.co_flags & 8:  # **constants
@@ -110,12 +123,9 @@ def _settled_one(kernel: Kernel, kinds: Kinds, name: str, /, **constants: Any) -
     return _settled(kernel, kinds, **constants)[name]
 
 
-_settled_one._dynamo_marked_constant = True  # type: ignore[attr-defined]  # by torch.compiler's decorator: loads all of it
-
-
 def specialised(kernel: Kernel, kinds: Kinds, constants: dict[str, Any]) -> Specialisation:
     """The kernel for arguments of these kinds, arrays as well aligned as they can be: what it writes depends on no more."""
-    named, _, _ = split_target(kernel, constants)
+    named, _, _ = split_target(kernel, {name: _given(value) for name, value in constants.items()})
     examples: dict[Any, Any] = {None: None, "SymInt": 1, "float": 1.0, "bool": True}
     values = tuple(examples[kind] if kind in examples else some_array(kind[1], torch_dtype_name(kind[0])) for kind in kinds)
     return specialise(kernel, read_arguments(kernel, values), kernel.bind_constants(named))
@@ -128,9 +138,6 @@ def operator_of(kernel: Kernel, kinds: Kinds, sizes: int, /, **constants: Any) -
     if found is None:
         found = _NAMES[key] = _make(kernel, kinds, sizes, constants)
     return found
-
-
-operator_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _make(kernel: Kernel, kinds: Kinds, sizes: int, constants: dict[str, Any]) -> str:
@@ -168,24 +175,23 @@ def _schema(kernel: Kernel, kinds: Kinds, sizes: int, written: tuple[int, ...]) 
 def _runner(kernel: Kernel, kinds: Kinds, sizes: int, constants: dict[str, Any]) -> Callable[..., None]:
     """What the operator runs on tensors with memory: the launch."""
 
+    settled = {name: _given(value) for name, value in constants.items()}
+
     def run(*given: Any) -> None:
         present = iter(given[: len(given) - sizes])
         args = [None if kind is None else next(present) for kind in kinds]
         grid = tuple(given[len(given) - sizes :]) if sizes else auto
-        kernel[grid](*args, **constants)
+        kernel[grid](*args, **settled)
 
     return run
 
 
 def _refuse(kernel: Kernel, why: str) -> NoReturn:
-    """Raises `px.Error`: torch.compile runs this function, since it can't read how an error is made."""
+    """Raises `px.Error`; torch.compile can't read how one is made."""
     raise Error(
         f"kernel '{kernel.name}' is launched {why}", location=caller_location(),
         remedy="px.torch.op makes an operator of a function that launches it",
     )
-
-
-_refuse._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 __all__ = ["launch", "operator_of", "specialised"]
