@@ -195,3 +195,28 @@ def test_the_text_runs_on_the_host(seed: int) -> None:
         want = run(computed[2], *args, SIDE=side)
         run_on_host(computed, 2, *args, seed=seed, SIDE=side)
         np.testing.assert_array_equal(args[3], want[3])
+
+
+@px.kernel(warps=4)
+def powers(X, Y, *, N=64, TIMES=4):
+    """Squares of squares: each is converted twice as it is written, and is the right operand of two products."""
+    for t in px.pipelined(range(X.shape[0] // N), stages=2):
+        result = power = px.load(X[t * N : t * N + N, 0:N]).to(px.f32)
+        for _ in px.static_range(TIMES):
+            power = px.minimum(px.dot(power.to(px.f16), power.to(px.f16)), 1.0)
+            result = px.dot(result.to(px.f16), power.to(px.f16), power)
+            result = px.maximum(px.minimum(result, 2.0), -2.0)
+        px.store(Y[t * N : t * N + N, 0:N], result)
+
+
+def test_operands_take_turns_in_two_buffers() -> None:
+    """Five tiles are stored, each once for both of its readers; two of them are there at a time, and none is overtaken."""
+    x, y = (numbers(192, 64, seed=seed) for seed in (0, 1))
+    agrees(powers[1], np.minimum(x, 1).astype(np.float16), y)
+    made = px.compile(powers[1], px.spec((192, 64), px.f16), px.spec((192, 64), px.f32), arch="sm_90a")
+    lines = [line.strip() for line in made.ir.splitlines()]
+    assert sum(line.startswith("shared") and "_tile:" in line for line in lines) == 2
+    assert sum(line.startswith("store") and "_tile" in line for line in lines) == 5
+    assert sum(line.startswith("sync") and "_tile is read" in line for line in lines) == 5, "one barrier for each"
+    assert sum(line.startswith("sync") for line in lines) == 5 + 3, "others are the ring's"
+    assert made.spills == 0

@@ -110,6 +110,11 @@ class Traits:
         return None
 
     @property
+    def converted(self) -> Value | None:
+        """The value whose elements it defines under another element type, if that is all it does."""
+        return None
+
+    @property
     def reshaped(self) -> Value | None:
         """The tile whose elements it defines under another shape, if that is all it does."""
         return None

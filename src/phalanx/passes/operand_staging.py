@@ -34,6 +34,7 @@ from phalanx.location import Location
 from phalanx.passes.agents import AgentCode, agents_of, own_code
 from phalanx.passes.operand_copies import OperandCopies, is_copyable, is_read_by, reads_alone
 from phalanx.passes.operand_forms import MOST_STEPS, OperandForm, OperandForms, loaded_from, tiles
+from phalanx.passes.operand_rooms import share_rooms
 from phalanx.passes.rank_code import fresh_name
 from phalanx.passes.registry import registered, with_operands
 from phalanx.passes.tensor_products import tensor_objection
@@ -157,11 +158,12 @@ class _Stager:
         for place in dict.fromkeys(self.fenced):
             self.before.setdefault(place, []).append(FenceAsyncProxy("cta", FENCE, loc=place.loc))
         decisions = {op.loc: rewritten.decision for op, rewritten in self.decided.items()}
-        return dataclasses.replace(
+        made = dataclasses.replace(
             self.whole, body=_without_unused(self._block(self.whole.body)), buffers=(*self.whole.buffers, *self.buffers),
             barriers=(*self.whole.barriers, *self.thread_copies.barriers.values()),
             notes=decided(self.whole.notes, decisions.values()),
         )
+        return share_rooms(made, self.buffers)
 
     def _block(self, block: Block) -> Block:
         out = list(self.start.get(block, ()))
@@ -209,7 +211,7 @@ class _Stager:
         there = self._loaded_view(op, base)
         if there is not None:
             return _Staged(_turned(there) if flipped else there, fenced=memory_owner(there.buffer) in self.stored)
-        form = self.forms.of(item, k_axis)
+        form = self._first_alike(self.forms.of(item, k_axis))
         room = self._room(agent, form, "a" if k_axis else "b", op.loc)
         return _Staged(_turned(room.view) if form.turned else room.view, room)
 
@@ -224,6 +226,16 @@ class _Stager:
             view = SharedView(buffer, offsets, (*(1 for _ in own), rows, columns), (len(own), len(own) + 1))
             self.rooms[key] = _Room(agent, form, view)
         return self.rooms[key]
+
+    def _first_alike(self, form: OperandForm) -> OperandForm:
+        """The form of the first tile that is converted from the same one in the same way: it is stored once for both."""
+        maker = self.makers[form.tile]
+        block = self.home[maker]
+        for op in block.ops[: block.ops.index(maker)]:
+            if op.converted is not None and op.converted is maker.converted and op.defines is not None:
+                if op.defines.type == form.tile.type:
+                    return dataclasses.replace(form, tile=op.defines)
+        return form
 
     def _copy(self, agent: AgentCode, loc: Location) -> Value:
         """The number of an agent among the copies of its role."""

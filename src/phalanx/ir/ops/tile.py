@@ -105,6 +105,11 @@ class Cast(Op):
     x: Value = operand()
     result: Value = defined()
 
+    @property
+    def converted(self) -> Value | None:
+        """The elements before."""
+        return self.x
+
 
 @frozen(eq=False, repr=False)
 class Bitcast(Op):
