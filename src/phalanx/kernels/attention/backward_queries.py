@@ -9,6 +9,8 @@ or a bias: scores are as many, sums of gradients half of what they are there.
 
 from __future__ import annotations
 
+from typing import Any
+
 import phalanx as px
 from phalanx.kernels.attention.backward_rows import packed_sequence, powers
 from phalanx.kernels.attention.forms import GradientScores, PackedStarts
@@ -92,7 +94,7 @@ def backward_queries(
     px.assume(h >= 0)
     px.assume(tile >= 0)
     at = packed_sequence(Q, packed.CUQ, sequence, BM)
-    first_key = 0
+    first_key: Any = 0
     keys = K.shape[2]
     if packed.CUK is not None:
         first_key = px.load(packed.CUK[sequence])
@@ -113,10 +115,10 @@ def backward_queries(
                 px.tma.load(DO[at.batch, h, row : row + ROWS, 0:D], g[c], full[c])
         for j in range(low, high):
             row = first_key + j * BN
-            with kp.produce() as s:
-                px.tma.load(K[at.batch, h // group, row : row + BN, 0:D], k[s], kp.full[s])
-            with vp.produce() as s:
-                px.tma.load(V[at.batch, h // group, row : row + BN, 0:D], v[s], vp.full[s])
+            with kp.produce() as stage:
+                px.tma.load(K[at.batch, h // group, row : row + BN, 0:D], k[stage], kp.full[stage])
+            with vp.produce() as stage:
+                px.tma.load(V[at.batch, h // group, row : row + BN, 0:D], v[stage], vp.full[stage])
 
     # Step 3: two warpgroups compute scores once more, their gradients, and add up what queries get of them.
     for c in px.static_range(2):

@@ -157,7 +157,7 @@ def decode_runs(
     # Step 2: one warp brings the keys and values of all sequences of the run, once more for each head alone.
     with px.warps(BM // 16, 1):
         only = -1
-        turns = 0
+        turns: Any = 0
         while only < turns:
             b, place, count = work.run(part, px.num_blocks(0), BATCH)
             while count > 0:

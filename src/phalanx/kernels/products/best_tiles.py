@@ -66,7 +66,8 @@ def _quickest(table: TileTable, count: int, took: Any, problem: Problem) -> int:
 
     The first `count` configurations are for any width.
     """
-    costs, best = costs_of(problem), int(np.argmin(took[:count]))
+    costs = costs_of(problem)
+    best = int(np.argmin(took[:count]))
     # The pairs of the first tile come first: (1, 2), and (2, 1) where that has fewer waves.
     default = int(took[1] < costs.pair_margin * took[0])
     margin = costs.margin if _fits(table.configs[default], problem) else 1.0
@@ -80,7 +81,8 @@ def _quickest(table: TileTable, count: int, took: Any, problem: Problem) -> int:
 
 def _in_order(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with tiles that follow each other along the rows of a result that takes most of the time."""
-    costs, (_, written) = costs_of(problem), moved_bytes(problem)
+    costs = costs_of(problem)
+    _, written = moved_bytes(problem)
     if steps_of(problem) > (costs.spilled_steps if written > costs.kept_bytes else costs.stored_steps):
         return config
     return replace(config, group=ALL_ROWS if config.swapped else 1)

@@ -123,7 +123,7 @@ class FetchedOperand:
     def fetch_span(self, X, z, extent, first, k, stage, full):
         """Fetches some of the span, along all of the stage's K."""
         BK = self.BK
-        (share, wide) = self.boxes()
+        share, wide = self.boxes()
         at = self.place * share
         for start in px.static_range(0, share, wide):
             size = min(share - start, wide)

@@ -40,8 +40,10 @@ def ring_microseconds(rows: int, groups: int, n: int, k: int, bn: int) -> float:
 
 def few_rows_microseconds(rows: int, groups: int, n: int, k: int, config: SplitConfig) -> float:
     """What `grouped_split_ring` takes in a configuration."""
-    card, mean = H200.groups, rows / groups
-    width, steps = config.bm // config.pieces, _steps(k) / config.split
+    card = H200.groups
+    mean = rows / groups
+    width = config.bm // config.pieces
+    steps = _steps(k) / config.split
     took = [_cta_cycles((piece + 1) * width, config.bn) * steps for piece in range(config.pieces)]
     longer = [exp(-piece * width / mean) for piece in range(config.pieces)]  # has more than so many pieces
     usual = sum(cycles * (p - q) for cycles, p, q in zip(took, longer, (*longer[1:], 0.0)))
@@ -79,7 +81,8 @@ def _tensor_cycles(rows: int, columns: int) -> float:
 def _cta_cycles(height: int, bn: int) -> float:
     """Cycles of a step of a CTA with so many rows and columns."""
     card = H200.groups
-    tensor, loads = card.few_factor * _tensor_cycles(bn, height), (bn + height) * H200.line_bytes / card.l2_rate
+    tensor = card.few_factor * _tensor_cycles(bn, height)
+    loads = (bn + height) * H200.line_bytes / card.l2_rate
     return _beside(tensor, loads) + card.step
 
 

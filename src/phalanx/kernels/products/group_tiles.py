@@ -28,7 +28,8 @@ def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
     wait_for_prior_launch()
     sizes = px.load(SIZES[0:GROUPS]).to(px.i32)
     tiles = (sizes + (BM - 1)) // BM
-    upto, ends = px.cumsum(tiles, 0), px.cumsum(sizes, 0)
+    upto = px.cumsum(tiles, 0)
+    ends = px.cumsum(sizes, 0)
     start = px.block_id(0) * BT
     tile = start + px.arange(BT)
     group = px.sum(px.where(upto.reshape(1, GROUPS) <= tile.reshape(BT, 1), 1, 0), axis=1)
@@ -44,7 +45,8 @@ def plan_groups(SIZES, TABLE, *, GROUPS, BM, BT=ENTRIES):
 
 def operands_of(what: str, x: Any, w: Any) -> tuple[ArrayInfo, ArrayInfo]:
     """Rows (rows, K), which the caller names `what`, and weights (groups, N, K); `px.Error` if they do not go together."""
-    rows, weights = info_of(what, x, HALVES), info_of("w", w, HALVES)
+    rows = info_of(what, x, HALVES)
+    weights = info_of("w", w, HALVES)
     if len(rows.shape) != 2 or len(weights.shape) != 3 or rows.shape[1] != weights.shape[2]:
         raise refused(
             f"{what} has shape {rows.shape}, w {weights.shape}", "pass rows (rows, K) and weights (groups, N, K)"

@@ -240,8 +240,8 @@ def grouped_matmul(
     ``y = grouped_matmul(x_sorted, w, [1000, 0, 24])``.
     """
     rows, weights = operands_of("x", x, w)
-    (height, k) = rows.shape
-    (groups, n) = weights.shape[:2]
+    height, k = rows.shape
+    groups, n = weights.shape[:2]
     if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(str, ACTIVATIONS[1:]))}, or None")
     if bias is not None and info_of("bias", bias, FLOATS).shape != (groups, n):

@@ -218,7 +218,7 @@ def _plan(
     _require_factors(left, right)
     if not is_among(activation, ACTIVATIONS):
         raise refused(f"unknown activation {activation!r}", f"use one of {', '.join(map(repr, ACTIVATIONS))}")
-    (m, k) = left.shape[-2:]
+    m, k = left.shape[-2:]
     n = right.shape[-1]
     batch = broadcast_batch(left.shape[:-2], right.shape[:-2])
     shape = (*batch, m, n)

@@ -192,7 +192,7 @@ def require_fits_blackwell(config: Any, problem: Problem) -> None:
 def _broken(config: BlackwellConfig, problem: Problem) -> str:
     """What is wrong with a configuration; nothing: an empty text."""
     bn = config.bn
-    (cm, cn) = config.cluster
+    cm, cn = config.cluster
     step = depth(problem)
     if config.ctas not in (1, 2):
         return f"ctas={config.ctas}: a CTA multiplies alone, or two do together"

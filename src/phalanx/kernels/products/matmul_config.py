@@ -65,7 +65,8 @@ def microseconds(problem: Problem, config: MatmulConfig, device: Device, found: 
     """What the model thinks the product takes with one configuration, behind another launch like it, which leaves in L2 what
     fits; or, with `found` 0, behind launches over other operands."""
     costs = replace(costs_of(problem), wasted=0.0)
-    table, sizes = tabled([config], device, costs), sizes_of(problem, costs, found)
+    table = tabled([config], device, costs)
+    sizes = sizes_of(problem, costs, found)
     return float(predicted_tiles(table, problem, device, costs, sizes=sizes)[0])
 
 
@@ -88,11 +89,14 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     does not count. Part of the weights of few rows may go first even where all of a product fits L2, so that less of what
     was written before has to make room (`Machine.passing_kept`).
     """
-    costs, seen = costs_of(problem), problem.turned() if config.swapped else problem
+    costs = costs_of(problem)
+    seen = problem.turned() if config.swapped else problem
     cm, cn = config.cluster
-    rows, columns = ceil(seen.m / (config.bm * cm)), ceil(seen.n / (config.bn * cn))
+    rows = ceil(seen.m / (config.bm * cm))
+    columns = ceil(seen.n / (config.bn * cn))
     side, readers = ("rows", columns) if config.swapped == (problem.n >= problem.m) else ("columns", rows)
-    larger, (read, written) = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize, moved_bytes(problem)
+    larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
+    read, written = moved_bytes(problem)
     passing = is_passing(problem, read, written)
     most = max(streaming_readers(problem, costs), costs.streamed_readers if passing else 0)
     streamed = side if readers <= most and may_stream(read, written, problem.batch) else None
@@ -143,7 +147,8 @@ def best_tiles(problem: Problem, device: Device) -> tuple[MatmulConfig, Times]:
     problem = problem.in_eights()
     config, _ = CHOSEN.of(problem, device)
     costs = costs_of(problem)
-    behind_others, behind_one_like_it = sizes_of(problem, costs, found=0.0), sizes_of(problem, costs, found=1.0)
+    behind_others = sizes_of(problem, costs, found=0.0)
+    behind_one_like_it = sizes_of(problem, costs, found=1.0)
     either = replace(behind_others, missed=np.array([[behind_others.missed], [behind_one_like_it.missed]]))
     took = predicted_tiles(_table_of(config, device, costs), problem, device, costs, sizes=either)
     others, alike = map(float, took[:, 0] / counting_outside(config.covered(problem), costs))
@@ -215,7 +220,8 @@ def is_wide(problem: Problem) -> bool:
 
 
 def _is_among(problem: Problem, rule: DeepRule) -> bool:
-    small, large = min(problem.m, problem.n), max(problem.m, problem.n)
+    small = min(problem.m, problem.n)
+    large = max(problem.m, problem.n)
     return rule.least <= small and large <= rule.most and small * large <= rule.results and problem.k >= rule.least_k
 
 
@@ -250,7 +256,11 @@ SPLITS: ByRows[SplitChoice] = ByRows(_split_choices, SPLITS_AT_ONCE)
 
 def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
     """What they decide of a product of which a side qualifies."""
-    found, least, deep, long, wide = None, float("inf"), is_deep(problem), is_long(problem), is_wide(problem)
+    found = None
+    least = float("inf")
+    deep = is_deep(problem)
+    long = is_long(problem)
+    wide = is_wide(problem)
     sides = [(*side, -(-side[2] // 8) * 8 if side[4][0] else side[2]) for side in _sides(problem)]
     for side, rule, few, many, by_k, rows in sides:
         if few <= rule.few and not deep and _may_split(problem, side, rule, few, many, by_k):
@@ -269,7 +279,8 @@ def _split_or_not(problem: Problem, on: Device) -> SplitChoice:
             factor = (H200.long_columns if long and further and side == "columns" else 1.0) / margin.allowed
             took = counted((times[0] + rule.stored * few * many, *times[1:])) * factor ** sum(SHARES)
             if took < least:
-                found, least = (side, config), took
+                found = (side, config)
+                least = took
     return found if tiles is None or least <= counted(tiles) else None
 
 

@@ -219,7 +219,8 @@ def complete(
     bk = STAGE_ROW_BYTES // problem.itemsize
     stage = (bm + held_columns(problem, bn, swapped)) * STAGE_ROW_BYTES
     room = SHARED_LIMIT - reserved_bytes(problem)
-    width, high = bn, bm // groups
+    width = bn
+    high = bm // groups
     fused = problem.fused or problem.vectors
     most = MOST_HELD[groups] - (high * bn if fused else 0)  # of a part, beside the sums that wait
     if swapped and fused:
@@ -261,7 +262,9 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
 
     Sums of other parts are added a power of two of columns at a time, for which there have to be registers.
     """
-    bm, bn, groups = config.bm, config.bn, config.groups
+    bm = config.bm
+    bn = config.bn
+    groups = config.groups
     most = MOST_SPLIT_TURNED_BY_THREE if groups == 3 and config.swapped else MOST_SPLIT_RESULTS
     if bm // groups * bn > most:
         return None
@@ -341,7 +344,8 @@ def fitted(problem: Problem, width: int, across: int) -> Iterator[MatmulConfig]:
     if width == FITTED_WIDTHS[0]:
         yield from fitted(problem, FITTED_WIDTHS[1], across)
     bm, groups, clusters = FITTED[across]
-    high, bk = bm // groups, STAGE_ROW_BYTES // problem.itemsize
+    high = bm // groups
+    bk = STAGE_ROW_BYTES // problem.itemsize
     if high * width > MOST_RESULTS[groups]:
         return
     stage = (bm + held_columns(problem, width, False)) * STAGE_ROW_BYTES
@@ -362,7 +366,8 @@ def candidates(problem: Problem) -> Iterator[MatmulConfig]:
     """The possible configurations that give every CTA of a cluster something to do."""
     width = fitted_width(problem)
     for config in chain(possible(problem), fitted(problem, *width) if width else ()):
-        seen, (cm, cn) = problem.turned() if config.swapped else problem, config.cluster
+        seen = problem.turned() if config.swapped else problem
+        cm, cn = config.cluster
         if not ((cm > 1 and seen.m <= config.bm) or (cn > 1 and seen.n <= config.bn)):
             yield config
 
@@ -374,7 +379,10 @@ def require_fits(config: MatmulConfig, problem: Problem) -> None:
             f"config is a {type(config).__name__}, not a MatmulConfig", location=caller_location(),
             remedy="pass config=phalanx.kernels.products.matmul_config.MatmulConfig(bm=128, bn=128, stages=4)",
         )
-    bm, bn, groups, (cm, cn) = config.bm, config.bn, config.groups, config.cluster
+    bm = config.bm
+    bn = config.bn
+    groups = config.groups
+    cm, cn = config.cluster
     step = STAGE_ROW_BYTES // problem.itemsize
     multiple = 8
     seen = problem.turned() if config.swapped else problem

@@ -157,8 +157,8 @@ class Tiles:
         BN = self.BN
         BK = self.BK
         STAGES = self.STAGES
-        (begin, end, z, i, j) = start
-        (rows, columns) = self.operands()
+        begin, end, z, i, j = start
+        rows, columns = self.operands()
         unused = (begin + STAGES) * BK  # where the first tile begins to use stages again
         for number in range(self.first, self.count, self.step):
             m = rows.from_place((i * CM + self.x) * BM)

@@ -35,27 +35,33 @@ def quickest_parted_of(
 ) -> list[tuple[MatmulConfig, float] | None]:
     """The quickest configurations with parts of K, and their microseconds, of those products for which these are fewer than
     `below`; None for others. The products have these sizes, differ in their rows alone, and have the same costs."""
-    first, costs, columns = problems[0], costs_of(problems[0]), sizes.columns
+    first = problems[0]
+    costs = costs_of(problems[0])
+    columns = sizes.columns
     found: list[tuple[MatmulConfig, float] | None] = [None] * len(problems)
     longest = [longest_split(problem, costs) for problem in problems]
     if max(longest) < 2:
         return found
     bounds = _bounds(first.kind(), device, costs)
-    table, tiles = bounds.table, bounds.tiles(first, columns)
+    table = bounds.table
+    tiles = bounds.tiles(first, columns)
     most, limits = (longest[0], below[0]) if len(problems) == 1 else (np.array(each)[:, None] for each in (longest, below))
     parts = parts_of(table, tiles, most)
     working = least_working(bounds, first, device, costs, columns.missed, tiles, np.maximum(parts, 1))
     promising = (parts >= 2) & (working <= working_below(bounds, columns, costs, limits))
-    parts, (places, rows) = np.atleast_2d(parts), np.nonzero(np.atleast_2d(promising))
+    parts = np.atleast_2d(parts)
+    places, rows = np.nonzero(np.atleast_2d(promising))
     if not len(rows):
         return found
     some = table.at(rows, split=parts[places, rows])
     took = predicted_tiles(some, first, device, costs, sizes=sizes.at(places))
     starts = np.flatnonzero(np.diff(places, prepend=-1))
     for start, end in zip(starts, (*starts[1:], len(places))):
-        best, place = start + int(np.argmin(took[start:end])), int(places[start])
+        best = start + int(np.argmin(took[start:end]))
+        place = int(places[start])
         if took[best] < below[place]:
-            config, split = table.configs[rows[best]], int(parts[place, rows[best]])
+            config = table.configs[rows[best]]
+            split = int(parts[place, rows[best]])
             found[place] = replace(config, split=split), float(took[best])
     return found
 

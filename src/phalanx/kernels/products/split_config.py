@@ -175,7 +175,9 @@ def tabled(configs: tuple[SplitConfig, ...], states: tuple[SplitCosts, ...] = ST
     small = bm * bn // (64 * groups) <= 128  # so few sums that two CTAs have registers for them
     sharing = small & np.array([c.shared_bytes <= SHARED_BY_CTAS[2] for c in configs])
     inbox = np.array([c.inbox_bytes for c in configs], np.int64)
-    summed, multiplied, ending = [], [], []
+    summed = []
+    multiplied = []
+    ending = []
     for costs in states:
         sums = np.where(split > 1, inbox / costs.peer + costs.signal * (1 + reuse), 0.0)
         summed.append(costs.fixed + sums + np.where(cn * cm > 1, costs.sharing, 0.0))
@@ -201,19 +203,27 @@ def predicted_all(
     is told to keep as much of the weights as `suited` has it; else as the configurations themselves say.
     """
     bm, bn, split, _, bk, cn, _ = table.fields
-    readers, columns, weights = np.ceil(m / table.high), np.ceil(n / table.wide), table.weights
-    tiles, at_once = readers * columns, _at_once(device or px.device())[table.cluster]
+    readers = np.ceil(m / table.high)
+    columns = np.ceil(n / table.wide)
+    weights = table.weights
+    tiles = readers * columns
+    at_once = _at_once(device or px.device())[table.cluster]
     waves = np.ceil(tiles / (at_once * table.per_sm))
     doubled = np.where(tiles > waves * at_once, 2.0, 1.0)  # on some SM
     part = np.ceil(np.ceil(k / bk) / split) * bk
     # Of the last tiles: rows of A, and rows of the weights, that are not there.
     missing = np.minimum(bm, readers * table.high - m) + np.minimum(weights, columns * table.wide - n)
     # Rows of A that column tiles share save L2 nothing that shows: 160 x 8192 x 8192 takes 51 us so, and 44 without.
-    streamed, nbytes = 2 * part * doubled, 2 * (k * (m + n) + m * n)
+    streamed = 2 * part * doubled
+    nbytes = 2 * (k * (m + n) + m * n)
     times = np.empty((6, len(states), len(bm)))
     rest = np.empty((len(states), len(bm)))
-    once, both, held, shared = 1 / waves, streamed * weights, part / table.ring, table.cluster * tiles * part / waves
-    again, multiplied = (readers - 1) * once, part * doubled
+    once = 1 / waves
+    both = streamed * weights
+    held = part / table.ring
+    shared = table.cluster * tiles * part / waves
+    again = (readers - 1) * once
+    multiplied = part * doubled
     kept = _kept(m, n, k) / HINTED_PARTS if suits else table.kept
     for state, costs in enumerate(states):
         missed = min(1.0, max(0.0, nbytes - costs.kept_from) / (costs.kept_bytes - costs.kept_from))
@@ -221,7 +231,8 @@ def predicted_all(
         from_hbm = 2 * n * k * missed * (1 + (costs.pushes - costs.finds_kept) * kept) / costs.hbm
         rows_from_hbm = 2 * m * k * missed / costs.hbm
         short = costs.short_rows_factor if not by_k[0] and PANEL < m < 2 * PANEL else 1.0
-        of_row, of_weight = short * row / costs.l2_sm, weight / costs.l2_sm
+        of_row = short * row / costs.l2_sm
+        of_weight = weight / costs.l2_sm
         of_missing = 1 / costs.zero_fill - 1 / costs.l2_sm
         # Rows that begin at no line take more requests, of which each of `cn` CTAs makes its part.
         row = short * np.maximum(row / cn, min(row, 1.0 if by_k[0] else costs.across_factor))
@@ -278,7 +289,8 @@ def candidates(m: int, k: int, a_rows: bool = True) -> Iterator[SplitConfig]:
 def table_for(m: int, a_rows: bool = True, deep: bool = False) -> SplitTable:
     """The table of all configurations for so many rows; `deep`: of products along a long K."""
     if deep:
-        tallest, lowest = DEEP_HEIGHTS[-1], DEEP_HEIGHTS[0]
+        tallest = DEEP_HEIGHTS[-1]
+        lowest = DEEP_HEIGHTS[0]
         shares = (px.cdiv(m, count) for count in range(px.cdiv(m, tallest), px.cdiv(m, lowest) + 1))
         heights = dict.fromkeys(next(height for height in DEEP_HEIGHTS if height >= share) for share in shares)
         return _deep_part(a_rows, _step(m), tuple(heights))
@@ -366,7 +378,8 @@ def with_rings(config: SplitConfig, ctas: int) -> SplitConfig | None:
     beside_rows = config.bm > 64 and config.bn == 64
     in_flight = (card.weights_in_flight_beside_rows if beside_rows else card.weights_in_flight) // ctas
     longest = max(shortest, px.cdiv(in_flight, 2 * config.bk * config.bn))
-    of_weights, of_rows = config.weight_bytes // config.stages, config.row_bytes // (config.stages - config.ahead)
+    of_weights = config.weight_bytes // config.stages
+    of_rows = config.row_bytes // (config.stages - config.ahead)
     for stages, depth in product(range(longest, shortest - 1, -1), range(640 // config.bk, shortest - 1, -1)):
         if config.bytes_with_rings(of_weights * stages, of_rows * depth) <= SHARED_BY_CTAS[ctas]:
             return replace(config, stages=stages, ahead=stages - depth)
@@ -421,7 +434,8 @@ def counted(times: Any) -> Any:
 
 def feeds_memory(config: SplitConfig, m: int, n: int) -> bool:
     """Whether the SMs that take part can ask for weights as fast as HBM brings them."""
-    costs, ctas = BEHIND_OTHERS, config.cluster * px.cdiv(m, config.bm * config.cm) * px.cdiv(n, config.bn * config.cn)
+    costs = BEHIND_OTHERS
+    ctas = config.cluster * px.cdiv(m, config.bm * config.cm) * px.cdiv(n, config.bn * config.cn)
     return min(ctas, H200.sms) * costs.hbm_sm >= costs.hbm
 
 
@@ -434,7 +448,9 @@ def suited(config: SplitConfig, m: int, n: int, k: int) -> SplitConfig:
 def _allowed(table: SplitTable, m: int, k: int, b_rows: bool) -> Any:
     """What the times of a table count: 1, infinity where K is too short, more where a ring is, nobody shares panels or many
     rows are not there."""
-    split, bk, cn = table.fields[2], table.fields[4], table.fields[5]
+    split = table.fields[2]
+    bk = table.fields[4]
+    cn = table.fields[5]
     factors = np.where(split > np.ceil(k / bk), np.inf, 1.0)
     if table.configs[0].across and PANEL < m < 2 * PANEL:
         factors[cn == 1] *= H200.split.alone_across_factor

@@ -42,7 +42,7 @@ def split_k_matmul(
         raise refused(f"a has shape {left.shape}, b {right.shape}", "pass (M, K) and (K, N)")
     if left.dtype_name != right.dtype_name:
         raise refused(f"a is {left.dtype_name}, b is {right.dtype_name}", "pass operands of one element type")
-    (m, k) = left.shape
+    m, k = left.shape
     n = right.shape[1]
     target = target_of(left, None)
     if target.on_gpu and target.blackwell:
@@ -79,7 +79,7 @@ def launch_split(
     for note in (a_note, b_note):
         if note is not None:
             warn(note)
-    (m, n) = tuple(out.shape)
+    m, n = tuple(out.shape)
     k = a.shape[1]
     result = info_of("out", out, FLOATS)
     flipped = result.strides[0] == 1 and not result.contiguous_inner  # as the product of few columns asks for it

@@ -63,7 +63,8 @@ class Bounds:
         """Cycles of a step at least, and those of what L2 brings while all SMs ask; rows of operands count so many bytes."""
         found = self.loads.get((a_row, b_row))
         if found is None:
-            table, least = self.table, MOST_TOGETHER ** -max(costs.read_together, costs.read_together_broken)
+            table = self.table
+            least = MOST_TOGETHER ** -max(costs.read_together, costs.read_together_broken)
             fetched = self.rows_of_a * np.where(self.shares_a, a_row, least * a_row)
             fetched = fetched + self.rows_of_b * np.where(self.shares_b, b_row, least * b_row)
             alone = np.maximum(table.tensor, fetched / costs.l2_rate_alone)
@@ -96,7 +97,9 @@ def least_working(
     A wave takes its steps and an epilogue; a step takes at least its products, what L2 needs for what it brings to all
     that are busy, and its part of the time that a stage is on its way. Sums of parts are stored and added.
     """
-    table, steps, filled = bounds.table, steps_of(problem), tiles / bounds.table.slots
+    table = bounds.table
+    steps = steps_of(problem)
+    filled = tiles / bounds.table.slots
     full = np.floor(filled)
     waves = full + np.ceil(steps / split) / steps
     a_row, b_row = (_least_row(along, problem, costs) for along in problem.by_k)
@@ -111,7 +114,9 @@ def least_times(bounds: Bounds, problem: Problem, device: Device, costs: TileCos
     """What the model gives each configuration of a table at least, in microseconds, for products of these sizes that are
     else like `problem`, and whose K is not cut. What leaves CTAs without work takes forever, as it does for the model.
     """
-    table, steps, tiles = bounds.table, steps_of(problem), bounds.tiles(problem, sizes)
+    table = bounds.table
+    steps = steps_of(problem)
+    tiles = bounds.tiles(problem, sizes)
     filled = tiles / table.slots
     a_row, b_row = (_least_row(along, problem, costs) for along in problem.by_k)
     least, loads = bounds.loading(a_row, b_row, device, costs)

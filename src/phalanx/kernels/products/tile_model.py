@@ -199,7 +199,10 @@ def costs_of(problem: Problem) -> TileCosts:
 
 def moved_bytes(problem: Problem) -> tuple[int, int]:
     """What a product reads and what it writes, each operand and the result once."""
-    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    m = problem.m
+    n = problem.n
+    k = problem.k
+    batch = problem.batch
     return batch * k * (m + n) * problem.itemsize, batch * m * n * problem.out_itemsize
 
 
@@ -255,8 +258,12 @@ class Sizes:
 
 def sizes_of(problem: Problem, costs: TileCosts, found: float = 0.5) -> Sizes:
     """The sizes of one product; `found`: the part of its launches that find in L2 what another like it has left there."""
-    m, n, k, itemsize = problem.m, problem.n, problem.k, problem.itemsize
-    (read, written), larger = moved_bytes(problem), problem.batch * k * max(m, n) * itemsize
+    m = problem.m
+    n = problem.n
+    k = problem.k
+    itemsize = problem.itemsize
+    read, written = moved_bytes(problem)
+    larger = problem.batch * k * max(m, n) * itemsize
     a_row, b_row = (row_bytes(k if along else size, itemsize, costs) for along, size in zip(problem.by_k, (m, n)))
     return Sizes(
         float(m), float(n), m * n * problem.batch, n >= m, read, written, larger,
@@ -282,19 +289,30 @@ def predicted_tiles(
     an operand that it need not keep; else that is as the configurations say. `sizes` are those of other products, which
     differ from `problem` in their rows alone: as columns, of each in all configurations, or one for each configuration.
     """
-    k, batch, itemsize = problem.k, problem.batch, problem.itemsize
+    k = problem.k
+    batch = problem.batch
+    itemsize = problem.itemsize
     sizes = sizes_of(problem, costs) if sizes is None else sizes
-    m, n, read, written, larger, missed = sizes.m, sizes.n, sizes.read, sizes.written, sizes.larger, sizes.missed
-    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
-    rows, columns = np.ceil(down / table.high), np.ceil(across / table.wide)
-    tiles, steps = rows * columns * batch, steps_of(problem)
+    m = sizes.m
+    n = sizes.n
+    read = sizes.read
+    written = sizes.written
+    larger = sizes.larger
+    missed = sizes.missed
+    down = np.where(table.swapped, n, m)
+    across = np.where(table.swapped, m, n)
+    rows = np.ceil(down / table.high)
+    columns = np.ceil(across / table.wide)
+    tiles = rows * columns * batch
+    steps = steps_of(problem)
     splits = bool(table.split.max() > 1)
     if splits:
         full = np.floor(tiles / table.slots)
         units = full * table.slots + (tiles - full * table.slots) * table.split
         waves = full + np.ceil((units - full * table.slots) / table.slots) * np.ceil(steps / table.split) / steps
     else:
-        units, waves = tiles, np.ceil(tiles / table.slots)
+        units = tiles
+        waves = np.ceil(tiles / table.slots)
     at_once = np.minimum(units, table.slots)
     busy = at_once * table.ctas
     unasked = device.sms / np.minimum(device.sms, busy)
@@ -302,12 +320,14 @@ def predicted_tiles(
     rate = np.minimum(costs.l2_rate_alone, costs.l2_rate * np.sqrt(unasked))
     by_panels = np.where(table.swapped, not problem.by_k[0], not problem.by_k[1])
     column_share = np.where(by_panels, table.panel_share, table.column_share)
-    row, column = np.where(table.swapped, sizes.b_row, sizes.a_row), np.where(table.swapped, sizes.a_row, sizes.b_row)
+    row = np.where(table.swapped, sizes.b_row, sizes.a_row)
+    column = np.where(table.swapped, sizes.a_row, sizes.b_row)
     if not all(problem.by_k):  # panels of tiles that do not begin at a line take two, wherever rows begin
         worst = np.maximum(table.starts, np.where(table.swapped, sizes.a_begins, sizes.b_begins))
         column = np.where(by_panels & (across > table.columns), np.array(_of_pieces(costs))[worst], column)
     # Rows that begin at no line arrive in more pieces, at each of those that share them.
-    rows_there, columns_there = table.row_share * table.row_sharers, column_share * table.column_sharers
+    rows_there = table.row_share * table.row_sharers
+    columns_there = column_share * table.column_sharers
     delivered = (rows_there * row + columns_there * column) / costs.delivered_rate
     if costs.read_together:
         # L2 brings a line once for several CTAs that ask for it at about the same time, unless each asks for some at once.
@@ -319,7 +339,8 @@ def predicted_tiles(
             _together(costs.read_together if along and whole else costs.read_together_broken) for along in problem.by_k
         )
         if of_a is of_b:
-            row, column = row * of_a[ask_rows], column * of_a[ask_columns]
+            row = row * of_a[ask_rows]
+            column = column * of_a[ask_columns]
         else:
             row = row * np.where(table.swapped, of_b[ask_rows], of_a[ask_rows])
             column = column * np.where(table.swapped, of_a[ask_columns], of_b[ask_columns])
@@ -328,13 +349,16 @@ def predicted_tiles(
     all_there = eighth_power(table.tensor) + eighth_power(loads) + eighth_power(latency) + eighth_power(delivered)
     body = beside(all_there)
     # Of the last tiles: rows and columns that are not there, and so come as zeros.
-    no_rows, no_columns = rows * table.high - down, columns * table.wide - across
+    no_rows = rows * table.high - down
+    no_columns = columns * table.wide - across
     if suits:
-        no_rows, no_columns = _remainder(no_rows, PANEL), np.where(no_columns < PANEL, no_columns, PANEL / 2)
+        no_rows = _remainder(no_rows, PANEL)
+        no_columns = np.where(no_columns < PANEL, no_columns, PANEL / 2)
         if not all(problem.by_k):
             partly = _remainder(-across, table.columns)
             no_columns = np.where(by_panels, np.minimum(partly, _remainder(partly - table.columns, PANEL)), no_columns)
-    no_rows, no_columns = np.minimum(table.row_share, no_rows), np.minimum(column_share, no_columns)
+    no_rows = np.minimum(table.row_share, no_rows)
+    no_columns = np.minimum(column_share, no_columns)
     there = loads - (no_rows * row + no_columns * column) / rate
     last = there + no_rows * table.row_zeros + no_columns * table.column_zeros
     held_up = steps * (beside(all_there, eighth_power(last)) - body) * (no_rows + no_columns > 0)
@@ -420,7 +444,8 @@ def fitted_table_for(
 
     How many come before these, and which of all are not stored in more parts than others that fit.
     """
-    general, found = table_for(problem, device, costs), tuple(fitted(problem, width, across))
+    general = table_for(problem, device, costs)
+    found = tuple(fitted(problem, width, across))
     if not found:
         return general, len(general.configs), None
     fitting = tabled(found, device, costs)
@@ -455,7 +480,8 @@ def compared(
     parts cost. Nor are, of those for any width, what lacks panels.
     """
     if width is None or (width[1] > 1 and short):
-        table, few = table_for(kind, device, costs), None
+        table = table_for(kind, device, costs)
+        few = None
         count = len(table.configs)
     else:
         table, count, few = fitted_table_for(kind, *width, device, costs)
@@ -477,7 +503,8 @@ def predicted_with_fitted(problem: Problem, device: Device) -> tuple[TileTable, 
 def _tiles(table: TileTable, problem: Problem, sizes: Sizes | None = None) -> Any:
     """How many tiles, each of a whole cluster, a product has in each configuration of a table."""
     m, n = (problem.m, problem.n) if sizes is None else (sizes.m, sizes.n)
-    down, across = np.where(table.swapped, n, m), np.where(table.swapped, m, n)
+    down = np.where(table.swapped, n, m)
+    across = np.where(table.swapped, m, n)
     return np.ceil(down / table.high) * np.ceil(across / table.wide) * problem.batch
 
 
@@ -513,13 +540,15 @@ def parts_of(table: TileTable, tiles: Any, longest: Any) -> Any:
 
 def config_at(table: TileTable, row: int) -> MatmulConfig:
     """A configuration of a table, with its parts."""
-    config, parts = table.configs[row], int(table.split[row])
+    config = table.configs[row]
+    parts = int(table.split[row])
     return config if config.split == parts else replace(config, split=parts)
 
 
 def busy_microseconds(problem: Problem, device: Device) -> float:
     """What a product takes at least: the time of its multiplications if no SM ever waits, or of its bytes."""
-    costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
+    costs = costs_of(problem)
+    nbytes = sum(moved_bytes(problem))
     return max(_multiplying(problem, device, costs), min(1.0, nbytes / costs.kept_bytes) * nbytes / costs.hbm)
 
 
@@ -535,7 +564,8 @@ def cold_microseconds(problem: Problem, warm: float, config: MatmulConfig) -> fl
     Stages that L2 had now come from HBM, later: where a ring is short, tiles wait for them. What L2 is to keep, as `config`
     has it, pushes out more of what was written there before.
     """
-    costs, nbytes = costs_of(problem), sum(moved_bytes(problem))
+    costs = costs_of(problem)
+    nbytes = sum(moved_bytes(problem))
     larger = max(problem.m, problem.n) * problem.k * problem.batch * problem.itemsize
     passing = larger * (1 - config.kept / HINTED_PARTS) if config.streamed is not None else 0.0
     counted = nbytes + costs.cold_pushes * min(nbytes - passing, H200.written_bytes)

@@ -124,7 +124,7 @@ def deal(which, rows, PERIOD, number, clusters, SIDES):
         dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others
     else:
         each = px.cdiv(rows, PERIOD)
-        (begin, end) = part_of(rows, PERIOD, number, clusters)
+        begin, end = part_of(rows, PERIOD, number, clusters)
         first = px.maximum(begin - which * each, 0)
         last = px.minimum(px.minimum(end - which * each, each), px.cdiv(rows - which, PERIOD))
         dealt = Deal(px.maximum(last - first, 0), which + first * PERIOD, PERIOD, none, none, none, none, PERIOD)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import ModuleType
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -65,10 +66,16 @@ class ConstantRecord(KernelObject):
         return hash(exact(self.value))
 
 
-@lru_cache(1024)
+_RECORDS: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
 def is_record(kind: type) -> bool:
     """Whether a class is a frozen dataclass whose instances have a meaning in kernels by their fields alone."""
-    return dataclasses.is_dataclass(kind) and not issubclass(kind, KernelObject | DType) and is_frozen(kind)
+    found = _RECORDS.get(kind)
+    if found is None:
+        found = dataclasses.is_dataclass(kind) and not issubclass(kind, KernelObject | DType) and is_frozen(kind)
+        _RECORDS[kind] = found
+    return found
 
 
 def record_fields(kind: type) -> tuple[str, ...]:
