@@ -390,6 +390,10 @@ int px_print(const char* form, ...) {
   va_start(values, form);
   const int n = vsnprintf(text, sizeof text, form, values);
   va_end(values);
+  if (getenv("PX_HOST_PRINTS")) {
+    fputs(text, stdout);
+    fflush(stdout);
+  }
   return n;
 }
 px_thread* px_lane(int lane) { return &fibers[current / 32 * 32 + lane]; }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import phalanx as px
+from support.host_cuda import COMPILER, MISSING, run_on_host
 
 
 def test_lines_name_the_cta_its_rank_and_the_role(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +80,40 @@ def test_text_for_gpus_names_them_too() -> None:
 
     made = px.compile(kernel[2], px.spec((8,), px.bf16))
     place = "(int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z, ptx::cluster_ctarank()"
-    assert f'printf("block (%d, %d, %d), rank %d, warp %d: copy %d\\n", {place}, 0 + px_copy * 1, c);' in made.source
+    assert f'printf("block (%d, %d, %d), rank %d, warp %d: copy %d\\n", {place}, px_copy, c);' in made.source
     assert f'printf("block (%d, %d, %d), rank %d, warp %d:" " tile[%d] = " "%g\\n", {place}' in made.source
     assert made.cubin
+
+
+@pytest.mark.skipif(not COMPILER, reason=MISSING)
+def test_the_text_says_what_the_simulator_says(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line by line for numbers; each element of a tile has a line of its own in the text, and one owner."""
+
+    @px.kernel(warps=8, cluster=2)
+    def kernel(X, n, *, TILES):
+        s = px.shared((2, 4), px.f32)
+        px.store(s, px.load(X[0:2, 0:4]) + px.block_id(0))
+        px.sync()
+        px.print("100%", n, n > 2, s[1, 2])
+        with px.warps(1, 1):
+            px.print("one")
+        with px.warps(2, 2, copies=3) as c:
+            px.print("copy", c, "of", px.cluster.rank())
+            if TILES:
+                px.print(s[1])
+
+    monkeypatch.setenv("PX_HOST_PRINTS", "1")
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    kernel[4](x, 7, TILES=False)
+    simulated = sorted(capfd.readouterr().out.splitlines())
+    run_on_host(kernel, 4, x, 7, TILES=False)
+    as_c_writes = [re.sub(r"(\d)\.0$", r"\1", line) for line in simulated]
+    assert sorted(capfd.readouterr().out.splitlines()) == sorted(as_c_writes) and len(simulated) == 4 * (1 + 1 + 3)
+    run_on_host(kernel, 2, x, 7, TILES=True)
+    elements = [line for line in capfd.readouterr().out.splitlines() if "[" in line]
+    assert sorted(elements) == sorted(
+        f"block ({block}, 0, 0), rank {block}, warps {first}-{first + 1}: tile[{i}] = {4 + i + block}"
+        for block in range(2) for first in (2, 4, 6) for i in range(4)
+    )

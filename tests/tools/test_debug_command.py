@@ -67,7 +67,8 @@ def test_commands_come_from_a_file(file: str, tmp_path: Path) -> None:
     script = tmp_path / "commands.txt"
     script.write_text("# to the breakpoint\ncontinue\nprint x\n\ncontinue\nprint Y\nquit\nprint X\n")
     result = CliRunner().invoke(app, ["debug", file, "--commands", str(script)])
-    assert (result.output, result.exit_code) == (SAID, 0)
+    assert (result.stdout, result.exit_code) == (SAID, 0)
+    assert result.stderr == "double; FILE:KERNEL takes another: waits\n"
 
 
 def test_commands_are_asked_for(file: str) -> None:

@@ -44,7 +44,11 @@ def debug(
     found, with 2 where it can't be done.
     """
     try:
-        launch = declared(file)[0]
+        launches = declared(file)
+        launch = launches[0]
+        others = [name for name in dict.fromkeys(each.name for each in launches) if name != launch.name]
+        if others:
+            complain(f"{launch.name}; FILE:KERNEL takes another: {', '.join(others)}")
         lines = None if commands is None else commands.read_text("utf-8").splitlines()
         session = begin(
             launch.bound, *launch.args, schedule=schedule, seed=seed, arch=arch, write=writer(), **launch.constants

@@ -7,7 +7,7 @@ scope, so that no jump passes a declaration.
 from __future__ import annotations
 
 from phalanx.cuda.text.by_rank import rank_of_cta
-from phalanx.cuda.text.literals import atom, bare
+from phalanx.cuda.text.literals import atom, bare, plus
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
 from phalanx.cuda.text.writer import Writer, scalar_dtype
@@ -357,7 +357,7 @@ def _who_prints(w: Writer) -> tuple[str, list[str]]:
     place = [f"(int)blockIdx.{axis}" for axis in "xyz"] + ([rank_of_cta(w)] if clusters else [])
     role = agent.name or "all warps"
     if agent.copies > 1:
-        first = f"{agent.first} + {w.copy} * {agent.pitch}"
+        first = plus(w.copy if agent.pitch == 1 else f"{w.copy} * {agent.pitch}", agent.first)
         role = "warp %d" if agent.pitch == 1 else "warps %d-%d"
         place += [first] if agent.pitch == 1 else [first, f"{first} + {agent.pitch - 1}"]
     return f'"block (%d, %d, %d), {"rank %d, " if clusters else ""}{role}:"', place
