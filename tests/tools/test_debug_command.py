@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from phalanx.tools.cli import app
+from phalanx.tools.debug import interruptible
 
 KERNELS = '''
 import numpy as np
@@ -94,3 +96,20 @@ def test_what_can_not_be_done(file: str, arguments: list[str], message: str) -> 
 def test_a_file_of_commands_that_is_not_there(file: str) -> None:
     result = CliRunner().invoke(app, ["debug", file, "--commands", "nothing.txt"])
     assert result.exit_code != 0
+
+
+def test_control_c_stops_a_run_and_not_the_session() -> None:
+    """At the prompt, where nothing runs, it ends the session."""
+
+    class Running:
+        running = True
+        interrupted = False
+
+    session = Running()
+    with interruptible(session):  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGINT)
+        assert session.interrupted
+        session.running = False
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

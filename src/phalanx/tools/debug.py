@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import typer
 from phalanx.errors import Error
 from phalanx.runtime.debugging import debug as begin
 from phalanx.sanitizer.findings import KINDS
+from phalanx.sim.debug.session import Session
 from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say
 
@@ -54,7 +56,8 @@ def debug(
             launch.bound, *launch.args, schedule=schedule, seed=seed, arch=arch, write=writer(), **launch.constants
         )
         if lines is None:
-            session.interact()
+            with interruptible(session):
+                session.interact()
         else:
             session.say(session.here())
             session.script(lines)
@@ -62,6 +65,22 @@ def debug(
         complain(str(error))
         raise typer.Exit(UNABLE) from None
     raise typer.Exit(FOUND if session.found() else CLEAN)
+
+
+@contextmanager
+def interruptible(session: Session) -> Iterator[None]:
+    """Control-C stops a run that goes on, where it is, and ends the session at the prompt."""
+
+    def interrupt(number: int, frame: object) -> None:
+        if not session.running:
+            raise KeyboardInterrupt
+        session.interrupted = True
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def writer() -> Callable[[str], object]:

@@ -272,3 +272,17 @@ def test_the_usual_order_is_taken_where_nothing_is_found(capsys: pytest.CaptureF
     assert session.run.schedule.kind == "late" and capsys.readouterr().out == ""
     session.do("continue")
     assert said == ["block (0, 0, 0), all warps: here\nthe run is over (tick 4): 0 findings"]
+
+
+def test_a_run_that_goes_on_can_be_interrupted() -> None:
+    """It stops before the next instruction, and goes on from there."""
+    session, said = session_of(ring[1], *ring_arguments())
+
+    def interrupt(agent: object, at_line: bool) -> str:
+        session.interrupted = session.run.tick == 40
+        return ""
+
+    session.say(session.go(interrupt))
+    assert said[-1].startswith("interrupted\nwarps 0-3, CTA 0, cluster 0, at kernels.py:33 (tick 41)")
+    session.do("continue")
+    assert said[-1] == "the run is over (tick 106): 0 findings"

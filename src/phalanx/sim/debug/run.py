@@ -99,6 +99,7 @@ class Run:
             self.function, self.dims, tuple(args), self.code, early=self.schedule.kind == "early",
             monitor=self.started.monitor, out=self.out,
         )
+        self.machine.budget.progress.shown = False  # whoever steps through a run knows that it takes long
         self.scheduler = Scheduler(self.machine, self.schedule, self.sms)
         self.steps: Iterator[Agent | Copy] = self.scheduler.steps()
         self.tick = 0

@@ -39,9 +39,11 @@ class Session:
         self.focus: AgentName = (0, 0, 0)
         self.printed = 0
         self.known = 0
-        self.ended = False
         self.closed = False
         """Somebody has said `quit`."""
+        self.running = False
+        self.interrupted = False
+        """Whoever sets it while the run goes on stops it before the next instruction."""
         self.go(lambda agent, at_line: "the run begins")
 
     # --- taking commands --------------------------------------------------------------------------------------------
@@ -133,8 +135,13 @@ class Session:
         run = self.run
         if run.over:
             return ["the run is over: 'back' goes back, 'restart' begins again"]
-        with np.errstate(all="ignore"):
-            return self._go(wanted)
+        self.running = True
+        self.interrupted = False
+        try:
+            with np.errstate(all="ignore"):
+                return self._go(wanted)
+        finally:
+            self.running = False
 
     def _go(self, wanted: Wanted) -> list[str]:
         run = self.run
@@ -142,6 +149,9 @@ class Session:
         while run.advance():
             now = run.now
             agent = now if isinstance(now, Agent) else None
+            if self.interrupted:
+                self._look_at(agent)
+                return ["interrupted", *self.here()]
             at_line = run.at_line
             found = count()
             if found > self.known:
