@@ -113,3 +113,14 @@ def test_control_c_stops_a_run_and_not_the_session() -> None:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_file_that_launches_is_enough(tmp_path: Path) -> None:
+    path, script = tmp_path / "launches.py", tmp_path / "commands.txt"
+    path.write_text(
+        "import numpy as np\nimport phalanx as px\n\n\n@px.kernel(warps=1)\ndef twice(X):\n"
+        "    px.store(X[0:4], px.load(X[0:4]) * 2)\n\n\ntwice[1](np.ones(4, np.float32))\n"
+    )
+    script.write_text("continue\nprint X[0:2]\n")
+    result = CliRunner().invoke(app, ["debug", str(path), "--commands", str(script)])
+    assert result.stdout.splitlines()[-2:] == ["X[0:2]: f32[2]", "[2. 2.]"] and result.exit_code == 0

@@ -7,16 +7,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from phalanx.errors import Error
 from phalanx.runtime.debugging import debug as begin
 from phalanx.sanitizer.findings import KINDS
-from phalanx.sim.debug.session import Session
 from phalanx.tools.check import declared
 from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say
+
+if TYPE_CHECKING:
+    from phalanx.sim.debug.session import Session
 
 STYLES = (
     (r"(?m)^.*, CTA \d+, cluster \d+(?=, )", "bold"), (r"(?m)^ *\d+ [|>]", "dim"), (r"(?m)^ *--> .*$", "blue"),
@@ -27,7 +29,7 @@ STYLES = (
 
 
 def debug(
-    file: Annotated[str, typer.Argument(help="A file with @px.example functions; FILE:KERNEL debugs one kernel.")],
+    file: Annotated[str, typer.Argument(help="A file that launches kernels or has @px.example; FILE:KERNEL debugs one.")],
     commands: Annotated[
         Path | None, typer.Option(help="Take the commands from a file, one a line, and print each before what it says.")
     ] = None,
@@ -39,7 +41,7 @@ def debug(
         str | None, typer.Option(help="The target whose version runs (default: the first that has all of it).")
     ] = None,
 ) -> None:
-    """Runs a kernel of a file in the simulator, step by step, as its first @px.example launches it.
+    """Runs a kernel of a file in the simulator, step by step, as the file or its first @px.example launches it.
 
     Stops at lines, px.breakpoint, phases of barriers and findings; shows tiles, memory, barriers and who waits for whom;
     goes back. `help` lists the commands, an empty line repeats the one before. Exits with 0, with 1 where something was
