@@ -17,6 +17,12 @@ from support.torch_operators import CALLS, HALF, numbers, on  # noqa: E402
 pytestmark = pytest.mark.gpu
 
 
+@px.kernel(warps=4)
+def double(X, Y, *, BM=8):
+    m = px.block_id(0) * BM
+    px.store(Y[m : m + BM, 0:64], px.load(X[m : m + BM, 0:64]) * 2)
+
+
 def results(name: str, args: tuple[Any, ...]) -> list[Any]:
     """What an operator gives and leaves behind in the arguments that it writes."""
     found = OPERATORS[name](*args)
@@ -159,3 +165,45 @@ def test_a_compiled_block_is_trained() -> None:
         gradients.append([p.grad.float().clone() for p in made.parameters()])
     for ours, theirs in zip(*gradients):
         assert (ours - theirs).abs().max() < 0.04 * theirs.abs().max()
+
+
+def test_repeated_launches_tell_autograd() -> None:
+    """The whole way, the launch that is kept, and those that repeat it: with other pointers, and with other sizes."""
+    for rows in (16, 16, 16, 24, 24):
+        x, y = torch.ones(rows, 64, device="cuda"), torch.zeros(rows, 64, device="cuda")
+        double[px.cdiv(rows, 8)](x, y)
+        assert (x._version, y._version) == (0, 1)
+        x.requires_grad_()
+        with pytest.raises(px.Error, match="argument 'X' of kernel 'double' requires grad"):
+            double[px.cdiv(rows, 8)](x, y)
+        with torch.no_grad():
+            double[px.cdiv(rows, 8)](x, y)
+        assert y._version == 2 and y.eq(2).all()
+
+
+def test_repeated_calls_of_the_library_count_versions() -> None:
+    for _ in range(4):
+        a, out = torch.ones(64, 64, device="cuda", dtype=HALF), torch.zeros(64, 64, device="cuda", dtype=HALF)
+        px.kernels.matmul(a, a, out=out)
+        assert (a._version > 0, out._version > 0) == (False, True)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_launches_in_a_graph(backend: str) -> None:
+    """Equal to eager code, one graph for two sizes; fake tensors meet kernels that were launched before."""
+
+    def run(x: Any) -> Any:
+        y = torch.empty_like(x)
+        double[px.cdiv(x.shape[0], 8)](px.kernels.softmax(x), y)
+        return y + 1
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    traced = torch.compile(run, fullgraph=True, dynamic=True, backend=backend)
+    for rows in (16, 40):
+        x = torch.randn(rows, 64, device="cuda")
+        expected = run(x)
+        torch.testing.assert_close(traced(x), expected)
+        with torch._subclasses.FakeTensorMode() as mode:
+            assert run(mode.from_tensor(x)).shape == x.shape
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1

@@ -57,7 +57,7 @@ def launch(kernel: Any, grid: Any, args: tuple[Any, ...], constants: dict[str, A
 
 def _plain(constant: Any) -> Any:
     """A constant as `run_unread` takes it. A symbol becomes the number that it is, on which the graph then depends."""
-    if isinstance(constant, tuple):
+    if type(constant) is tuple:
         return tuple([_plain(each) for each in constant])
     if isinstance(constant, DType):
         return DTYPE, constant.name
@@ -67,7 +67,7 @@ def _plain(constant: Any) -> Any:
 
 def _given(constant: Any) -> Any:
     """The constant of which `_plain` made this one."""
-    if not isinstance(constant, tuple):
+    if type(constant) is not tuple:
         return constant
     return DTYPES[constant[1]] if constant[:1] == (DTYPE,) else tuple([_given(each) for each in constant])
 
