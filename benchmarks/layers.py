@@ -154,14 +154,14 @@ def compile_one(case: Case, config: MatmulConfig | SplitConfig) -> None:
         operands = (b, a) if flipped else (a, b)
         px.compile(
             split_ring[config.grid(few, many)], *operands, c, c, arch="sm_90a", ROWS=True, A_ROWS=True, FLIPPED=flipped,
-            WHOLE=True, BIASED=False, BIAS_OF_ROWS=flipped, ACTIVATION=None, **config.constants(),
+            WHOLE=True, BIASED=False, BIAS_OF_ROWS=flipped, ACTIVATION=None, config=config,
         )
         return
     operands, (cm, cn), device = (b, a) if config.swapped else (a, b), config.cluster, px.device()
     sums = config.left_sums(case.problem, device)
     px.compile(
         matmul_tiles[cm * config.launched(case.problem, device), cn], *operands, c, None, None, None, None,
-        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **config.constants(),
+        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", config=config,
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def compile_case(case: Case) -> str:
         px.compile(
             split_ring[config.grid(few, many)], a, b, c, bias or c, arch="sm_90a", ROWS=by_k[1], A_ROWS=by_k[0],
             FLIPPED=flipped, WHOLE=True, BIASED=bias is not None, BIAS_OF_ROWS=flipped, ACTIVATION=None,
-            **config.constants(),
+            config=config,
         )
         return f"{side} {config}"
     chosen = choose(problem, device)
@@ -65,7 +65,7 @@ def compile_case(case: Case) -> str:
     sums = chosen.left_sums(problem, device)
     px.compile(
         matmul_tiles[cm * chosen.launched(problem, device), cn], a, b, c, bias, one, one, None,
-        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", **chosen.constants(),
+        px.spec((sums,), px.f32) if sums else None, arch="sm_90a", config=chosen,
         form=ProductForm(by_k[0], by_k[1], bias_kind=None if bias is None else "row"),
     )
     return str(chosen)

@@ -147,7 +147,7 @@ def compile_one(job: tuple[Shape, MatmulConfig]) -> str:
         arrays = *((b, a) if config.swapped else (a, b)), px.spec((m, n), px.bf16)
         sums = px.spec((max(1, config.left_sums(Problem(m, n, k), CARD)),), px.f32) if config.split > 1 else None
         absent = [None] * (len(matmul_tiles.parameters) - len(arrays) - 1)  # bias, scales
-        made = px.compile(matmul_tiles[config.cluster], *arrays, *absent, sums, arch="sm_90a", **config.constants())
+        made = px.compile(matmul_tiles[config.cluster], *arrays, *absent, sums, arch="sm_90a", config=config)
         return f"{made.spills} bytes spilled" if made.spills else ""
     except px.Error as problem:
         return str(problem).splitlines()[0]

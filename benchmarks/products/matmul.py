@@ -319,7 +319,7 @@ def compile_one(job: tuple[str, Shape, MatmulConfig]) -> str:
         made = px.compile(
             matmul_tiles[config.cluster], px.spec((*lead, m, k), kind), px.spec((*lead, n, k), kind),
             px.spec((*lead, m, n), px.bf16), None, one, one, None, sums, arch="sm_90a",
-            **config.constants(),
+            config=config,
         )
         return f"{made.spills} bytes spilled" if made.spills else ""
     except Exception as problem:

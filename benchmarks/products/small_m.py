@@ -73,7 +73,7 @@ def compile_one(job: tuple[SplitConfig, Shape, bool]) -> str:
         made = px.compile(
             bound(config, shape, watched), spec((m, k), px.bf16), spec((n, k), px.bf16), spec((m, n), px.bf16),
             spec((m, n), px.bf16), arch="sm_90a", ROWS=True, WHOLE=True, BIASED=False, ACTIVATION=None,
-            **config.constants(),
+            config=config,
         )
         return f"{made.spills} spills" if made.spills else ""
     except Exception as problem:
@@ -101,7 +101,7 @@ class Product:
 
     def ours(self, config: SplitConfig, watched: bool = False) -> Run:
         launch = bound(config, self.shape, watched)
-        constants = {"ROWS": True, "WHOLE": True, "BIASED": False, "ACTIVATION": None, **config.constants()}
+        constants = {"ROWS": True, "WHOLE": True, "BIASED": False, "ACTIVATION": None, "config": config}
         a, b, c = self.a, self.b, self.c
         return lambda: launch(a, b, c, c, **constants)
 

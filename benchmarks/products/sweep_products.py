@@ -164,7 +164,7 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
             made = px.compile(
                 matmul_tiles[config.cluster], a, b, px.spec((*lead, m, n), px.bf16), None, one, one, None,
                 px.spec((sums,), px.f32) if sums else None, arch="sm_90a",
-                watchdog=watchdog, **config.constants(), form=ProductForm(*by_k),
+                watchdog=watchdog, config=config, form=ProductForm(*by_k),
             )
         else:
             if kind == "columns":
@@ -173,7 +173,7 @@ def compile_one(product: Product, kind: str, config: Config, watchdog: bool = Fa
             made = px.compile(
                 split_ring[config.grid(m, n)], a, b, c, c, arch="sm_90a", ROWS=by_k[1], A_ROWS=by_k[0],
                 FLIPPED=kind == "columns", BIAS_OF_ROWS=False, WHOLE=True, BIASED=False, ACTIVATION=None,
-                **config.constants(),
+                config=config,
             )
         return f"{made.spills} bytes spilled" if made.spills else ""
     except Exception as problem_found:
