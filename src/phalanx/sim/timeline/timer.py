@@ -52,6 +52,8 @@ class Timer(Monitor):
         """When values can be used, what brings them, and whether arithmetic can follow it element by element."""
         self.lanes: dict[tuple[Agent, str], Lane] = {}
         self.same = same_values(function)
+        self.seen: set[Any] = set()
+        """Boxes of arrays that a cluster has read."""
         self.others = 0
         """Clusters that run at the same time and are not run here: they count and draw as this one does."""
         self.counters = len(function.params) - 1 if function.counters else -1
@@ -260,16 +262,22 @@ class Timer(Monitor):
 
     # --- memory -----------------------------------------------------------------------------------------------------
 
-    def share_missed(self, place: Any) -> float:
-        """The share of the bytes of a place in global memory that come from HBM."""
-        window = getattr(place, "window", None)
-        return 1.0 if window is None else self.missed.get(window.index, 1.0)
+    def fetched(self, agent: Agent, place: Any, nbytes: int) -> float:
+        """Bytes of an array are read: the share of them that HBM brings.
 
-    def ask(self, place: Any, nbytes: int) -> None:
-        """Bytes of an array are read."""
+        What the same cluster has read before is still in L2, and is not counted among what is asked for.
+        """
         window = getattr(place, "window", None)
-        if window is not None:
-            self.run.requested[window.index] = self.run.requested.get(window.index, 0) + nbytes
+        if window is None:
+            return 1.0
+        starts = place.starts
+        if all(isinstance(start, int) for start in starts):
+            key = (agent.cta.cluster.index, window.index, starts, window.extents)
+            if key in self.seen:
+                return 0.0
+            self.seen.add(key)
+        self.run.requested[window.index] = self.run.requested.get(window.index, 0) + nbytes
+        return self.missed.get(window.index, 1.0)
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
         """Threads load, store or update: they issue it, and have what they asked for later."""
@@ -287,7 +295,9 @@ class Timer(Monitor):
                 and place.window.index == len(self.function.params) - 1
             ):
                 self.drawn = (place.view, place.view.copy())
-            missed = self.share_missed(place) if access.mode is not fx.Mode.ATOMIC else 0.0
+            missed = 0.0
+            if access.mode is not fx.Mode.ATOMIC:
+                missed = self.fetched(agent, place, nbytes) if reads else 1.0
             begin, end = sm.l2(now, nbytes, missed)
             latency = (
                 rates.atomic_latency
@@ -306,7 +316,6 @@ class Timer(Monitor):
                 after=self.last.get(agent, -1),
             )
             if reads:
-                self.ask(place, nbytes)
                 self.result = max(self.result, (made.end, made.number))
             return
         end = sm.shared(now, nbytes)
@@ -378,9 +387,7 @@ class Timer(Monitor):
             over_at = sm.l2(now, nbytes, 1.0)[1] + rates.store_latency
         elif any(place_is_common(place) for place in sources) or not sources:
             kind = "copy"
-            missed = max((self.share_missed(place) for place in sources), default=0.0)
-            for place in sources:
-                self.ask(place, bytes_of(place))
+            missed = max((self.fetched(agent, place, bytes_of(place)) for place in sources), default=0.0)
             _, end = sm.l2(now, nbytes, missed)
             over_at = end + self.latency(missed, rates.copy_latency, rates.copy_latency_hbm)
             over_at = self.arrives(agent, targets, over_at, nbytes)
