@@ -168,7 +168,7 @@ class KernelObject:
         """The items that ``a, b = x`` and ``f(*x)`` take; None where it has none."""
         return None
 
-    def iterations(self) -> Sequence[object] | RunTimeRange | DrawnTiles | None:
+    def iterations(self) -> Sequence[object] | RunTimeRange | DrawnTiles | MappedTiles | None:
         """What ``for i in x`` goes through: a sequence is unrolled; None where there is no loop over it."""
         return None
 

@@ -122,9 +122,10 @@ class GroupedTiles(KernelObject):
         def tile_at(number: Value) -> tuple[object, ...]:
             ctx.inline(go_to, (walk, number, self.offsets, self.size, self.beside), {})
             place = ctx.inline(place_in, (walk, number, self.size, self.beside), {})
-            begin, column = place  # type: ignore[misc]
+            assert isinstance(place, tuple)
+            row, column = place
             index, end = (walk.member(ctx, name) for name in ("index", "last"))
-            return begin, GroupTile(index, column, begin, end, self.size)  # type: ignore[arg-type]
+            return row, GroupTile(index, column, row, end, self.size)  # type: ignore[arg-type]
 
         return tile_at
 

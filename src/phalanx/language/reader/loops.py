@@ -255,7 +255,7 @@ class Loops(Expressions):
                 loc=self.locate(target),
             )
         names = {(self.frames[-1].ident, part.id): part.id for part in target.elts if isinstance(part, ast.Name)}
-        gone = {key: self.ended(name) for key, name in names.items()}
+        gone: State = {key: self.ended(name) for key, name in names.items()}
         self.state.update(gone)
         found, own = items.begin(self.ctx), (self.frames[-1].ident, NUMBER)
 
