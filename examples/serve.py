@@ -113,7 +113,7 @@ def without_cache(model: gpt.GPT, prompt: torch.Tensor, new: torch.Tensor) -> tu
 
 def main(arguments: list[str] | None = None) -> None:
     """Serves random prompts, and verifies the tokens."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", choices=SIZES, default="small" if ON_GPU else "tiny")
     parser.add_argument("--sequences", type=int, default=64 if ON_GPU else 2)
     parser.add_argument("--new", type=int, default=64 if ON_GPU else 3)

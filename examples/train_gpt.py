@@ -144,7 +144,7 @@ def run_side(side: str, sizes: gpt.Sizes, given: argparse.Namespace) -> dict[str
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Trains the sides that were asked for, and compares them."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", choices=SIZES, default="card" if ON_GPU else "tiny")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--steps", type=int, default=300 if ON_GPU else 2)
