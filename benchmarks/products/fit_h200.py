@@ -260,9 +260,9 @@ def tile_residuals(products: list[Measured], costs: Any) -> Any:
     return np.concatenate(found) / math.sqrt(sum(product.counts for product in products))
 
 
-def fitted_at_once(products: list[Measured], costs: Any, steps: int) -> Any:
+def fitted_at_once(products: list[Measured], costs: Any, steps: int, fixed: tuple[str, ...] = TILE_FIXED) -> Any:
     """The costs with all constants moved at once, as Levenberg and Marquardt do, from differences; towards those before."""
-    names = [name for name in vars(costs) if name not in TILE_FIXED]
+    names = [name for name in vars(costs) if name not in fixed]
     first = np.log([max(1e-3, float(getattr(costs, name))) for name in names])
     limits = [TILE_LIMITS.get(name, (math.exp(at) / LIMIT, math.exp(at) * LIMIT)) for name, at in zip(names, first)]
     low, high = (np.log([max(1e-3, each[side]) for each in limits]) for side in (0, 1))
@@ -306,11 +306,11 @@ def tile_regrets(products: list[Measured], costs: Any) -> list[float]:
     return [each.us[int(np.argmin(tile_times(each, costs, chooses=True)))] / each.us.min() - 1 for each in products]
 
 
-def report_tiles(title: str, products: list[Measured], costs: Any, rounds: int) -> Any:
+def report_tiles(title: str, products: list[Measured], costs: Any, rounds: int, fixed: tuple[str, ...]) -> Any:
     """Prints the figures of tiles, of the constants in use and of fitted ones; gives the fitted ones."""
 
     def best(those: list[Measured]) -> Any:
-        return fitted_at_once(those, costs, 4 * rounds)
+        return fitted_at_once(those, costs, 4 * rounds, fixed)
 
     print(f"\n{title}: {sum(len(product.us) for product in products)} times of {len(products)} products")
     print(f"  in use                           {tile_figures(products, costs)}")
@@ -319,7 +319,7 @@ def report_tiles(title: str, products: list[Measured], costs: Any, rounds: int) 
     for fit, judge in ((products[::2], products[1::2]), (products[1::2], products[::2])):
         told = tile_figures(judge, best(fit))
         print(f"  fitted to half, the other half   {told}   (in use: {tile_figures(judge, costs)})")
-    show_constants(costs, found, TILE_FIXED)
+    show_constants(costs, found, fixed)
     return found
 
 
@@ -412,12 +412,18 @@ def report(title: str, samples: list[Sample], model: Model, costs: Any, rounds: 
 
 
 def written(card: dict[str, Any], group: str, costs: Any) -> None:
-    """Puts fitted constants into what a card's file says, three digits of each; of a group like another what differs."""
-    like = card[group].get("like")
+    """Puts fitted constants into what a card's file says, three digits of each: of a group like another, those that it
+    names."""
     for name, value in vars(costs).items():
-        differs = like is not None and value != getattr(getattr(H200, like), name)
-        if name in card[group] or differs:
+        if name in card[group]:
             card[group][name] = float(f"{value:.3g}") if isinstance(value, float) else value
+
+
+def fixed_of(card: dict[str, Any], group: str) -> tuple[str, ...]:
+    """Constants of a group of tiles that are not fitted: of one like another, also those that it takes from there."""
+    named = card[group]
+    taken = [name for name in vars(getattr(H200, group)) if "like" in named and name not in named]
+    return (*TILE_FIXED, *taken)
 
 
 def main() -> None:
@@ -426,18 +432,18 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the fitted constants into the card's file")
     options = parser.parse_args()
     rested = tile_samples(WITH_RESTS)
-    found = {}
+    card, found = json.loads(CARD_FILE.read_text()), {}
     for group, products in (
-        ("few_tiles", rested), ("middle_tiles", rested), ("short_tiles", tile_samples(SHORT)[:SHORT_FITTED])
+        ("few_tiles", rested), ("middle_tiles", rested), ("large_tiles", tile_samples()),
+        ("short_tiles", tile_samples(SHORT)[:SHORT_FITTED]),
     ):
         costs = getattr(H200, group)
         mine = [product for product in products if costs_of(product.problem) is costs]
-        found[group] = report_tiles(group, mine, costs, options.rounds)
+        found[group] = report_tiles(group, mine, costs, options.rounds, fixed_of(card, group))
     cold, warm = list(split_samples()), list(swept_splits(cold=False, sweeps=WITH_RESTS))
     for group, samples in (("split", cold), ("warm_split", warm)):
         found[group] = report(group, samples, split_model, getattr(H200, group), options.rounds)
     if options.write:
-        card = json.loads(CARD_FILE.read_text())
         for group, costs in found.items():
             written(card, group, costs)
         CARD_FILE.write_text(text_of(card) + "\n")

@@ -101,12 +101,17 @@ def test_each_constant_earns_its_keep(name: str) -> None:
     assert fit.tile_regret(mine, without) > fit.tile_regret(mine, H200.few_tiles) + 1e-4
 
 
-def test_fitted_constants_are_written_beside_those_that_they_are_like() -> None:
-    card: dict[str, Any] = {"split": {"hbm": 3.75e6}, "warm_split": {"like": "split", "hbm": 4.9e6}}
-    fit.written(card, "warm_split", replace(H200.split, hbm=4.0004e6, l2=9.87654e6))
-    assert card["warm_split"] == {"like": "split", "hbm": 4.0e6, "l2": 9.88e6}
-    fit.written(card, "split", replace(H200.split, hbm=4.0004e6, l2=9.87654e6))
-    assert card["split"] == {"hbm": 4.0e6}, "what a group does not say is another's to say"
+def test_a_group_like_another_has_its_own_constants_fitted_and_written() -> None:
+    card: dict[str, Any] = {"split": {"hbm": 3.75e6}, "warm_split": {"like": "split", "l2": 15.1e6}}
+    costs = replace(H200.split, hbm=4.0004e6, l2=9.87654e6)
+    fit.written(card, "warm_split", costs)
+    assert card["warm_split"] == {"like": "split", "l2": 9.88e6}
+    fit.written(card, "split", costs)
+    assert card["split"] == {"hbm": 4.0e6}
+    card = {"few_tiles": {"l2_rate": 42.2}, "large_tiles": {"like": "middle_tiles", "l2_rate": 44.1, "margin": 1.0}}
+    assert fit.fixed_of(card, "few_tiles") == fit.TILE_FIXED
+    free = set(vars(H200.large_tiles)) - set(fit.fixed_of(card, "large_tiles"))
+    assert free == {"l2_rate"}
 
 
 def test_a_fit_of_tiles_comes_nearer() -> None:
