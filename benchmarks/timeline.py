@@ -130,7 +130,7 @@ def ring_copies() -> Iterator[Case]:
         grid = 132 * config.pop("CTAS_PER_SM")
         array = px.spec((rows, columns), px.f32)
 
-        def trace(grid: int = grid, array: Any = array, config: dict[str, int] = config) -> Any:
+        def trace(grid: int = grid, array: Any = array, config: dict[str, Any] = config) -> Any:
             return px.trace(kernel[grid], array, array, **config)
 
         name = f"copy {rows}x{columns} " + " ".join(map(str, row["config"].values()))

@@ -65,9 +65,13 @@ def gpu_mover() -> tuple[Callable[[np.ndarray], Any], Callable[[Any], np.ndarray
     except ImportError:
         torch = None
     if torch is not None:
+        import phalanx as px
         from phalanx.runtime.device.host_copies import to_host
+        from phalanx.runtime.device.packed import Packed
 
-        def move(x: np.ndarray) -> Any:
+        def move(x: Any) -> Any:
+            if isinstance(x, Packed):
+                return px.packed(move(x.data), x.dtype)
             if x.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
                 carrier = np.int16 if x.dtype.itemsize == 2 else np.uint8
                 return torch.from_numpy(np.ascontiguousarray(x).view(carrier)).cuda().view(getattr(torch, x.dtype.name))

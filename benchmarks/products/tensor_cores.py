@@ -115,7 +115,7 @@ def add_one(X, Y, *, BLOCK=1024):
     px.store(Y[i : i + BLOCK], x + 1.0)
 
 
-ADD_ONE = {"one after the other": px.kernel(add_one), "overlapping": px.kernel(add_one, pdl=True)}
+ADD_ONE: dict[str, Any] = {"one after the other": px.kernel(add_one), "overlapping": px.kernel(pdl=True)(add_one)}
 
 
 @px.func

@@ -73,6 +73,7 @@ ELSEWHERE = {
     "cdiv": "scalars: random programs of the language", "print": "leaves nothing in memory", "empty": "is not read",
     "launch_dependents": "between launches", "wait_prior": "between launches", "pipe": "choreographies",
     "ring": "choreographies", "wgmma": "choreographies", "wgmma_commit": "choreographies", "wgmma_wait": "choreographies",
+    "breakpoint": "changes nothing: cuda/test_breakpoint.py compares texts with it and without",
     "counters": "which CTA comes last differs: sanitizer/test_handshakes.py has what all orders have in common",
     "atomic_load": "what others have published by then differs: kernels/test_grid_rows.py waits for all of it",
     "tmem": "products of Blackwell have tests of their own",

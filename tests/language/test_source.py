@@ -99,7 +99,7 @@ def test_the_location_of_a_kernel_is_its_def() -> None:
 
 def test_functions_without_source() -> None:
     names: dict[str, object] = {"px": px}
-    exec("def made(OUT):\n    pass\n", names)
+    exec(compile("def made(OUT):\n    pass\n", "<made>", "exec"), names)
     kernel = px.kernel(names["made"])
     with pytest.raises(px.Error, match="the source of 'made' is not available"):
         kernel[1](np.zeros(1))

@@ -20,6 +20,7 @@ from phalanx.runtime.launch import watchdog
 from phalanx.runtime.launch.launch_list import LISTS
 from phalanx.runtime.launch.watchdog import MOST_SITES, RECORD_WORDS, SEED_WORD, Delays, delays, shaken
 from phalanx.runtime.shaking import ShakenLaunch, delay_sites, fewest
+from phalanx.runtime.tuning.worker import Failed
 from phalanx.tools.shake import Session, Trials, shaken_text
 from phalanx.tools.user_files import declared
 from support.fake_driver import OnGpu, fake_gpu
@@ -183,6 +184,24 @@ handed_over: wrong with seed 3: 'Y' is off by 1 of its largest element; 2 of {le
     assert worker.started == 1
     right = shaken_text(launch, sites, trials, range(2, 3))
     assert right == (f"handed_over: right with 1 seeds, delays at {len(sites)} places", False)
+
+
+def test_a_launch_that_fails_by_itself_is_no_finding(file: str) -> None:
+    """A hang or a crash may be a delay's doing; an error of the launch is not."""
+
+    class Failing(Broken):
+        def __init__(self, status: str) -> None:
+            super().__init__()
+            self.status = status
+
+        def ask(self, name: str, *arguments: Any, limit: float) -> Any:
+            if name == "trial":
+                raise Failed(self.status, "CUDA_ERROR_NO_DRIVER")
+            return super().ask(name, *arguments, limit=limit)
+
+    assert Trials(file, 0, Failing("crashes"))(0) == "it crashes: CUDA_ERROR_NO_DRIVER"
+    with pytest.raises(Failed):
+        Trials(file, 0, Failing("fails"))(0)
 
 
 def test_a_session_knows_what_is_right(file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def kernel(
         raise Error(f"px.kernel has no argument '{name}'", location=caller_location(), remedy=remedy)
 
     def wrap(target: Callable[..., object]) -> Kernel:
-        require_function(target)
+        check_function(target)
         keep_source(target)
         positional, constants, required, groups = [], {}, [], []
         for parameter in inspect.signature(target).parameters.values():
@@ -290,7 +290,7 @@ kernel.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )  # what it does not have is refused by name
 
 
-def require_function(target: Any) -> None:
+def check_function(target: Any) -> None:
     """Raises an error unless a function is as it was written with `def`, and no method."""
     if not inspect.isfunction(target):
         raise Error(

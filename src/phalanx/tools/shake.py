@@ -62,6 +62,8 @@ class Trials:
         try:
             wrong: str = self.worker.ask("trial", seed, sites, limit=LIMIT_S)
         except Failed as failed:
+            if failed.status == "fails":
+                raise  # by itself, whatever its agents do
             return f"it {failed.status}: {failed.note}"
         return wrong
 
@@ -91,8 +93,11 @@ def shake(
                         range(seed, seed + seeds))
             for number, launch in enumerate(launches)
         ]  # fmt: skip
-    except (Error, Failed) as error:
+    except Error as error:
         complain(str(error))
+        raise typer.Exit(UNABLE) from None
+    except Failed as failed:
+        complain(f"{file} can't be launched on the GPU: {failed.note}")
         raise typer.Exit(UNABLE) from None
     for text, _ in texts:
         say(text)

@@ -177,3 +177,17 @@ def test_the_page_holds_all_events_and_the_text(tmp_path: Any) -> None:
     assert any("full[at.stage].wait(at.parity)" in line for file in data["files"] for line in file["lines"])
     assert "http://" not in page and "https://" not in page and "<!--DATA-->" not in page
     assert made._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_lives_of_barriers_take_time_too() -> None:
+    @px.kernel(warps=1)
+    def ends(X):
+        bars, tile = px.barrier(3, count=1), px.shared((64,), px.f32)
+        with bars[1].transaction():
+            px.tma.load(X[0:64], tile, bars[1])
+        bars[1].wait(0)
+        bars[1].invalidate()
+        px.store(X[0:64], px.load(tile))
+
+    seen = px.trace(ends[1], np.zeros(64, np.float32))
+    assert seen.cycles > 0 and "bars[1]" in [event.barrier for event in seen.events if event.kind == "wait"]

@@ -65,10 +65,10 @@ __device__ __forceinline__ void px_delay(const unsigned long long* debug, unsign
   if (mixed & 7) return;
   const volatile unsigned long long* allowed = debug + 16;
   if (!(allowed[site / 64] >> (site % 64) & 1)) return;
-  long long now;
-  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+  long long now;  // no access of memory may move over the delay: it is there to make that late
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
   const long long end = now + (64ll << (mixed >> 3) % 12);
-  while (now < end) asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+  while (now < end) asm volatile("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
 }
 
 __device__ __forceinline__ bool clusterlaunchcontrol_query_cancel(unsigned response, int& x, int& y, int& z) {

@@ -104,7 +104,7 @@ class Trace:
 
     def stalls(self) -> list[Stall]:
         """Who waited for whom, and how long, by line; the longest first."""
-        found: dict[tuple[str, ...], list[float]] = {}
+        found: dict[tuple[str, str, str, str, str], list[float]] = {}
         for event in self.events:
             if event.kind != "wait":
                 continue

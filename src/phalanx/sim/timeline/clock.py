@@ -48,7 +48,7 @@ class Places:
         Which one of a round it gets depends on who is done first; they are taken evenly from all, since clusters whose
         numbers are as far apart as there are groups may be all long, or all short.
         """
-        found = []
+        found: list[int] = []
         for first in range(0, count, self.groups):
             room = min(self.groups, count - first)
             found.append(first + int(len(found) * GOLDEN * room) % room)

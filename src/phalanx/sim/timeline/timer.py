@@ -208,7 +208,7 @@ class Timer(Monitor):
         """Cycles in which threads stand still for fences, signals and barriers of threads."""
         rates, total = self.rates, 0.0
         for kind in effects.fences:
-            total += FENCES.get(kind, 0.0) and getattr(rates, FENCES[kind])
+            total += getattr(rates, FENCES[kind]) if kind in FENCES else 0.0
         total += rates.arrive_issue * (bool(effects.arrivals) or bool(effects.expects))
         for meeting in effects.rendezvous:
             if meeting.span is not fx.Span.CLUSTER:

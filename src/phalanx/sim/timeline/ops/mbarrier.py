@@ -28,5 +28,6 @@ def test_wait(op: TestWait, warps: float, rates: Rates) -> Cost:
 
 @cost(BarrierInit, BarrierInvalidate)
 def life(op: BarrierInit | BarrierInvalidate, warps: float, rates: Rates) -> Cost:
-    """One thread writes a word for each barrier of the array."""
-    return Cost(issue=op.barrier.n)
+    """One thread writes a word for each barrier that begins or ends its life: one with an index, or all of the array."""
+    written = sum(1 if each.index is not None else each.barrier.n for each in op.effects().lifecycle)
+    return Cost(issue=written)

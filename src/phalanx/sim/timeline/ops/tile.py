@@ -29,6 +29,7 @@ from phalanx.ir.ops.tile import (
     Unary,
     Unpack,
 )
+from phalanx.ir.types import TileType
 from phalanx.machines.rates import Rates
 from phalanx.sim.timeline.costs import Cost, cost, free
 
@@ -114,6 +115,7 @@ def reduce(op: Reduce | ReduceBy, warps: float, rates: Rates) -> Cost:
     """Each thread folds what it has; then threads of a row do, and for other axes warps through shared memory."""
     x = op.x if isinstance(op, Reduce) else op.xs[0]
     width = 1 if isinstance(op, Reduce) else max(1, len(op.by.ops))
+    assert isinstance(x.type, TileType)
     rows = len(x.type.shape) > 1 and op.axis == len(x.type.shape) - 1
     return Cost(issue=width * share(x, warps) + 8, stands=2 * SHUFFLE if rows else 5 * SHUFFLE + 2 * rates.sync)
 
