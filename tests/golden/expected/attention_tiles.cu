@@ -1,4 +1,4 @@
-// attention_tiles(config=AttentionConfig(groups=2, keys=32, stages=2, query_stages=2, parts=1, turns=False, schedule='counter', slack=8.0, producer_regs=None, regs=None), form=TilesForm(dim=16, wide=16, whole=True, own_out=False, bias_kind=None, sure=False)) for sm_90a, from forward_tiles.py:452
+// attention_tiles(config=AttentionConfig(groups=2, keys=32, stages=2, query_stages=2, parts=1, turns=False, schedule='counter', slack=8.0, producer_regs=None, regs=None), form=TilesForm(dim=16, wide=16, whole=True, own_out=False, bias_kind=None, sure=False)) for sm_90a, from forward_tiles.py
 // 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -100,45 +100,45 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     ptx::prefetch_tensormap(&Q_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // forward_tiles.py:469: queries = px.pipe(config.query_stages)
+  // forward_tiles.py: queries = px.pipe(config.query_stages)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(queries_empty + 8 * px_i, 2);
-    // forward_tiles.py:470: keys = px.pipe(config.stages)
+    // forward_tiles.py: keys = px.pipe(config.stages)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 2);
-    // forward_tiles.py:471: values = px.pipe(config.stages)
+    // forward_tiles.py: values = px.pipe(config.stages)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 2);
-    // forward_tiles.py:452: def attention_tiles(
+    // forward_tiles.py: def attention_tiles(
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // forward_tiles.py:478: batches = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
+  // forward_tiles.py: batches = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
   const int Q_size0 = Q.shape[0];
   const int Q_size1 = Q.shape[1];
   const int Q_size2 = Q.shape[2];
-  // forward_tiles.py:482: reach = Reach(Q.shape[2], K.shape[2], window.left, window.right)
+  // forward_tiles.py: reach = Reach(Q.shape[2], K.shape[2], window.left, window.right)
   const int K_size2 = K.shape[2];
-  // forward_tiles.py:407: px.assume(batch < O.shape[0])  (called at forward_tiles.py:391)
+  // forward_tiles.py: px.assume(batch < O.shape[0])  (called at forward_tiles.py)
   const int O_size0 = O.shape[0];
   const int O_size1 = O.shape[1];
   const int O_size3 = O.shape[3];
-  // forward_tiles.py:452: def attention_tiles(
+  // forward_tiles.py: def attention_tiles(
   __syncthreads();  // barriers are initialised before their first use
-  // launches.py:23: px.wait_prior()  (called at forward_tiles.py:486)
+  // launches.py: px.wait_prior()  (called at forward_tiles.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at forward_tiles.py:486)
+  // launches.py: px.launch_dependents()  (called at forward_tiles.py)
   ptx::griddepcontrol_launch_dependents();
-  // forward_tiles.py:489: with px.warps(0, 1, regs=config.producer_regs):
+  // forward_tiles.py: with px.warps(0, 1, regs=config.producer_regs):
   if (px_warp_id == 0) {  // warp 0
     const int px_thread = (int)threadIdx.x;
     const bool px_one = ptx::elect_sync();
-    // tiles.py:60: heads = self.heads * self.batches  (called at forward_tiles.py:136)
+    // tiles.py: heads = self.heads * self.batches  (called at forward_tiles.py)
     const int heads = ptx::wrap_mul(Q_size1, Q_size0);
-    // tiles.py:65: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py:136)
+    // tiles.py: count = px.cdiv(self.queries, self.ROWS) * heads  (called at forward_tiles.py)
     const int t = ptx::wrap_add((Q_size2 >> 7), ((int)((Q_size2 & 127) != 0)));
     const int count = ptx::wrap_mul(t, heads);
-    // forward_tiles.py:136: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:490)
+    // forward_tiles.py: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -161,126 +161,126 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       }
       const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
       next_tile = ptx::wrap_add(drawn, clusters);
-      // tiles.py:125: rows = px.cdiv(px.keep(self.queries), self.ROWS)  (called at tiles.py:77)
+      // tiles.py: rows = px.cdiv(px.keep(self.queries), self.ROWS)  (called at tiles.py)
       const int t_2 = ptx::keep_scalar(Q_size2);
       const int rows = ptx::wrap_add((t_2 >> 7), ((int)((t_2 & 127) != 0)));
-      // tiles.py:126: heads = px.keep(self.heads)  (called at tiles.py:77)
+      // tiles.py: heads = px.keep(self.heads)  (called at tiles.py)
       const int heads_1 = ptx::keep_scalar(Q_size1);
-      // tiles.py:131: band = px.keep(self.band)  (called at tiles.py:77)
+      // tiles.py: band = px.keep(self.band)  (called at tiles.py)
       const int band_1 = ptx::keep_scalar(band);
-      // tiles.py:132: first = t // (rows * band) * band  (called at tiles.py:77)
+      // tiles.py: first = t // (rows * band) * band  (called at tiles.py)
       const int t_3 = ptx::floor_div<int>(t_1, ptx::wrap_mul(rows, band_1));
       const int first = ptx::wrap_mul(t_3, band_1);
-      // tiles.py:133: wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)  (called at tiles.py:77)
+      // tiles.py: wide = px.maximum(px.minimum(band, heads * self.batches - first), 1)  (called at tiles.py)
       const int t_4 = ptx::wrap_sub(ptx::wrap_mul(heads_1, Q_size0), first);
       const int wide = ptx::maximum<int>((ptx::minimum<int>(band_1, t_4)), 1);
-      // tiles.py:134: place = t - first * rows  (called at tiles.py:77)
+      // tiles.py: place = t - first * rows  (called at tiles.py)
       const int place_1 = ptx::wrap_sub(t_1, ptx::wrap_mul(first, rows));
-      // tiles.py:135: m = rows - 1 - place // wide  (called at tiles.py:77)
+      // tiles.py: m = rows - 1 - place // wide  (called at tiles.py)
       const int m = ptx::wrap_sub(ptx::wrap_sub(rows, 1), (ptx::floor_div<int>(place_1, wide)));
-      // tiles.py:136: which = first + place % wide  (called at tiles.py:77)
+      // tiles.py: which = first + place % wide  (called at tiles.py)
       const int which = ptx::wrap_add(first, (ptx::floor_mod<int>(place_1, wide)));
-      // tiles.py:137: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py:77)
+      // tiles.py: return px.maximum(which // heads, 0), which % heads, self.first_row(m, rows, self.queries)  (called at tiles.py)
       const int batch = ptx::maximum<int>((ptx::floor_div<int>(which, heads_1)), 0);
       const int t_5 = ptx::floor_mod<int>(which, heads_1);
-      // tiles.py:115: row = m * self.ROWS  (called at tiles.py:137)
+      // tiles.py: row = m * self.ROWS  (called at tiles.py)
       const int row = ptx::wrap_mul(m, 128);
-      // tiles.py:117: row = row + queries - rows * self.ROWS  (called at tiles.py:137)
+      // tiles.py: row = row + queries - rows * self.ROWS  (called at tiles.py)
       const int row_1 = ptx::wrap_sub(ptx::wrap_add(row, Q_size2), ptx::wrap_mul(rows, 128));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
       const int t_6 = ptx::wrap_add(ptx::wrap_add(row_1, 127), ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+      // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
       const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_6, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
       const int t_7 = ptx::maximum<int>(end, 0);
       const int high = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
-      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:115)
+      // scores.py: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py)
       const int low = ptx::minimum<int>(0, high);
-      // forward_tiles.py:116: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:139)
+      // forward_tiles.py: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_tiles.py:117: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:139)
+      // forward_tiles.py: return low, px.maximum(high, low + 1)  (called at forward_tiles.py)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:141: head = tile.head // px.keep(group)  (called at forward_tiles.py:490)
+      // forward_tiles.py: head = tile.head // px.keep(group)  (called at forward_tiles.py)
       const int t_8 = ptx::keep_scalar(group);
       const int head = ptx::floor_div<int>(t_5, t_8);
-      // forward_tiles.py:142: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py:490)
+      // forward_tiles.py: key = tile.first_key + (high - 1) * b.KEYS  (called at forward_tiles.py)
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
-      // forward_tiles.py:143: with b.keys.produce() as stage:  (called at forward_tiles.py:490)
+      // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
       __syncwarp();  // all threads are done with tile_counters at line 136 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
-        // forward_tiles.py:144: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:490)
+        // forward_tiles.py: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_1 * 1024, &K_map, 0, key, head, batch, keys_full + 8 * filling_1);
       }
-      // forward_tiles.py:143: with b.keys.produce() as stage:  (called at forward_tiles.py:490)
+      // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
       const int t_9 = ptx::wrap_add(filling_1, 1);
       const bool t_10 = t_9 == 2;
-      // forward_tiles.py:145: stage = b.queries.acquire()  (called at forward_tiles.py:490)
+      // forward_tiles.py: stage = b.queries.acquire()  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-      // forward_tiles.py:76: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py:146)
+      // forward_tiles.py: px.store(self.places[place, 0], self.GROUPS if tile.groups is None else tile.groups)  (called at forward_tiles.py)
       if (px_thread == 0) *(places + filling * 8) = 2;
-      // forward_tiles.py:77: px.store(self.places[place, 1], tile.batch)  (called at forward_tiles.py:146)
+      // forward_tiles.py: px.store(self.places[place, 1], tile.batch)  (called at forward_tiles.py)
       if (px_thread == 0) *(places + filling * 8 + 1) = batch;
-      // forward_tiles.py:78: px.store(self.places[place, 2], tile.head)  (called at forward_tiles.py:146)
+      // forward_tiles.py: px.store(self.places[place, 2], tile.head)  (called at forward_tiles.py)
       if (px_thread == 0) *(places + filling * 8 + 2) = t_5;
-      // forward_tiles.py:79: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py:146)
+      // forward_tiles.py: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py)
       if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
-      // forward_tiles.py:149: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:490)
+      // forward_tiles.py: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py)
       __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
       }
-      // forward_tiles.py:148: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py:490)
+      // forward_tiles.py: row = tile.first_query + tile.row + c * b.ROWS  (called at forward_tiles.py)
       const int row_2 = ptx::wrap_add(row_1, 64);
-      // forward_tiles.py:149: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py:490)
+      // forward_tiles.py: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py)
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096 + 2048, &Q_map, 0, row_2, t_5, batch, queries_full + 8 * filling);
-        // forward_tiles.py:150: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py:490)
+        // forward_tiles.py: b.queries.commit(b.q[0].nbytes)  (called at forward_tiles.py)
         ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8 * filling, 4096);
       }
       const int t_11 = ptx::wrap_add(filling, 1);
       const bool t_12 = t_11 == 2;
-      // forward_tiles.py:72: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:151)
-      // forward_tiles.py:152: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:490)
+      // forward_tiles.py: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py)
+      // forward_tiles.py: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py)
       int filling_3 = t_10 ? 0 : t_9;
       int filling_parity_3 = filling_parity_1 ^ ((int)t_10);
       int filling_4 = filling_2;
       int filling_parity_4 = filling_parity_2;
       #pragma unroll 1
       for (int j = 1; j < ptx::wrap_sub(high_1, low_1); ++j) {
-        // forward_tiles.py:153: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py:490)
+        // forward_tiles.py: key = tile.first_key + (high - 1 - j) * b.KEYS  (called at forward_tiles.py)
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
-        // forward_tiles.py:154: with b.keys.produce() as stage:  (called at forward_tiles.py:490)
+        // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 154 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
-          // forward_tiles.py:155: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py:490)
+          // forward_tiles.py: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py)
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(k_addr + filling_3 * 1024, &K_map, 0, key_1, head, batch, keys_full + 8 * filling_3);
         }
-        // forward_tiles.py:154: with b.keys.produce() as stage:  (called at forward_tiles.py:490)
+        // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
         const int t_13 = ptx::wrap_add(filling_3, 1);
         const bool t_14 = t_13 == 2;
-        // forward_tiles.py:156: with b.values.produce() as stage:  (called at forward_tiles.py:490)
+        // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
         __syncwarp();  // all threads have passed the wait at line 156 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
-        // forward_tiles.py:157: behind = key + b.KEYS  (called at forward_tiles.py:490)
+        // forward_tiles.py: behind = key + b.KEYS  (called at forward_tiles.py)
         const int behind = ptx::wrap_add(key_1, 32);
-        // forward_tiles.py:158: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:490)
+        // forward_tiles.py: px.tma.load(values_of(V, batch, head, behind, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py)
         if (px_one) {
           // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
           ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, behind, head, batch, values_full + 8 * filling_4);
         }
-        // forward_tiles.py:156: with b.values.produce() as stage:  (called at forward_tiles.py:490)
+        // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
         const int t_15 = ptx::wrap_add(filling_4, 1);
         const bool t_16 = t_15 == 2;
         filling_3 = t_14 ? 0 : t_13;
@@ -288,19 +288,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         filling_4 = t_16 ? 0 : t_15;
         filling_parity_4 = filling_parity_4 ^ ((int)t_16);
       }
-      // forward_tiles.py:152: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py:490)
-      // forward_tiles.py:159: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py:490)
+      // forward_tiles.py: for j in range(1, high - low):  # K is one block ahead of V  (called at forward_tiles.py)
+      // forward_tiles.py: key = tile.first_key + low * b.KEYS  (called at forward_tiles.py)
       const int key_1 = ptx::wrap_mul(low_1, 32);
-      // forward_tiles.py:160: with b.values.produce() as stage:  (called at forward_tiles.py:490)
+      // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
       __syncwarp();  // all threads have passed the wait at line 160 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
-        // forward_tiles.py:161: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py:490)
+        // forward_tiles.py: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py)
         // tensor copy: a box of 1 x 1 x 32 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(v_addr + filling_4 * 1024, &V_map, 0, key_1, head, batch, values_full + 8 * filling_4);
       }
-      // forward_tiles.py:160: with b.values.produce() as stage:  (called at forward_tiles.py:490)
+      // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
       const int t_13 = ptx::wrap_add(filling_4, 1);
       const bool t_14 = t_13 == 2;
       filling = t_12 ? 0 : t_11;
@@ -311,17 +311,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       filling_parity_2 = filling_parity_4 ^ ((int)t_14);
       place = (place == 1) ? 0 : ptx::wrap_add(place, 1);
     }
-    // forward_tiles.py:136: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py:490)
-    // forward_tiles.py:162: stage = b.queries.acquire()  (called at forward_tiles.py:490)
+    // forward_tiles.py: for t in px.persistent(tiles.count(), schedule=b.SCHEDULE):  (called at forward_tiles.py)
+    // forward_tiles.py: stage = b.queries.acquire()  (called at forward_tiles.py)
     ptx::mbarrier_wait_parity(queries_empty + 8 * filling, filling_parity ^ 1);
-    // forward_tiles.py:163: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py:490)
+    // forward_tiles.py: px.store(b.places[stage if b.places.shape[0] == b.q.shape[0] else place], px.zeros((8,), px.i32))  (called at forward_tiles.py)
     int t_1[1];
     t_1[0] = 0;
     if ((px_lane & 24) == 0) {
       int* const p = places + filling * 8 + (px_lane & 7);
       *(p) = t_1[0];
     }
-    // forward_tiles.py:164: b.queries.commit()  (called at forward_tiles.py:490)
+    // forward_tiles.py: b.queries.commit()  (called at forward_tiles.py)
     __syncwarp();  // all threads have passed the wait at line 162 before the elected thread goes on
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
@@ -331,19 +331,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
     int taking;
-    // forward_tiles.py:493: with px.warps(4, 4, regs=config.regs, copies=GROUPS) as c:
+    // forward_tiles.py: with px.warps(4, 4, regs=config.regs, copies=GROUPS) as c:
     const int c = px_copy;
-    // forward_tiles.py:275: slot = b.queries.wait()  (called at forward_tiles.py:290)
+    // forward_tiles.py: slot = b.queries.wait()  (called at forward_tiles.py)
     ptx::mbarrier_wait_parity(queries_full, 0);
-    // forward_tiles.py:104: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:278)
+    // forward_tiles.py: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py)
     const int t = *(places);
     const int t_1 = *(places + 1);
-    // forward_tiles.py:105: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:278)
+    // forward_tiles.py: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py)
     const int t_2 = *(places + 2);
     const int t_3 = *(places + 3);
-    // forward_tiles.py:279: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py:290)
+    // forward_tiles.py: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py)
     ptx::bar_sync_of<128>(1 + px_copy);
-    // forward_tiles.py:298: elif tile.groups > 0:  (called at forward_tiles.py:503)
+    // forward_tiles.py: elif tile.groups > 0:  (called at forward_tiles.py)
     if (t > 0) {
       float o[8];
       unsigned p_1[8];
@@ -351,54 +351,54 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float before_sums[2];
       int before;
       int before_1;
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
       const int t_4 = ptx::wrap_add(ptx::wrap_add(t_3, 127), ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+      // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
       const int end = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_4, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
       const int t_5 = ptx::maximum<int>(end, 0);
       const int high = ptx::wrap_add((t_5 >> 5), ((int)((t_5 & 31) != 0)));
-      // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:115)
+      // scores.py: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py)
       const int low = ptx::minimum<int>(0, high);
-      // forward_tiles.py:116: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:264)
+      // forward_tiles.py: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py)
       const int low_1 = ptx::maximum<int>((ptx::minimum<int>(low, ptx::wrap_sub(high, 1))), 0);
-      // forward_tiles.py:117: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:264)
+      // forward_tiles.py: return low, px.maximum(high, low + 1)  (called at forward_tiles.py)
       const int high_1 = ptx::maximum<int>(high, ptx::wrap_add(low_1, 1));
-      // forward_tiles.py:265: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:316)
+      // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
       const int row = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:266)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
       const int t_6 = ptx::wrap_add(ptx::wrap_add(row, 63), ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+      // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
       const int end_1 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_6, right), 1)));
-      // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:266)
+      // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
       const int t_7 = ptx::maximum<int>(end_1, 0);
       const int high_2 = ptx::wrap_add((t_7 >> 5), ((int)((t_7 & 31) != 0)));
-      // forward_tiles.py:267: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:316)
+      // forward_tiles.py: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py)
       const int mine = ptx::maximum<int>((ptx::minimum<int>(high_2, high_1)), ptx::wrap_add(low_1, 1));
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
       const int t_8 = ptx::wrap_add(row, ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
+      // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
       const int end_2 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_8, right), 1)));
-      // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:268)
+      // scores.py: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py)
       const int high_3 = (ptx::maximum<int>(end_2, 0)) >> 5;
-      // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:268)
+      // scores.py: return low, px.maximum(low, high)  (called at forward_tiles.py)
       const int whole_high = ptx::maximum<int>(0, high_3);
-      // forward_tiles.py:269: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:316)
+      // forward_tiles.py: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py)
       const int t_9 = ptx::minimum<int>(whole_high, ptx::wrap_sub(mine, 1));
       const int whole_high_1 = ptx::maximum<int>(t_9, low_1);
-      // forward_tiles.py:270: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:316)
+      // forward_tiles.py: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py)
       const int skipped = ptx::wrap_sub(high_1, mine);
       const int whole_low = ptx::minimum<int>((ptx::maximum<int>(0, low_1)), whole_high_1);
-      // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:317)
+      // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
       int taking_1 = 0;
       int taking_parity = 0;
       #pragma unroll 1
       for (int t_10 = 0; t_10 < skipped; ++t_10) {
-        // forward_tiles.py:226: pipe.wait()  (called at forward_tiles.py:317)
+        // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-        // forward_tiles.py:227: pipe.release()  (called at forward_tiles.py:317)
+        // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 226 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
@@ -408,12 +408,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         taking_1 = t_12 ? 0 : t_11;
         taking_parity = taking_parity ^ ((int)t_12);
       }
-      // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:317)
-      // forward_tiles.py:201: stage = b.keys.wait()  (called at forward_tiles.py:318)
+      // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
+      // forward_tiles.py: stage = b.keys.wait()  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-      // forward_tiles.py:202: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:318)
+      // forward_tiles.py: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py)
       float s[16];
-      // forward_tiles.py:203: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:318)
+      // forward_tiles.py: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py)
       {
         const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + c * 2048, 0xc000001000010000ull);
         const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_1 * 1024, 0xc000001000010000ull);
@@ -421,25 +421,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n32k16_f32_bf16_bf16(s, px_a, px_b, false);
       }
-      // forward_tiles.py:204: px.wgmma_commit()  (called at forward_tiles.py:318)
+      // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:319: px.wgmma_wait(0)  (called at forward_tiles.py:299)
+      // forward_tiles.py: px.wgmma_wait(0)  (called at forward_tiles.py)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<16>(s);
-      // forward_tiles.py:320: b.keys.release()  (called at forward_tiles.py:299)
+      // forward_tiles.py: b.keys.release()  (called at forward_tiles.py)
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
       }
       const int t_10 = ptx::wrap_add(taking_1, 1);
       const bool t_11 = t_10 == 2;
-      // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:323)
+      // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
       int taking_2 = 0;
       int taking_parity_1 = 0;
       #pragma unroll 1
       for (int t_12 = 0; t_12 < skipped; ++t_12) {
-        // forward_tiles.py:226: pipe.wait()  (called at forward_tiles.py:323)
+        // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
-        // forward_tiles.py:227: pipe.release()  (called at forward_tiles.py:323)
+        // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 226 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
@@ -449,18 +449,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         taking_2 = t_14 ? 0 : t_13;
         taking_parity_1 = taking_parity_1 ^ ((int)t_14);
       }
-      // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:323)
-      // forward_tiles.py:324: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:299)
+      // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
+      // forward_tiles.py: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py)
       const int t_12 = ptx::wrap_mul(ptx::wrap_sub(mine, 1), 32);
-      // forward_tiles.py:233: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:324)
+      // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
       const int row_1 = ptx::wrap_add(t_3, ptx::wrap_mul(c, 64));
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
+      // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
       const int t_13 = ptx::wrap_add(row_1, ptx::wrap_sub(K_size2, Q_size2));
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+      // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
       const int t_14 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_13, right), 1)), t_12);
-      // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:243)
-      // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:243)
+      // scores.py: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py)
+      // scores.py: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py)
       int t_15[2];
       {
         const int c0 = (px_lane >> 2) + px_warp * 16;
@@ -472,7 +472,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       int rows[2];
       rows[0] = t_15[0];
       rows[1] = t_15[1];
-      // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+      // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
       int t_16[2];
       t_16[0] = ptx::wrap_add(t_14, rows[0]);
       t_16[1] = ptx::wrap_add(t_14, rows[1]);
@@ -488,11 +488,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         #pragma unroll
         for (int i = 0; i < 16; ++i) ok[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
       }
-      // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:243)
+      // scores.py: return px.where(ok, s, NOTHING)  (called at forward_tiles.py)
       float s_1[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) s_1[i] = ok[i] ? s[i] : __int_as_float(0xff800000);
-      // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:325)
+      // scores.py: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py)
       float s_max[2];
       {
         float s_max_parts[4];
@@ -522,14 +522,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float top[2];
       top[0] = t_18[0] * factor;
       top[1] = t_18[1] * factor;
-      // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:325)
+      // scores.py: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py)
       bool t_19[2];
       t_19[0] = top[0] == __int_as_float(0xff800000);
       t_19[1] = top[1] == __int_as_float(0xff800000);
       float base[2];
       base[0] = t_19[0] ? 0.0f : top[0];
       base[1] = t_19[1] ? 0.0f : top[1];
-      // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:325)
+      // scores.py: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py)
       float t_20[2];
       t_20[0] = base[0];
       t_20[1] = base[1];
@@ -542,7 +542,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float p_2[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) p_2[i] = ptx::exp2_approx(t_22[i]);
-      // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
+      // scores.py: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py)
       float t_23[16];
       #pragma unroll
       for (int i = 0; i < 16; ++i) t_23[i] = p_2[i];
@@ -560,7 +560,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float eights[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) eights[i] = eights_sum[i];
-      // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
+      // scores.py: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py)
       float t_24[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_24[i] = eights[i];
@@ -578,11 +578,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float sums[2];
       sums[0] = sums_sum[0];
       sums[1] = sums_sum[1];
-      // forward_tiles.py:220: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:326)
+      // forward_tiles.py: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py)
       px_bf16 p_3[16];
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_3 + i, p_2[i], p_2[i + 1]);
-      // forward_tiles.py:327: while True:  (called at forward_tiles.py:299)
+      // forward_tiles.py: while True:  (called at forward_tiles.py)
       int taking_3 = 0;
       int taking_parity_2 = 0;
       int taking_4 = t_11 ? 0 : t_10;
@@ -599,11 +599,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float s_2[16];
       #pragma unroll
       for (int px_r = 0; px_r < 16; ++px_r) s_2[px_r] = s_1[px_r];
-      // forward_tiles.py:326: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py:299)
+      // forward_tiles.py: state = px.zeros((b.ROWS, b.WIDE), px.f32), self.operand(powers), top, sums  (called at forward_tiles.py)
       float o_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) o_1[i] = 0.0f;
-      // forward_tiles.py:327: while True:  (called at forward_tiles.py:299)
+      // forward_tiles.py: while True:  (called at forward_tiles.py)
       float state_0[8];
       #pragma unroll
       for (int px_r = 0; px_r < 8; ++px_r) state_0[px_r] = o_1[px_r];
@@ -621,7 +621,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         px_bf16 state_1_1[16];
         ptx::unpack_words<16>(state_1_1, state_1);
         if (!true) break;
-        // forward_tiles.py:334: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:299)
+        // forward_tiles.py: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py)
         int taking_6 = taking_4;
         int taking_parity_5 = taking_parity_3;
         int taking_7 = taking_5;
@@ -647,22 +647,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         for (int j = ptx::wrap_sub(high_4, 2); j > ptx::wrap_sub(whole_high_2, 1); --j) {
           px_bf16 state_1_3[16];
           ptx::unpack_words<16>(state_1_3, state_1_2);
-          // forward_tiles.py:201: stage = b.keys.wait()  (called at forward_tiles.py:249)
+          // forward_tiles.py: stage = b.keys.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(keys_full + 8 * taking_6, taking_parity_5);
-          // forward_tiles.py:202: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:249)
+          // forward_tiles.py: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py)
           float s_4[16];
-          // forward_tiles.py:203: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:249)
+          // forward_tiles.py: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py)
           {
             const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_6 * 1024, 0xc000001000010000ull);
             ptx::keep_float<16>(s_4);
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n32k16_f32_bf16_bf16(s_4, q_steps[0], px_b, false);
           }
-          // forward_tiles.py:204: px.wgmma_commit()  (called at forward_tiles.py:249)
+          // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:210: stage = b.values.wait()  (called at forward_tiles.py:250)
+          // forward_tiles.py: stage = b.values.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(values_full + 8 * taking_7, taking_parity_6);
-          // forward_tiles.py:211: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:250)
+          // forward_tiles.py: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py)
           {
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, state_1_3);
@@ -670,28 +670,28 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_1, px_a, px_b, true);
           }
-          // forward_tiles.py:212: px.wgmma_commit()  (called at forward_tiles.py:250)
+          // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:251: px.wgmma_wait(1)  (called at forward_tiles.py:335)
+          // forward_tiles.py: px.wgmma_wait(1)  (called at forward_tiles.py)
           ptx::wgmma_wait_group_1();
           ptx::keep_float<16>(s_4);
-          // forward_tiles.py:252: b.keys.release()  (called at forward_tiles.py:335)
+          // forward_tiles.py: b.keys.release()  (called at forward_tiles.py)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_6);
           }
           const int t_25 = ptx::wrap_add(taking_6, 1);
           const bool t_26 = t_25 == 2;
-          // forward_tiles.py:253: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py:335)
+          // forward_tiles.py: s = self.finished(s, tile, j * b.KEYS, MASKED)  (called at forward_tiles.py)
           const int t_27 = ptx::wrap_mul(j, 32);
-          // forward_tiles.py:233: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:253)
+          // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
           const int row_3 = ptx::wrap_add(row_2, ptx::wrap_mul(c, 64));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
-          // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
+          // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
+          // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
           const int t_28 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+          // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
           const int t_29 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_28, right), 1)), t_27);
-          // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:243)
-          // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:243)
+          // scores.py: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py)
+          // scores.py: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py)
           int t_30[2];
           {
             const int c0 = (px_lane >> 2) + px_warp * 16;
@@ -703,7 +703,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           int rows_1[2];
           rows_1[0] = t_30[0];
           rows_1[1] = t_30[1];
-          // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+          // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
           int t_31[2];
           t_31[0] = ptx::wrap_add(t_29, rows_1[0]);
           t_31[1] = ptx::wrap_add(t_29, rows_1[1]);
@@ -719,11 +719,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             #pragma unroll
             for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
           }
-          // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:243)
+          // scores.py: return px.where(ok, s, NOTHING)  (called at forward_tiles.py)
           float s_5[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) s_5[i] = ok_1[i] ? s_4[i] : __int_as_float(0xff800000);
-          // scores.py:103: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:255)
+          // scores.py: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py)
           float s_max_1[2];
           {
             float s_max_1_parts[4];
@@ -753,7 +753,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float highest[2];
           highest[0] = t_33[0] * factor;
           highest[1] = t_33[1] * factor;
-          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:255)
+          // scores.py: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py)
           float t_34[2];
           t_34[0] = state_2_1[0] + 8.0f;
           t_34[1] = state_2_1[1] + 8.0f;
@@ -763,21 +763,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float v_new[2];
           v_new[0] = t_35[0] ? state_2_1[0] : highest[0];
           v_new[1] = t_35[1] ? state_2_1[1] : highest[1];
-          // scores.py:108: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at forward_tiles.py:255)
+          // scores.py: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at forward_tiles.py)
           bool t_36[2];
           t_36[0] = v_new[0] == __int_as_float(0xff800000);
           t_36[1] = v_new[1] == __int_as_float(0xff800000);
           float base_1[2];
           base_1[0] = t_36[0] ? 0.0f : v_new[0];
           base_1[1] = t_36[1] ? 0.0f : v_new[1];
-          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:255)
+          // scores.py: alpha = px.exp2(top - base)  (called at forward_tiles.py)
           float t_37[2];
           t_37[0] = state_2_1[0] - base_1[0];
           t_37[1] = state_2_1[1] - base_1[1];
           float alpha[2];
           alpha[0] = ptx::exp2_approx(t_37[0]);
           alpha[1] = ptx::exp2_approx(t_37[1]);
-          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:255)
+          // scores.py: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py)
           float t_38[2];
           t_38[0] = base_1[0];
           t_38[1] = base_1[1];
@@ -790,14 +790,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float p_4[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_40[i]);
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:255)
+          // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py)
           float t_41[2];
           t_41[0] = alpha[0];
           t_41[1] = alpha[1];
           float t_42[2];
           t_42[0] = state_3_1[0] * t_41[0];
           t_42[1] = state_3_1[1] * t_41[1];
-          // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
+          // scores.py: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py)
           float t_43[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_43[i] = p_4[i];
@@ -815,7 +815,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float eights_1[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-          // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
+          // scores.py: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py)
           float t_44[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) t_44[i] = eights_1[i];
@@ -833,22 +833,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float t_45[2];
           t_45[0] = t_sum[0];
           t_45[1] = t_sum[1];
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:255)
+          // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py)
           float sums_1[2];
           sums_1[0] = t_42[0] + t_45[0];
           sums_1[1] = t_42[1] + t_45[1];
-          // forward_tiles.py:256: px.wgmma_wait(0)  (called at forward_tiles.py:335)
+          // forward_tiles.py: px.wgmma_wait(0)  (called at forward_tiles.py)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<16>(s_3);
           ptx::keep_float<8>(state_0_1);
-          // forward_tiles.py:257: b.values.release()  (called at forward_tiles.py:335)
+          // forward_tiles.py: b.values.release()  (called at forward_tiles.py)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_7);
           }
           const int t_46 = ptx::wrap_add(taking_7, 1);
           const bool t_47 = t_46 == 2;
-          // forward_tiles.py:258: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:335)
+          // forward_tiles.py: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py)
           float t_48[2];
           t_48[0] = alpha[0];
           t_48[1] = alpha[1];
@@ -864,11 +864,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
               for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_48[(i >> 1) & 1];
             }
           }
-          // forward_tiles.py:220: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:259)
+          // forward_tiles.py: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py)
           px_bf16 p_5[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-          // forward_tiles.py:335: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py:299)
+          // forward_tiles.py: state = self.step(state, tile, slot, j, True)  (called at forward_tiles.py)
           taking_6 = t_26 ? 0 : t_25;
           taking_parity_5 = taking_parity_5 ^ ((int)t_26);
           taking_7 = t_47 ? 0 : t_46;
@@ -881,10 +881,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           state_3_1[0] = sums_1[0];
           state_3_1[1] = sums_1[1];
         }
-        // forward_tiles.py:334: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py:299)
+        // forward_tiles.py: for j in range(high - 2, whole_high - 1, -1):  (called at forward_tiles.py)
         px_bf16 state_1_3[16];
         ptx::unpack_words<16>(state_1_3, state_1_2);
-        // forward_tiles.py:336: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:299)
+        // forward_tiles.py: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py)
         int taking_8 = taking_6;
         int taking_parity_7 = taking_parity_5;
         int taking_9 = taking_7;
@@ -910,22 +910,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         for (int j = ptx::wrap_sub(whole_high_2, 1); j > ptx::wrap_sub(whole_low_1, 1); --j) {
           px_bf16 state_1_5[16];
           ptx::unpack_words<16>(state_1_5, state_1_4);
-          // forward_tiles.py:201: stage = b.keys.wait()  (called at forward_tiles.py:249)
+          // forward_tiles.py: stage = b.keys.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(keys_full + 8 * taking_8, taking_parity_7);
-          // forward_tiles.py:202: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:249)
+          // forward_tiles.py: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py)
           float s_5[16];
-          // forward_tiles.py:203: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:249)
+          // forward_tiles.py: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py)
           {
             const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_8 * 1024, 0xc000001000010000ull);
             ptx::keep_float<16>(s_5);
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, q_steps_1[0], px_b, false);
           }
-          // forward_tiles.py:204: px.wgmma_commit()  (called at forward_tiles.py:249)
+          // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:210: stage = b.values.wait()  (called at forward_tiles.py:250)
+          // forward_tiles.py: stage = b.values.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(values_full + 8 * taking_9, taking_parity_8);
-          // forward_tiles.py:211: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:250)
+          // forward_tiles.py: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py)
           {
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, state_1_5);
@@ -933,18 +933,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             ptx::wgmma_fence_sync_aligned();
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
           }
-          // forward_tiles.py:212: px.wgmma_commit()  (called at forward_tiles.py:250)
+          // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
-          // forward_tiles.py:251: px.wgmma_wait(1)  (called at forward_tiles.py:337)
+          // forward_tiles.py: px.wgmma_wait(1)  (called at forward_tiles.py)
           ptx::wgmma_wait_group_1();
           ptx::keep_float<16>(s_5);
-          // forward_tiles.py:252: b.keys.release()  (called at forward_tiles.py:337)
+          // forward_tiles.py: b.keys.release()  (called at forward_tiles.py)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_8);
           }
           const int t_25 = ptx::wrap_add(taking_8, 1);
           const bool t_26 = t_25 == 2;
-          // scores.py:103: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:255)
+          // scores.py: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py)
           float s_max_1[2];
           {
             float s_max_1_parts[4];
@@ -974,7 +974,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float highest[2];
           highest[0] = t_27[0] * factor;
           highest[1] = t_27[1] * factor;
-          // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py:255)
+          // scores.py: new = px.where(highest <= top + SLACK, top, highest)  (called at forward_tiles.py)
           float t_28[2];
           t_28[0] = state_2_2[0] + 8.0f;
           t_28[1] = state_2_2[1] + 8.0f;
@@ -984,14 +984,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float v_new[2];
           v_new[0] = t_29[0] ? state_2_2[0] : highest[0];
           v_new[1] = t_29[1] ? state_2_2[1] : highest[1];
-          // scores.py:109: alpha = px.exp2(top - base)  (called at forward_tiles.py:255)
+          // scores.py: alpha = px.exp2(top - base)  (called at forward_tiles.py)
           float t_30[2];
           t_30[0] = state_2_2[0] - v_new[0];
           t_30[1] = state_2_2[1] - v_new[1];
           float alpha[2];
           alpha[0] = ptx::exp2_approx(t_30[0]);
           alpha[1] = ptx::exp2_approx(t_30[1]);
-          // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:255)
+          // scores.py: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py)
           float t_31[2];
           t_31[0] = v_new[0];
           t_31[1] = v_new[1];
@@ -1004,14 +1004,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float p_4[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_33[i]);
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:255)
+          // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py)
           float t_34[2];
           t_34[0] = alpha[0];
           t_34[1] = alpha[1];
           float t_35[2];
           t_35[0] = state_3_2[0] * t_34[0];
           t_35[1] = state_3_2[1] * t_34[1];
-          // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
+          // scores.py: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py)
           float t_36[16];
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_36[i] = p_4[i];
@@ -1029,7 +1029,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float eights_1[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-          // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
+          // scores.py: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py)
           float t_37[4];
           #pragma unroll
           for (int i = 0; i < 4; ++i) t_37[i] = eights_1[i];
@@ -1047,22 +1047,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           float t_38[2];
           t_38[0] = t_sum[0];
           t_38[1] = t_sum[1];
-          // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py:255)
+          // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at forward_tiles.py)
           float sums_1[2];
           sums_1[0] = t_35[0] + t_38[0];
           sums_1[1] = t_35[1] + t_38[1];
-          // forward_tiles.py:256: px.wgmma_wait(0)  (called at forward_tiles.py:337)
+          // forward_tiles.py: px.wgmma_wait(0)  (called at forward_tiles.py)
           ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
           ptx::wgmma_wait_group_0();
           ptx::keep_float<16>(s_4);
           ptx::keep_float<8>(state_0_2);
-          // forward_tiles.py:257: b.values.release()  (called at forward_tiles.py:337)
+          // forward_tiles.py: b.values.release()  (called at forward_tiles.py)
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
           }
           const int t_39 = ptx::wrap_add(taking_9, 1);
           const bool t_40 = t_39 == 2;
-          // forward_tiles.py:258: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py:337)
+          // forward_tiles.py: o = px.multiply(o, alpha.reshape(b.ROWS, 1), skip_ones=self.SLACK > 0)  (called at forward_tiles.py)
           float t_41[2];
           t_41[0] = alpha[0];
           t_41[1] = alpha[1];
@@ -1078,11 +1078,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
               for (int i = 0; i < 8; ++i) o_2[i] = o_2[i] * t_41[(i >> 1) & 1];
             }
           }
-          // forward_tiles.py:220: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:259)
+          // forward_tiles.py: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py)
           px_bf16 p_5[16];
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-          // forward_tiles.py:337: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py:299)
+          // forward_tiles.py: state = self.step(state, tile, slot, j, False)  (called at forward_tiles.py)
           taking_8 = t_26 ? 0 : t_25;
           taking_parity_7 = taking_parity_7 ^ ((int)t_26);
           taking_9 = t_40 ? 0 : t_39;
@@ -1095,28 +1095,28 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           state_3_2[0] = sums_1[0];
           state_3_2[1] = sums_1[1];
         }
-        // forward_tiles.py:336: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py:299)
+        // forward_tiles.py: for j in range(whole_high - 1, whole_low - 1, -1):  (called at forward_tiles.py)
         px_bf16 state_1_5[16];
         ptx::unpack_words<16>(state_1_5, state_1_4);
-        // forward_tiles.py:275: slot = b.queries.wait()  (called at forward_tiles.py:354)
+        // forward_tiles.py: slot = b.queries.wait()  (called at forward_tiles.py)
         const int t_25 = ptx::wrap_add(taking_3, 1);
         const bool t_26 = t_25 >= 2;
         const int slot_2 = t_26 ? ptx::wrap_sub(t_25, 2) : t_25;
         ptx::mbarrier_wait_parity(queries_full + 8 * slot_2, taking_parity_2 ^ ((int)t_26));
-        // forward_tiles.py:72: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py:277)
+        // forward_tiles.py: return px.where(place == self.places.shape[0] - 1, 0, place + 1)  (called at forward_tiles.py)
         const int t_27 = (place == 1) ? 0 : ptx::wrap_add(place, 1);
-        // forward_tiles.py:104: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:278)
+        // forward_tiles.py: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py)
         const int t_28 = *(places + slot_2 * 8);
         const int t_29 = *(places + slot_2 * 8 + 1);
-        // forward_tiles.py:105: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:278)
+        // forward_tiles.py: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py)
         const int t_30 = *(places + slot_2 * 8 + 2);
         const int t_31 = *(places + slot_2 * 8 + 3);
-        // forward_tiles.py:279: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py:354)
+        // forward_tiles.py: px.sync()  # all have read it: what they give back from here on waits for nobody  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);
-        // forward_tiles.py:284: return self.c < tile.groups if self.LEVEL else tile.groups > 0  (called at forward_tiles.py:355)
-        // forward_tiles.py:355: if not self.attends(tile):  (called at forward_tiles.py:299)
+        // forward_tiles.py: return self.c < tile.groups if self.LEVEL else tile.groups > 0  (called at forward_tiles.py)
+        // forward_tiles.py: if not self.attends(tile):  (called at forward_tiles.py)
         if (!(t_28 > 0)) {
-          // forward_tiles.py:327: while True:  (called at forward_tiles.py:299)
+          // forward_tiles.py: while True:  (called at forward_tiles.py)
           taking_4 = taking_8;
           taking_parity_3 = taking_parity_7;
           taking_5 = taking_9;
@@ -1143,58 +1143,58 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           before_sums[1] = state_3_2[1];
           before = place_2;
           before_1 = slot_1;
-          // forward_tiles.py:356: break  (called at forward_tiles.py:299)
+          // forward_tiles.py: break  (called at forward_tiles.py)
           break;
         }
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+        // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
         const int t_32 = ptx::wrap_add(ptx::wrap_add(t_31, 127), ptx::wrap_sub(K_size2, Q_size2));
-        // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+        // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
         const int end_3 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_32, right), 1)));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:115)
+        // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
         const int t_33 = ptx::maximum<int>(end_3, 0);
         const int high_5 = ptx::wrap_add((t_33 >> 5), ((int)((t_33 & 31) != 0)));
-        // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py:115)
+        // scores.py: low = px.minimum(self.begin(first) // KEYS, high)  (called at forward_tiles.py)
         const int low_2 = ptx::minimum<int>(0, high_5);
-        // forward_tiles.py:116: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py:264)
+        // forward_tiles.py: low = px.maximum(px.minimum(low, high - 1), 0)  (called at forward_tiles.py)
         const int t_34 = ptx::minimum<int>(low_2, ptx::wrap_sub(high_5, 1));
         const int low_3 = ptx::maximum<int>(t_34, 0);
-        // forward_tiles.py:117: return low, px.maximum(high, low + 1)  (called at forward_tiles.py:264)
+        // forward_tiles.py: return low, px.maximum(high, low + 1)  (called at forward_tiles.py)
         const int high_6 = ptx::maximum<int>(high_5, ptx::wrap_add(low_3, 1));
-        // forward_tiles.py:265: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:357)
+        // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
         const int row_3 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:266)
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+        // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
         const int t_35 = ptx::wrap_add(ptx::wrap_add(row_3, 63), ptx::wrap_sub(K_size2, Q_size2));
-        // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+        // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
         const int end_4 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_35, right), 1)));
-        // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py:266)
+        // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at forward_tiles.py)
         const int t_36 = ptx::maximum<int>(end_4, 0);
         const int high_7 = ptx::wrap_add((t_36 >> 5), ((int)((t_36 & 31) != 0)));
-        // forward_tiles.py:267: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py:357)
+        // forward_tiles.py: mine = px.maximum(px.minimum(mine, high), low + 1) if self.SKIP else high  (called at forward_tiles.py)
         const int mine_1 = ptx::maximum<int>((ptx::minimum<int>(high_7, high_6)), ptx::wrap_add(low_3, 1));
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
         const int t_37 = ptx::wrap_add(row_3, ptx::wrap_sub(K_size2, Q_size2));
-        // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:64)
+        // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
         const int end_5 = ptx::minimum<int>(K_size2, (ptx::wrap_add(ptx::wrap_add(t_37, right), 1)));
-        // scores.py:64: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py:268)
+        // scores.py: high = px.maximum(self.end(first), 0) // KEYS  (called at forward_tiles.py)
         const int high_8 = (ptx::maximum<int>(end_5, 0)) >> 5;
-        // scores.py:66: return low, px.maximum(low, high)  (called at forward_tiles.py:268)
+        // scores.py: return low, px.maximum(low, high)  (called at forward_tiles.py)
         const int whole_high_3 = ptx::maximum<int>(0, high_8);
-        // forward_tiles.py:269: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py:357)
+        // forward_tiles.py: whole_high = px.maximum(px.minimum(whole_high, mine - 1), low)  (called at forward_tiles.py)
         const int t_38 = ptx::minimum<int>(whole_high_3, ptx::wrap_sub(mine_1, 1));
         const int whole_high_4 = ptx::maximum<int>(t_38, low_3);
-        // forward_tiles.py:270: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py:357)
+        // forward_tiles.py: return low, mine, high - mine, px.minimum(px.maximum(whole_low, low), whole_high), whole_high  (called at forward_tiles.py)
         const int skipped_1 = ptx::wrap_sub(high_6, mine_1);
         const int whole_low_2 = ptx::minimum<int>((ptx::maximum<int>(0, low_3)), whole_high_4);
-        // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:358)
+        // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
         int taking_10 = taking_8;
         int taking_parity_9 = taking_parity_7;
         #pragma unroll 1
         for (int t_39 = 0; t_39 < skipped_1; ++t_39) {
-          // forward_tiles.py:226: pipe.wait()  (called at forward_tiles.py:358)
+          // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
-          // forward_tiles.py:227: pipe.release()  (called at forward_tiles.py:358)
+          // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
           ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 226 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
@@ -1204,12 +1204,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           taking_10 = t_41 ? 0 : t_40;
           taking_parity_9 = taking_parity_9 ^ ((int)t_41);
         }
-        // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:358)
-        // forward_tiles.py:201: stage = b.keys.wait()  (called at forward_tiles.py:359)
+        // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
+        // forward_tiles.py: stage = b.keys.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
-        // forward_tiles.py:202: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py:359)
+        // forward_tiles.py: s = px.empty((b.ROWS, b.KEYS), px.f32)  (called at forward_tiles.py)
         float s_5[16];
-        // forward_tiles.py:203: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py:359)
+        // forward_tiles.py: px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)  (called at forward_tiles.py)
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(q_addr + slot_2 * 4096 + c * 2048, 0xc000001000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_10 * 1024, 0xc000001000010000ull);
@@ -1217,11 +1217,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n32k16_f32_bf16_bf16(s_5, px_a, px_b, false);
         }
-        // forward_tiles.py:204: px.wgmma_commit()  (called at forward_tiles.py:359)
+        // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:210: stage = b.values.wait()  (called at forward_tiles.py:360)
+        // forward_tiles.py: stage = b.values.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(values_full + 8 * taking_9, taking_parity_8);
-        // forward_tiles.py:211: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:360)
+        // forward_tiles.py: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py)
         {
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, state_1_5);
@@ -1229,28 +1229,28 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
         }
-        // forward_tiles.py:212: px.wgmma_commit()  (called at forward_tiles.py:360)
+        // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
         ptx::wgmma_commit_group_sync_aligned();
-        // forward_tiles.py:361: px.wgmma_wait(1)  (called at forward_tiles.py:299)
+        // forward_tiles.py: px.wgmma_wait(1)  (called at forward_tiles.py)
         ptx::wgmma_wait_group_1();
         ptx::keep_float<16>(s_5);
-        // forward_tiles.py:362: b.keys.release()  (called at forward_tiles.py:299)
+        // forward_tiles.py: b.keys.release()  (called at forward_tiles.py)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
         }
         const int t_39 = ptx::wrap_add(taking_10, 1);
         const bool t_40 = t_39 == 2;
-        // forward_tiles.py:363: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py:299)
+        // forward_tiles.py: s = self.finished(s, tile, (high - 1) * b.KEYS, True)  (called at forward_tiles.py)
         const int t_41 = ptx::wrap_mul(ptx::wrap_sub(mine_1, 1), 32);
-        // forward_tiles.py:233: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:363)
+        // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
         const int row_4 = ptx::wrap_add(t_31, ptx::wrap_mul(c, 64));
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:75)
+        // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
         const int t_42 = ptx::wrap_add(row_4, ptx::wrap_sub(K_size2, Q_size2));
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+        // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
         const int t_43 = ptx::wrap_sub((ptx::wrap_add(ptx::wrap_add(t_42, right), 1)), t_41);
-        // scores.py:71: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py:243)
-        // scores.py:70: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py:243)
+        // scores.py: columns = px.arange(KEYS).reshape(1, KEYS)  (called at forward_tiles.py)
+        // scores.py: rows = px.arange(ROWS).reshape(ROWS, 1)  (called at forward_tiles.py)
         int t_44[2];
         {
           const int c0 = (px_lane >> 2) + px_warp * 16;
@@ -1262,7 +1262,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         int rows_1[2];
         rows_1[0] = t_44[0];
         rows_1[1] = t_44[1];
-        // scores.py:75: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py:243)
+        // scores.py: ok = columns < px.minimum(self.keys - key, self.beside(first) + self.right + 1 - key + rows)  (called at forward_tiles.py)
         int t_45[2];
         t_45[0] = ptx::wrap_add(t_43, rows_1[0]);
         t_45[1] = ptx::wrap_add(t_43, rows_1[1]);
@@ -1278,11 +1278,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           #pragma unroll
           for (int i = 0; i < 16; ++i) ok_1[i] = ((i & 1) + (i >> 2) * 8) < limit[(i >> 1) & 1];
         }
-        // scores.py:78: return px.where(ok, s, NOTHING)  (called at forward_tiles.py:243)
+        // scores.py: return px.where(ok, s, NOTHING)  (called at forward_tiles.py)
         float s_6[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) s_6[i] = ok_1[i] ? s_5[i] : __int_as_float(0xff800000);
-        // scores.py:124: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py:364)
+        // scores.py: top = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at forward_tiles.py)
         float s_max_1[2];
         {
           float s_max_1_parts[4];
@@ -1312,14 +1312,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float top_1[2];
         top_1[0] = t_47[0] * factor;
         top_1[1] = t_47[1] * factor;
-        // scores.py:125: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py:364)
+        // scores.py: base = px.where(top == NOTHING, 0.0, top) if EMPTY else top  (called at forward_tiles.py)
         bool t_48[2];
         t_48[0] = top_1[0] == __int_as_float(0xff800000);
         t_48[1] = top_1[1] == __int_as_float(0xff800000);
         float base_1[2];
         base_1[0] = t_48[0] ? 0.0f : top_1[0];
         base_1[1] = t_48[1] ? 0.0f : top_1[1];
-        // scores.py:126: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py:364)
+        // scores.py: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at forward_tiles.py)
         float t_49[2];
         t_49[0] = base_1[0];
         t_49[1] = base_1[1];
@@ -1332,7 +1332,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float p_4[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) p_4[i] = ptx::exp2_approx(t_51[i]);
-        // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:127)
+        // scores.py: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py)
         float t_52[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_52[i] = p_4[i];
@@ -1350,7 +1350,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float eights_1[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) eights_1[i] = eights_sum_1[i];
-        // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:127)
+        // scores.py: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py)
         float t_53[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_53[i] = eights_1[i];
@@ -1368,25 +1368,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float sums_1[2];
         sums_1[0] = sums_sum_1[0];
         sums_1[1] = sums_sum_1[1];
-        // forward_tiles.py:365: px.wgmma_wait(0)  (called at forward_tiles.py:299)
+        // forward_tiles.py: px.wgmma_wait(0)  (called at forward_tiles.py)
         ptx::finish(ptx::fold_bits<2>(sums_1), px_never, px_base);
         ptx::wgmma_wait_group_0();
         ptx::keep_float<16>(s_6);
         ptx::keep_float<8>(state_0_2);
-        // forward_tiles.py:366: b.values.release()  (called at forward_tiles.py:299)
+        // forward_tiles.py: b.values.release()  (called at forward_tiles.py)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_9);
         }
         const int t_54 = ptx::wrap_add(taking_9, 1);
         const bool t_55 = t_54 == 2;
-        // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:367)
+        // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
         int taking_11 = t_55 ? 0 : t_54;
         int taking_parity_10 = taking_parity_8 ^ ((int)t_55);
         #pragma unroll 1
         for (int t_56 = 0; t_56 < skipped_1; ++t_56) {
-          // forward_tiles.py:226: pipe.wait()  (called at forward_tiles.py:367)
+          // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(values_full + 8 * taking_11, taking_parity_10);
-          // forward_tiles.py:227: pipe.release()  (called at forward_tiles.py:367)
+          // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
           ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 226 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_11);
@@ -1396,22 +1396,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           taking_11 = t_58 ? 0 : t_57;
           taking_parity_10 = taking_parity_10 ^ ((int)t_58);
         }
-        // forward_tiles.py:225: for _ in range(count):  (called at forward_tiles.py:367)
-        // forward_tiles.py:220: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py:368)
+        // forward_tiles.py: for _ in range(count):  (called at forward_tiles.py)
+        // forward_tiles.py: return (in_order_of_registers(powers, b.ROWS, b.KEYS) if b.NARROW else powers).to(self.TYPE)  (called at forward_tiles.py)
         px_bf16 p_5[16];
         #pragma unroll
         for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_5 + i, p_4[i], p_4[i + 1]);
-        // forward_tiles.py:382: tile.read(px.keep(place))  (called at forward_tiles.py:369)
+        // forward_tiles.py: tile.read(px.keep(place))  (called at forward_tiles.py)
         const int t_56 = ptx::keep_scalar(place_2);
-        // forward_tiles.py:104: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:382)
+        // forward_tiles.py: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py)
         const int t_57 = *(places + t_56 * 8);
         const int batch = *(places + t_56 * 8 + 1);
-        // forward_tiles.py:105: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:382)
+        // forward_tiles.py: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py)
         const int head = *(places + t_56 * 8 + 2);
         const int t_58 = *(places + t_56 * 8 + 3);
-        // forward_tiles.py:383: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:369)
+        // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
         const int row_5 = ptx::wrap_add(t_58, ptx::wrap_mul(c, 64));
-        // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:385)
+        // scores.py: total = px.sum(sums, axis=1)  (called at forward_tiles.py)
         float total_sum[2];
         {
           #pragma unroll
@@ -1429,7 +1429,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float total[2];
         total[0] = total_sum[0];
         total[1] = total_sum[1];
-        // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:385)
+        // scores.py: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py)
         bool t_59[2];
         t_59[0] = total[0] == 0.0f;
         t_59[1] = total[1] == 0.0f;
@@ -1439,14 +1439,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float inverse[2];
         inverse[0] = t_59[0] ? 0.0f : t_60[0];
         inverse[1] = t_59[1] ? 0.0f : t_60[1];
-        // forward_tiles.py:388: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:369)
+        // forward_tiles.py: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py)
         float t_61[2];
         t_61[0] = inverse[0];
         t_61[1] = inverse[1];
         float result[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result[i] = state_0_2[i] * t_61[(i >> 1) & 1];
-        // forward_tiles.py:390: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:369)
+        // forward_tiles.py: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py)
         float t_62[2];
         t_62[0] = total[0];
         t_62[1] = total[1];
@@ -1456,21 +1456,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float result_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) result_1[i] = t_63[(i >> 1) & 1] ? 0.0f : result[i];
-        // forward_tiles.py:391: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:369)
+        // forward_tiles.py: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py)
         px_bf16 result_2[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-        // forward_tiles.py:406: px.assume(batch >= 0)  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.assume(batch >= 0)  (called at forward_tiles.py)
         __builtin_assume(batch >= 0);
-        // forward_tiles.py:407: px.assume(batch < O.shape[0])  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.assume(batch < O.shape[0])  (called at forward_tiles.py)
         __builtin_assume(batch < O_size0);
-        // forward_tiles.py:408: px.assume(head >= 0)  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.assume(head >= 0)  (called at forward_tiles.py)
         __builtin_assume(head >= 0);
-        // forward_tiles.py:409: px.assume(head < O.shape[1])  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.assume(head < O.shape[1])  (called at forward_tiles.py)
         __builtin_assume(head < O_size1);
-        // forward_tiles.py:411: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py)
         __builtin_assume(O_size3 == 16);
-        // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:417)
+        // scores.py: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py)
         bool t_64[2];
         t_64[0] = total[0] == 0.0f;
         t_64[1] = total[1] == 0.0f;
@@ -1486,7 +1486,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         float t_68[2];
         t_68[0] = t_64[0] ? __int_as_float(0xff800000) : t_67[0];
         t_68[1] = t_64[1] ? __int_as_float(0xff800000) : t_67[1];
-        // forward_tiles.py:417: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py)
         if ((px_lane & 3) == 0) {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 2) + px_warp * 16;
           float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1495,7 +1495,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_68[i];
           }
         }
-        // forward_tiles.py:422: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 203 before q is written
         {
           const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
@@ -1503,30 +1503,30 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::pack_words<8>(words, result_2);
           ptx::stmatrix_x4(a, words);
         }
-        // forward_tiles.py:425: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:391)
+        // forward_tiles.py: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 422 before q is read
         px_bf16 piece[8];
         {
           px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
           ptx::load_vector<8>(piece, p);
         }
-        // forward_tiles.py:435: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py)
         {
           const unsigned x2 = (unsigned)row_5 + (px_lane >> 1) + px_warp * 16;
           const int x3 = (px_lane & 1) * 8;
           px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
           if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
         }
-        // forward_tiles.py:437: px.fence.async_proxy()  (called at forward_tiles.py:391)
+        // forward_tiles.py: px.fence.async_proxy()  (called at forward_tiles.py)
         ptx::fence_proxy_async_shared_cta();
-        // forward_tiles.py:438: b.queries.release()  (called at forward_tiles.py:391)
+        // forward_tiles.py: b.queries.release()  (called at forward_tiles.py)
         ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 425 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
         }
         const int t_69 = ptx::wrap_add(taking_3, 1);
         const bool t_70 = t_69 == 2;
-        // forward_tiles.py:370: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py:299)
+        // forward_tiles.py: state = px.zeros((b.ROWS, b.WIDE), px.f32), p, top, sums  (called at forward_tiles.py)
         taking_3 = t_70 ? 0 : t_69;
         taking_parity_2 = taking_parity_2 ^ ((int)t_70);
         taking_4 = t_40 ? 0 : t_39;
@@ -1553,12 +1553,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         state_3[0] = sums_1[0];
         state_3[1] = sums_1[1];
       }
-      // forward_tiles.py:327: while True:  (called at forward_tiles.py:299)
+      // forward_tiles.py: while True:  (called at forward_tiles.py)
       px_bf16 p_4[16];
       ptx::unpack_words<16>(p_4, p_1);
-      // forward_tiles.py:210: stage = b.values.wait()  (called at forward_tiles.py:371)
+      // forward_tiles.py: stage = b.values.wait()  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(values_full + 8 * taking_5, taking_parity_4);
-      // forward_tiles.py:211: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py:371)
+      // forward_tiles.py: px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)  (called at forward_tiles.py)
       {
         unsigned px_a[8];
         ptx::pack_words<16>(px_a, p_4);
@@ -1566,26 +1566,26 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(o, px_a, px_b, true);
       }
-      // forward_tiles.py:212: px.wgmma_commit()  (called at forward_tiles.py:371)
+      // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
       ptx::wgmma_commit_group_sync_aligned();
-      // forward_tiles.py:372: px.wgmma_wait(0)  (called at forward_tiles.py:299)
+      // forward_tiles.py: px.wgmma_wait(0)  (called at forward_tiles.py)
       ptx::wgmma_wait_group_0();
       ptx::keep_float<8>(o);
-      // forward_tiles.py:373: b.values.release()  (called at forward_tiles.py:299)
+      // forward_tiles.py: b.values.release()  (called at forward_tiles.py)
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_5);
       }
-      // forward_tiles.py:382: tile.read(px.keep(place))  (called at forward_tiles.py:374)
+      // forward_tiles.py: tile.read(px.keep(place))  (called at forward_tiles.py)
       const int t_25 = ptx::keep_scalar(before);
-      // forward_tiles.py:104: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py:382)
+      // forward_tiles.py: self.groups, self.batch = px.load(places[place, 0]), px.load(places[place, 1])  (called at forward_tiles.py)
       const int t_26 = *(places + t_25 * 8);
       const int batch = *(places + t_25 * 8 + 1);
-      // forward_tiles.py:105: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py:382)
+      // forward_tiles.py: self.head, self.row = px.load(places[place, 2]), px.load(places[place, 3])  (called at forward_tiles.py)
       const int head = *(places + t_25 * 8 + 2);
       const int t_27 = *(places + t_25 * 8 + 3);
-      // forward_tiles.py:383: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py:374)
+      // forward_tiles.py: row = tile.row + self.c * b.ROWS  (called at forward_tiles.py)
       const int row_3 = ptx::wrap_add(t_27, ptx::wrap_mul(c, 64));
-      // scores.py:140: total = px.sum(sums, axis=1)  (called at forward_tiles.py:385)
+      // scores.py: total = px.sum(sums, axis=1)  (called at forward_tiles.py)
       float total_sum[2];
       {
         #pragma unroll
@@ -1603,7 +1603,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float total[2];
       total[0] = total_sum[0];
       total[1] = total_sum[1];
-      // scores.py:141: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py:385)
+      // scores.py: return px.where(total == 0.0, 0.0, px.reciprocal(total)), total  (called at forward_tiles.py)
       bool t_28[2];
       t_28[0] = total[0] == 0.0f;
       t_28[1] = total[1] == 0.0f;
@@ -1613,14 +1613,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float inverse[2];
       inverse[0] = t_28[0] ? 0.0f : t_29[0];
       inverse[1] = t_28[1] ? 0.0f : t_29[1];
-      // forward_tiles.py:388: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py:374)
+      // forward_tiles.py: result = o * inverse.reshape(b.ROWS, 1)  (called at forward_tiles.py)
       float t_30[2];
       t_30[0] = inverse[0];
       t_30[1] = inverse[1];
       float result[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result[i] = o[i] * t_30[(i >> 1) & 1];
-      // forward_tiles.py:390: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py:374)
+      // forward_tiles.py: result = px.where(total.reshape(b.ROWS, 1) == 0.0, 0.0, result)  (called at forward_tiles.py)
       float t_31[2];
       t_31[0] = total[0];
       t_31[1] = total[1];
@@ -1630,21 +1630,21 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float result_1[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) result_1[i] = t_32[(i >> 1) & 1] ? 0.0f : result[i];
-      // forward_tiles.py:391: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py:374)
+      // forward_tiles.py: self.send(result.to(O.dtype), top, total, out, tile, row)  (called at forward_tiles.py)
       px_bf16 result_2[8];
       #pragma unroll
       for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(result_2 + i, result_1[i], result_1[i + 1]);
-      // forward_tiles.py:406: px.assume(batch >= 0)  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.assume(batch >= 0)  (called at forward_tiles.py)
       __builtin_assume(batch >= 0);
-      // forward_tiles.py:407: px.assume(batch < O.shape[0])  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.assume(batch < O.shape[0])  (called at forward_tiles.py)
       __builtin_assume(batch < O_size0);
-      // forward_tiles.py:408: px.assume(head >= 0)  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.assume(head >= 0)  (called at forward_tiles.py)
       __builtin_assume(head >= 0);
-      // forward_tiles.py:409: px.assume(head < O.shape[1])  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.assume(head < O.shape[1])  (called at forward_tiles.py)
       __builtin_assume(head < O_size1);
-      // forward_tiles.py:411: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.assume(O.shape[3] == b.WIDE)  (called at forward_tiles.py)
       __builtin_assume(O_size3 == 16);
-      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py:417)
+      // scores.py: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at forward_tiles.py)
       bool t_33[2];
       t_33[0] = total[0] == 0.0f;
       t_33[1] = total[1] == 0.0f;
@@ -1660,7 +1660,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       float t_37[2];
       t_37[0] = t_33[0] ? __int_as_float(0xff800000) : t_36[0];
       t_37[1] = t_33[1] ? __int_as_float(0xff800000) : t_36[1];
-      // forward_tiles.py:417: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.store(LSE[batch, head, at : at + b.ROWS], log_sums(top, total))  (called at forward_tiles.py)
       if ((px_lane & 3) == 0) {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 2) + px_warp * 16;
         float* const p = LSE.data + (batch * LSE.stride[0] + head * LSE.stride[1] + (int)x2);
@@ -1669,7 +1669,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           if (ptx::inside(batch, LSE.shape[0]) && ptx::inside(head, LSE.shape[1]) && ptx::inside(x2 + i * 8, LSE.shape[2])) *(p + i * 8) = t_37[i];
         }
       }
-      // forward_tiles.py:422: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py)
       ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 203 before q is written
       {
         const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
@@ -1677,34 +1677,34 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::pack_words<8>(words, result_2);
         ptx::stmatrix_x4(a, words);
       }
-      // forward_tiles.py:425: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py:391)
+      // forward_tiles.py: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py)
       ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 422 before q is read
       px_bf16 piece[8];
       {
         px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
         ptx::load_vector<8>(piece, p);
       }
-      // forward_tiles.py:435: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.store(O[batch, head, at : at + b.ROWS, to : to + step], piece)  (called at forward_tiles.py)
       {
         const unsigned x2 = (unsigned)row_3 + (px_lane >> 1) + px_warp * 16;
         const int x3 = (px_lane & 1) * 8;
         px_bf16* const p = O.data + (batch * O.stride[0] + head * O.stride[1] + (int)x2 * O.stride[2] + x3);
         if (ptx::inside(batch, O.shape[0]) && ptx::inside(head, O.shape[1]) && ptx::inside(x2, O.shape[2]) && ptx::inside(x3, O.shape[3])) ptx::store_vector<8>(p, piece);
       }
-      // forward_tiles.py:437: px.fence.async_proxy()  (called at forward_tiles.py:391)
+      // forward_tiles.py: px.fence.async_proxy()  (called at forward_tiles.py)
       ptx::fence_proxy_async_shared_cta();
-      // forward_tiles.py:438: b.queries.release()  (called at forward_tiles.py:391)
+      // forward_tiles.py: b.queries.release()  (called at forward_tiles.py)
       ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 425 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
       }
       const int t_38 = ptx::wrap_add(taking_3, 1);
-      // forward_tiles.py:298: elif tile.groups > 0:  (called at forward_tiles.py:503)
+      // forward_tiles.py: elif tile.groups > 0:  (called at forward_tiles.py)
       taking = (t_38 == 2) ? 0 : t_38;
     } else {
       taking = 0;
     }
-    // forward_tiles.py:300: b.queries.release()  (called at forward_tiles.py:503)
+    // forward_tiles.py: b.queries.release()  (called at forward_tiles.py)
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking);
     }

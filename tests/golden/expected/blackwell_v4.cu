@@ -124,18 +124,18 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
     bool more = true;
     int block = block_x;
     while (more) {
-      // tiles.py:10: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v4.py:28)
+      // tiles.py: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v4.py:28)
       const unsigned block_1 = (unsigned)block;
-      // tiles.py:11: band = tile // px.u32(group * columns)  (called at v4.py:28)
+      // tiles.py: band = tile // px.u32(group * columns)  (called at v4.py:28)
       const unsigned band = ptx::floor_div<unsigned>(block_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:12: rest = tile - band * px.u32(group * columns)  (called at v4.py:28)
+      // tiles.py: rest = tile - band * px.u32(group * columns)  (called at v4.py:28)
       const unsigned rest = block_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:13: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v4.py:28)
+      // tiles.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v4.py:28)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // tiles.py:14: column = rest // height  (called at v4.py:28)
+      // tiles.py: column = rest // height  (called at v4.py:28)
       const unsigned column = ptx::floor_div<unsigned>(rest, height);
-      // tiles.py:15: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v4.py:28)
+      // tiles.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v4.py:28)
       const int i = (int)(((band * 8u) + rest) - (column * height));
       const int column_1 = (int)column;
       // v4.py:29: for k in range(0, steps * BK, BK):
@@ -162,14 +162,14 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         filling_parity_1 = filling_parity_1 ^ ((int)t_1);
       }
       // v4.py:29: for k in range(0, steps * BK, BK):
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:33)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:33)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking, taking_parity);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v4.py:33)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v4.py:33)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
       const int block_2 = granted ? first_x + (int)gridDim.x * (first_y + (int)gridDim.y * first_z) : -1;
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:33)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:33)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(tiles_empty + 8 * taking);
@@ -235,13 +235,13 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
       }
       const int t = ptx::wrap_add(filling, 1);
       const bool t_1 = t == 2;
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:43)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:43)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking_1, taking_parity_1);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v4.py:43)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v4.py:43)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking_1 * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:43)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:43)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(tiles_empty + 8 * taking_1);
@@ -259,38 +259,38 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
     }
   } else if (px_warp_id == 6) {  // warp 6
     const bool px_one = ptx::elect_sync();
-    // tiles.py:23: while more:  (called at v4.py:46)
+    // tiles.py: while more:  (called at v4.py:46)
     int filling = 0;
     int filling_parity = 0;
     int taking = 0;
     int taking_parity = 0;
     bool more = true;
     while (more) {
-      // tiles.py:24: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v4.py:46)
+      // tiles.py: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v4.py:46)
       ptx::mbarrier_wait_parity(tiles_empty + 8 * filling, filling_parity ^ 1);
       __syncwarp();  // all threads have passed the wait at line 24 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(tiles_full + 8 * filling, 16);
-        // tiles.py:25: px.clc.try_cancel(answers[s], tiles.full[s])  (called at v4.py:46)
+        // tiles.py: px.clc.try_cancel(answers[s], tiles.full[s])  (called at v4.py:46)
         ptx::clusterlaunchcontrol_try_cancel(answers_addr + filling * 16, tiles_full + 8 * filling);
       }
-      // tiles.py:24: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v4.py:46)
+      // tiles.py: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v4.py:46)
       const int t = ptx::wrap_add(filling, 1);
       const bool t_1 = t == 2;
-      // tiles.py:32: with tiles.consume() as s:  (called at tiles.py:26)
+      // tiles.py: with tiles.consume() as s:  (called at tiles.py)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking, taking_parity);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at tiles.py:26)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at tiles.py)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
-      // tiles.py:32: with tiles.consume() as s:  (called at tiles.py:26)
+      // tiles.py: with tiles.consume() as s:  (called at tiles.py)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(tiles_empty + 8 * taking);
       }
       const int t_2 = ptx::wrap_add(taking, 1);
       const bool t_3 = t_2 == 2;
-      // tiles.py:26: more, _ = next_block(tiles, answers)  (called at v4.py:46)
+      // tiles.py: more, _ = next_block(tiles, answers)  (called at v4.py:46)
       filling = t_1 ? 0 : t;
       filling_parity = filling_parity ^ ((int)t_1);
       taking = t_3 ? 0 : t_2;
@@ -307,18 +307,18 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
     bool more = true;
     int block = block_x;
     while (more) {
-      // tiles.py:10: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v4.py:50)
+      // tiles.py: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v4.py:50)
       const unsigned block_1 = (unsigned)block;
-      // tiles.py:11: band = tile // px.u32(group * columns)  (called at v4.py:50)
+      // tiles.py: band = tile // px.u32(group * columns)  (called at v4.py:50)
       const unsigned band = ptx::floor_div<unsigned>(block_1, ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:12: rest = tile - band * px.u32(group * columns)  (called at v4.py:50)
+      // tiles.py: rest = tile - band * px.u32(group * columns)  (called at v4.py:50)
       const unsigned rest = block_1 - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:13: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v4.py:50)
+      // tiles.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v4.py:50)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // tiles.py:14: column = rest // height  (called at v4.py:50)
+      // tiles.py: column = rest // height  (called at v4.py:50)
       const unsigned column = ptx::floor_div<unsigned>(rest, height);
-      // tiles.py:15: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v4.py:50)
+      // tiles.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v4.py:50)
       const int i = (int)(((band * 8u) + rest) - (column * height));
       const int column_1 = (int)column;
       // v4.py:51: m, n = i * BM, j * BN
@@ -500,14 +500,14 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v4_kernel(
         // v4.py:61: px.tma.commit()
         ptx::cp_async_bulk_commit_group();
       }
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:62)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:62)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking_1, taking_parity_1);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v4.py:62)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v4.py:62)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking_1 * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
       const int block_2 = granted ? first_x + (int)gridDim.x * (first_y + (int)gridDim.y * first_z) : -1;
-      // tiles.py:32: with tiles.consume() as s:  (called at v4.py:62)
+      // tiles.py: with tiles.consume() as s:  (called at v4.py:62)
       ptx::bar_sync<1, 128>();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(tiles_empty + 8 * taking_1);

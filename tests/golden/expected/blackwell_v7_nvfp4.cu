@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // tiles.py:32: with tiles.consume() as s:  (called at v7.py:76)
+  // tiles.py: with tiles.consume() as s:  (called at v7.py:76)
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(2, rank)) & 1) != 0) ? 3 : 1;
   const int release_ctas_1 = (((ptx::shift_right<int>(4, rank)) & 1) != 0) ? 5 : release_ctas;
@@ -177,18 +177,18 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
     int block = block_x;
     while (more) {
       // v7.py:53: i, j = grouped(block // (2 * CM * CN), rows, columns, GROUP)
-      // tiles.py:10: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v7.py:53)
+      // tiles.py: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v7.py:53)
       const unsigned tile = (unsigned)(block >> 2);
-      // tiles.py:11: band = tile // px.u32(group * columns)  (called at v7.py:53)
+      // tiles.py: band = tile // px.u32(group * columns)  (called at v7.py:53)
       const unsigned band = ptx::floor_div<unsigned>(tile, ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:12: rest = tile - band * px.u32(group * columns)  (called at v7.py:53)
+      // tiles.py: rest = tile - band * px.u32(group * columns)  (called at v7.py:53)
       const unsigned rest = tile - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:13: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v7.py:53)
+      // tiles.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v7.py:53)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // tiles.py:14: column = rest // height  (called at v7.py:53)
+      // tiles.py: column = rest // height  (called at v7.py:53)
       const unsigned column = ptx::floor_div<unsigned>(rest, height);
-      // tiles.py:15: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v7.py:53)
+      // tiles.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v7.py:53)
       const int i = (int)(((band * 8u) + rest) - (column * height));
       const int column_1 = (int)column;
       // v7.py:54: p, q = 2 * (i * CM + x) + half, j * CN + y  # this CTA's tile of C
@@ -255,14 +255,14 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
         filling_parity_1 = filling_parity_1 ^ ((int)t_4);
       }
       // v7.py:57: for step in range(steps):
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:76)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:76)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking, taking_parity);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v7.py:76)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v7.py:76)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
       const int block_1 = granted ? (first_x + ptx::cluster_ctaid_x()) + (int)gridDim.x * (first_y + (int)gridDim.y * first_z) : -1;
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:76)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:76)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (((unsigned)release_ctas_2 >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(tiles_empty + 8 * taking, px_lane));
       const int t_3 = ptx::wrap_add(taking, 1);
@@ -364,13 +364,13 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
         filling_1 = filling;
         filling_parity_1 = filling_parity;
       }
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:91)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:91)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking_1, taking_parity_1);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v7.py:91)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v7.py:91)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking_1 * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:91)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:91)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (((unsigned)release_ctas_2 >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(tiles_empty + 8 * taking_1, px_lane));
       const int t_2 = ptx::wrap_add(taking_1, 1);
@@ -386,40 +386,40 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
     }
   } else if (px_warp_id == 6) {  // warp 6
     const bool px_one = ptx::elect_sync();
-    // tiles.py:23: while more:  (called at v7.py:94)
+    // tiles.py: while more:  (called at v7.py:94)
     int filling = 0;
     int filling_parity = 0;
     int taking = 0;
     int taking_parity = 0;
     bool more = true;
     while (more) {
-      // tiles.py:24: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v7.py:94)
+      // tiles.py: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v7.py:94)
       ptx::mbarrier_wait_parity(tiles_empty + 8 * filling, filling_parity ^ 1);
       __syncwarp();  // all threads have passed the wait at line 24 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(tiles_full + 8 * filling, 16);
       }
-      // tiles.py:25: px.clc.try_cancel(answers[s], tiles.full[s])  (called at v7.py:94)
+      // tiles.py: px.clc.try_cancel(answers[s], tiles.full[s])  (called at v7.py:94)
       if (rank_3 == 0) {
         if (px_one) {
           ptx::clusterlaunchcontrol_try_cancel_multicast(answers_addr + filling * 16, tiles_full + 8 * filling);
         }
       }
-      // tiles.py:24: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v7.py:94)
+      // tiles.py: with tiles.produce() as s:  # every role of every CTA has read the answer that was here  (called at v7.py:94)
       const int t_2 = ptx::wrap_add(filling, 1);
       const bool t_3 = t_2 == 2;
-      // tiles.py:32: with tiles.consume() as s:  (called at tiles.py:26)
+      // tiles.py: with tiles.consume() as s:  (called at tiles.py)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking, taking_parity);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at tiles.py:26)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at tiles.py)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
-      // tiles.py:32: with tiles.consume() as s:  (called at tiles.py:26)
+      // tiles.py: with tiles.consume() as s:  (called at tiles.py)
       __syncwarp();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (((unsigned)release_ctas_2 >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(tiles_empty + 8 * taking, px_lane));
       const int t_4 = ptx::wrap_add(taking, 1);
       const bool t_5 = t_4 == 2;
-      // tiles.py:26: more, _ = next_block(tiles, answers)  (called at v7.py:94)
+      // tiles.py: more, _ = next_block(tiles, answers)  (called at v7.py:94)
       filling = t_3 ? 0 : t_2;
       filling_parity = filling_parity ^ ((int)t_3);
       taking = t_5 ? 0 : t_4;
@@ -437,18 +437,18 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
     int block = block_x;
     while (more) {
       // v7.py:98: i, j = grouped(block // (2 * CM * CN), rows, columns, GROUP)
-      // tiles.py:10: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v7.py:98)
+      // tiles.py: tile = px.u32(t)  # unsigned: a division costs half of a signed one that rounds down  (called at v7.py:98)
       const unsigned tile = (unsigned)(block >> 2);
-      // tiles.py:11: band = tile // px.u32(group * columns)  (called at v7.py:98)
+      // tiles.py: band = tile // px.u32(group * columns)  (called at v7.py:98)
       const unsigned band = ptx::floor_div<unsigned>(tile, ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:12: rest = tile - band * px.u32(group * columns)  (called at v7.py:98)
+      // tiles.py: rest = tile - band * px.u32(group * columns)  (called at v7.py:98)
       const unsigned rest = tile - (band * ((unsigned)ptx::wrap_mul(8, columns)));
-      // tiles.py:13: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v7.py:98)
+      // tiles.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at v7.py:98)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(8u, (rows_1 - (band * 8u)));
-      // tiles.py:14: column = rest // height  (called at v7.py:98)
+      // tiles.py: column = rest // height  (called at v7.py:98)
       const unsigned column = ptx::floor_div<unsigned>(rest, height);
-      // tiles.py:15: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v7.py:98)
+      // tiles.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at v7.py:98)
       const int i = (int)(((band * 8u) + rest) - (column * height));
       const int column_1 = (int)column;
       // v7.py:99: m, n = (2 * (i * CM + x) + half) * BM, (j * CN + y) * BN
@@ -545,14 +545,14 @@ extern "C" __global__ void __launch_bounds__(224, 1) blackwell_v7_kernel(
         // v7.py:109: px.tma.commit()
         ptx::cp_async_bulk_commit_group();
       }
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:110)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:110)
       ptx::mbarrier_wait_parity(tiles_full + 8 * taking_1, taking_parity_1);
-      // tiles.py:33: more, block = px.clc.query(answers[s])  (called at v7.py:110)
+      // tiles.py: more, block = px.clc.query(answers[s])  (called at v7.py:110)
       int first_x, first_y, first_z;
       const bool granted = ptx::clusterlaunchcontrol_query_cancel(answers_addr + taking_1 * 16, first_x, first_y, first_z);
       ptx::fence_proxy_async_shared_cta();
       const int block_1 = granted ? (first_x + ptx::cluster_ctaid_x()) + (int)gridDim.x * (first_y + (int)gridDim.y * first_z) : -1;
-      // tiles.py:32: with tiles.consume() as s:  (called at v7.py:110)
+      // tiles.py: with tiles.consume() as s:  (called at v7.py:110)
       ptx::bar_sync<1, 128>();  // all threads have passed the wait at line 32 before the elected thread goes on
       if (px_warp_id == 0 && ((unsigned)release_ctas_2 >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(tiles_empty + 8 * taking_1, px_lane));
       const int t_7 = ptx::wrap_add(taking_1, 1);

@@ -1,4 +1,4 @@
-// decode_ring(config=DecodeConfig(cluster=2, stages=3, box=64, ctas=2, rows=64, splits=1, room=0, runs=0, heads=1), form=CacheForm(dim=128, wide=128, tokens=1, group=8, page=64, narrow=False, block=64)) for sm_90a, from decode_ring.py:42
+// decode_ring(config=DecodeConfig(cluster=2, stages=3, box=64, ctas=2, rows=64, splits=1, room=0, runs=0, heads=1), form=CacheForm(dim=128, wide=128, tokens=1, group=8, page=64, narrow=False, block=64)) for sm_90a, from decode_ring.py
 // 160 threads, 115296 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -103,80 +103,80 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     ptx::prefetch_tensormap(&K_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // decode_ring.py:76: keys = px.pipe(STAGES)
+  // decode_ring.py: keys = px.pipe(STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 1);
-    // decode_ring.py:77: values = px.pipe(STAGES)
+    // decode_ring.py: values = px.pipe(STAGES)
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 1);
-    // decode_ring.py:42: def decode_ring(
+    // decode_ring.py: def decode_ring(
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // decode_ring.py:65: split = px.block_id(0) // C
+  // decode_ring.py: split = px.block_id(0) // C
   const int block_x = (int)blockIdx.x;
-  // decode_ring.py:66: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+  // decode_ring.py: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
   const int block_z = (int)blockIdx.z;
   const int blocks_z = (int)gridDim.z;
-  // decode_terms.py:65: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:66)
+  // decode_terms.py: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py)
   const int block_y = (int)blockIdx.y;
-  // decode_terms.py:290: first = px.cluster.rank() * each  (called at decode_ring.py:113)
+  // decode_terms.py: first = px.cluster.rank() * each  (called at decode_ring.py)
   const int rank = ptx::cluster_ctarank();
-  // decode_ring.py:42: def decode_ring(
+  // decode_ring.py: def decode_ring(
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // launches.py:23: px.wait_prior()  (called at decode_ring.py:64)
+  // launches.py: px.wait_prior()  (called at decode_ring.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at decode_ring.py:64)
+  // launches.py: px.launch_dependents()  (called at decode_ring.py)
   ptx::griddepcontrol_launch_dependents();
-  // decode_ring.py:65: split = px.block_id(0) // C
+  // decode_ring.py: split = px.block_id(0) // C
   const int split = block_x >> 1;
-  // decode_ring.py:66: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+  // decode_ring.py: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
   const int t = ptx::wrap_mul(ptx::wrap_mul(split, blocks_z), heads);
-  // decode_terms.py:65: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py:66)
+  // decode_terms.py: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py)
   const int t_1 = ptx::wrap_mul((block_y & 0), 64);
-  // decode_terms.py:132: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)  (called at decode_ring.py:67)
+  // decode_terms.py: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)  (called at decode_ring.py)
   const int t_2 = ptx::inside(block_z, LENGTHS.shape[0]) ? *(LENGTHS.data + block_z) : 0;
   const int length = ptx::minimum<int>((ptx::maximum<int>(t_2, 0)), capacity);
-  // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-  // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py:58)
+  // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
+  // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at scores.py)
   const int t_3 = ptx::wrap_add((ptx::wrap_add(ptx::wrap_sub(length, 1), right)), 1);
   const int end = ptx::minimum<int>(length, t_3);
-  // scores.py:58: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at decode_terms.py:134)
+  // scores.py: high = px.cdiv(px.maximum(self.end(first + (count - 1)), 0), KEYS)  (called at decode_terms.py)
   const int t_4 = ptx::maximum<int>(end, 0);
   const int high = ptx::wrap_add((t_4 >> 6), ((int)((t_4 & 63) != 0)));
-  // scores.py:59: low = px.minimum(self.begin(first) // KEYS, high)  (called at decode_terms.py:134)
+  // scores.py: low = px.minimum(self.begin(first) // KEYS, high)  (called at decode_terms.py)
   const int low = ptx::minimum<int>(0, high);
-  // decode_terms.py:135: first = low + part * (high - low) // parts  (called at decode_ring.py:67)
+  // decode_terms.py: first = low + part * (high - low) // parts  (called at decode_ring.py)
   const int t_5 = (ptx::wrap_mul(block_x, ptx::wrap_sub(high, low))) >> 1;
   const int first = ptx::wrap_add(low, t_5);
-  // decode_terms.py:136: end = low + (part + 1) * (high - low) // parts  (called at decode_ring.py:67)
+  // decode_terms.py: end = low + (part + 1) * (high - low) // parts  (called at decode_ring.py)
   const int t_6 = ptx::wrap_mul(ptx::wrap_add(block_x, 1), ptx::wrap_sub(high, low));
   const int end_1 = ptx::wrap_add(low, (t_6 >> 1));
-  // decode_terms.py:226: made = Softmax(factor * scale, slope, cap)  (called at decode_ring.py:70)
+  // decode_terms.py: made = Softmax(factor * scale, slope, cap)  (called at decode_ring.py)
   const float t_7 = factor * 1.0f;
-  // decode_ring.py:71: results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
+  // decode_ring.py: results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
   const float t_8 = v_factor * 1.0f;
-  // decode_ring.py:87: with px.warps(BM // 16, 1):
+  // decode_ring.py: with px.warps(BM // 16, 1):
   if (px_warp_id == 4) {  // warp 4
     const bool px_one = ptx::elect_sync();
-    // decode_terms.py:145: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:180)
+    // decode_terms.py: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py)
     const int page = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside((ptx::wrap_mul(first, 64) >> 6), TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + (ptx::wrap_mul(first, 64) >> 6)) : (-1);
-    // decode_terms.py:180: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:88)
-    // decode_terms.py:145: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:180)
+    // decode_terms.py: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py)
+    // decode_terms.py: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py)
     const int t_9 = (ptx::wrap_mul(ptx::wrap_add(first, 1), 64)) >> 6;
     const int t_10 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_9, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_9) : (-1);
-    // decode_terms.py:180: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:88)
-    // decode_terms.py:145: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:180)
+    // decode_terms.py: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py)
+    // decode_terms.py: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py)
     const int t_11 = (ptx::wrap_mul(ptx::wrap_add(first, 2), 64)) >> 6;
     const int t_12 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_11, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_11) : (-1);
-    // decode_terms.py:180: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:88)
-    // decode_terms.py:145: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:180)
+    // decode_terms.py: following = following + (pages_of(TABLE, rows.b, mine.first + block, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py)
+    // decode_terms.py: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py)
     const int t_13 = (ptx::wrap_mul(ptx::wrap_add(first, 3), 64)) >> 6;
     const int t_14 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_13, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_13) : (-1);
-    // decode_terms.py:181: for block in range(mine.first, mine.end):  (called at decode_ring.py:88)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
     int filling = 0;
     int filling_parity = 0;
     int filling_1 = 0;
@@ -187,25 +187,25 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     int following_3__0 = t_14;
     #pragma unroll 1
     for (int block = first; block < end_1; ++block) {
-      // decode_terms.py:184: following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py:88)
-      // decode_terms.py:145: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py:184)
+      // decode_terms.py: following = following[1:] + (pages_of(TABLE, rows.b, block + AHEAD, BN, PAGE),)  # noqa: RUF005  (called at decode_ring.py)
+      // decode_terms.py: found = found + (px.load(TABLE[b, block * BN // PAGE + part], fill=-1).to(px.i32),)  # noqa: RUF005  (called at decode_terms.py)
       const int t_15 = (ptx::wrap_mul(ptx::wrap_add(block, 4), 64)) >> 6;
       const int t_16 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_15, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_15) : (-1);
-      // decode_terms.py:153: with pipe.produce() as stage:  (called at decode_terms.py:187)
+      // decode_terms.py: with pipe.produce() as stage:  (called at decode_terms.py)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling, filling_parity ^ 1);
       __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling, 16384);
       }
-      // decode_terms.py:160: start = block * BN % PAGE + token  (called at decode_terms.py:187)
+      // decode_terms.py: start = block * BN % PAGE + token  (called at decode_terms.py)
       const int start = ptx::wrap_mul(block, 64) & 63;
-      // decode_terms.py:166: px.tma.load(source, there, pipe.full[stage], cache=HINT)  (called at decode_terms.py:187)
+      // decode_terms.py: px.tma.load(source, there, pipe.full[stage], cache=HINT)  (called at decode_terms.py)
       if (px_one) {
         // tensor copy: 2 boxes of 1 x 64 x 1 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global_cache_hint(k_addr + filling * 16384, &K_map, 0, block_y, start, following_0__0, keys_full + 8 * filling, 0x12f0000000000000ull);
         ptx::cp_async_bulk_tensor_4d_shared_global_cache_hint(k_addr + filling * 16384 + 8192, &K_map, 64, block_y, start, following_0__0, keys_full + 8 * filling, 0x12f0000000000000ull);
       }
-      // decode_terms.py:153: with pipe.produce() as stage:  (called at decode_terms.py:187)
+      // decode_terms.py: with pipe.produce() as stage:  (called at decode_terms.py)
       const int t_17 = ptx::wrap_add(filling, 1);
       const bool t_18 = t_17 == 3;
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_1, filling_parity_1 ^ 1);
@@ -213,18 +213,18 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_1, 16384);
       }
-      // decode_terms.py:160: start = block * BN % PAGE + token  (called at decode_terms.py:187)
+      // decode_terms.py: start = block * BN % PAGE + token  (called at decode_terms.py)
       const int start_1 = ptx::wrap_mul(block, 64) & 63;
-      // decode_terms.py:166: px.tma.load(source, there, pipe.full[stage], cache=HINT)  (called at decode_terms.py:187)
+      // decode_terms.py: px.tma.load(source, there, pipe.full[stage], cache=HINT)  (called at decode_terms.py)
       if (px_one) {
         // tensor copy: 2 boxes of 1 x 64 x 1 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global_cache_hint(v_addr + filling_1 * 16384, &V_map, 0, block_y, start_1, following_0__0, values_full + 8 * filling_1, 0x12f0000000000000ull);
         ptx::cp_async_bulk_tensor_4d_shared_global_cache_hint(v_addr + filling_1 * 16384 + 8192, &V_map, 64, block_y, start_1, following_0__0, values_full + 8 * filling_1, 0x12f0000000000000ull);
       }
-      // decode_terms.py:153: with pipe.produce() as stage:  (called at decode_terms.py:187)
+      // decode_terms.py: with pipe.produce() as stage:  (called at decode_terms.py)
       const int t_19 = ptx::wrap_add(filling_1, 1);
       const bool t_20 = t_19 == 3;
-      // decode_terms.py:185: for part in px.static_range(len(parts)):  (called at decode_ring.py:88)
+      // decode_terms.py: for part in px.static_range(len(parts)):  (called at decode_ring.py)
       filling = t_18 ? 0 : t_17;
       filling_parity = filling_parity ^ ((int)t_18);
       filling_1 = t_20 ? 0 : t_19;
@@ -238,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
     int taking;
     float x[32];
-    // decode_terms.py:43: r = self.row + first + px.arange(count)  (called at decode_terms.py:54)
+    // decode_terms.py: r = self.row + first + px.arange(count)  (called at decode_terms.py)
     int t_9[4];
     {
       const int c0 = (px_lane >> 3) + px_warp_id * 4;
@@ -250,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     int r[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) r[i] = ptx::wrap_add(t_1, t_9[i]);
-    // decode_terms.py:44: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py:54)
+    // decode_terms.py: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py)
     int t_10[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) t_10[i] = r[i] >> 3;
@@ -275,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     int numbers[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) numbers[i] = t_16[i] ? t_15[i] : (-1);
-    // decode_terms.py:57: px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))  (called at decode_ring.py:102)
+    // decode_terms.py: px.store(q[:, column : column + wide], px.load(Q[numbers, column : column + wide]))  (called at decode_ring.py)
     px_bf16 t_17[32];
     {
       const int x1 = (px_lane & 7) * 8;
@@ -314,13 +314,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::store_vector<8>(p + (i >> 3) * 1024 + 4096, t_18 + i);
       }
     }
-    // decode_terms.py:58: px.fence.async_proxy()  (called at decode_ring.py:102)
+    // decode_terms.py: px.fence.async_proxy()  (called at decode_ring.py)
     ptx::fence_proxy_async_shared_cta();
-    // decode_terms.py:347: if mine.first < mine.end:  (called at decode_ring.py:106)
+    // decode_terms.py: if mine.first < mine.end:  (called at decode_ring.py)
     if (first < end_1) {
-      // decode_terms.py:348: with keys.consume() as s:  (called at decode_ring.py:106)
+      // decode_terms.py: with keys.consume() as s:  (called at decode_ring.py)
       ptx::mbarrier_wait_parity(keys_full, 0);
-      // decode_terms.py:351: x = px.dot(q, k[s].T)  (called at decode_ring.py:106)
+      // decode_terms.py: x = px.dot(q, k[s].T)  (called at decode_ring.py)
       float t_19[32];
       ptx::bar_sync<1, 128>();  // q was written at line 57 before q is read
       {
@@ -333,49 +333,49 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();
       ptx::keep_float<32>(t_19);
-      // decode_terms.py:348: with keys.consume() as s:  (called at decode_ring.py:106)
+      // decode_terms.py: with keys.consume() as s:  (called at decode_ring.py)
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(keys_empty);
       }
-      // decode_terms.py:347: if mine.first < mine.end:  (called at decode_ring.py:106)
+      // decode_terms.py: if mine.first < mine.end:  (called at decode_ring.py)
       taking = 1;
       #pragma unroll
       for (int px_r = 0; px_r < 32; ++px_r) x[px_r] = t_19[px_r];
     } else {
       taking = 0;
-      // decode_terms.py:344: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py:106)
+      // decode_terms.py: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py)
       float x_1[32];
-      // decode_terms.py:347: if mine.first < mine.end:  (called at decode_ring.py:106)
+      // decode_terms.py: if mine.first < mine.end:  (called at decode_ring.py)
     }
-    // decode_terms.py:352: for block in range(mine.first, mine.end):  (called at decode_ring.py:106)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
     int taking_1 = taking;
     int taking_parity = 0;
     int taking_2 = 0;
     int taking_parity_1 = 0;
-    // decode_terms.py:343: sums = px.zeros((BM, DV), px.f32)  (called at decode_ring.py:106)
+    // decode_terms.py: sums = px.zeros((BM, DV), px.f32)  (called at decode_ring.py)
     float sums[64];
     #pragma unroll
     for (int i = 0; i < 64; ++i) sums[i] = 0.0f;
-    // decode_terms.py:352: for block in range(mine.first, mine.end):  (called at decode_ring.py:106)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
     float sums_1[64];
     #pragma unroll
     for (int px_r = 0; px_r < 64; ++px_r) sums_1[px_r] = sums[px_r];
     float x_1[32];
     #pragma unroll
     for (int px_r = 0; px_r < 32; ++px_r) x_1[px_r] = x[px_r];
-    // decode_terms.py:345: top = px.full((BM,), NOTHING, px.f32)  (called at decode_ring.py:106)
+    // decode_terms.py: top = px.full((BM,), NOTHING, px.f32)  (called at decode_ring.py)
     float top[2];
     top[0] = __int_as_float(0xff800000);
     top[1] = __int_as_float(0xff800000);
-    // decode_terms.py:352: for block in range(mine.first, mine.end):  (called at decode_ring.py:106)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
     float top_1[2];
     top_1[0] = top[0];
     top_1[1] = top[1];
-    // decode_terms.py:346: mass = px.zeros((BM, 4), px.f32)  (called at decode_ring.py:106)
+    // decode_terms.py: mass = px.zeros((BM, 4), px.f32)  (called at decode_ring.py)
     float mass[2];
     mass[0] = 0.0f;
     mass[1] = 0.0f;
-    // decode_terms.py:352: for block in range(mine.first, mine.end):  (called at decode_ring.py:106)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
     float mass_1[2];
     mass_1[0] = mass[0];
     mass_1[1] = mass[1];
@@ -389,19 +389,19 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       int taking_parity_3;
       float sums_2[64];
       float x_3[32];
-      // decode_terms.py:353: at = values.wait()  (called at decode_ring.py:106)
+      // decode_terms.py: at = values.wait()  (called at decode_ring.py)
       ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
-      // decode_terms.py:88: whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))  (called at decode_terms.py:122)
-      // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-      // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py:88)
+      // decode_terms.py: whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))  (called at decode_terms.py)
+      // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
+      // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py)
       const int t_19 = ptx::wrap_add((ptx::wrap_add(ptx::wrap_sub(length, 1), right)), 1);
       const int end_2 = ptx::minimum<int>(length, t_19);
-      // decode_terms.py:88: whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))  (called at decode_terms.py:122)
+      // decode_terms.py: whole = (block * tokens >= self.reach.begin(last)) & ((block + 1) * tokens <= self.reach.end(0))  (called at decode_terms.py)
       const bool t_20 = (ptx::wrap_mul(ptx::wrap_add(block, 1), 64)) <= end_2;
       const bool whole = (bool)((ptx::wrap_mul(block, 64) >= 0) & t_20);
-      // decode_terms.py:122: if not self.is_whole(block):  (called at decode_terms.py:354)
+      // decode_terms.py: if not self.is_whole(block):  (called at decode_terms.py)
       if (!whole) {
-        // decode_terms.py:95: return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS  (called at decode_terms.py:100)
+        // decode_terms.py: return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS  (called at decode_terms.py)
         const int lane = ptx::lane_here();
         int t_21[16];
         {
@@ -417,11 +417,11 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         int t_23[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_23[i] = ptx::wrap_add(ptx::wrap_mul(block, 64), t_22[i]);
-        // decode_terms.py:100: keys = self.tokens(block).reshape(1, self.BN)  (called at decode_terms.py:123)
+        // decode_terms.py: keys = self.tokens(block).reshape(1, self.BN)  (called at decode_terms.py)
         int keys[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) keys[i] = t_23[i];
-        // decode_terms.py:101: token = ((self.rows.row + px.arange(BM)) // self.rows.G).reshape(BM, 1)  (called at decode_terms.py:123)
+        // decode_terms.py: token = ((self.rows.row + px.arange(BM)) // self.rows.G).reshape(BM, 1)  (called at decode_terms.py)
         const int lane_1 = ptx::lane_here();
         int t_24[2];
         {
@@ -440,15 +440,15 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         int token[2];
         token[0] = t_26[0];
         token[1] = t_26[1];
-        // decode_terms.py:102: return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)  (called at decode_terms.py:123)
+        // decode_terms.py: return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)  (called at decode_terms.py)
         bool t_27[16];
         #pragma unroll
         for (int i = 0; i < 16; ++i) t_27[i] = keys[i] >= 0;
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
         int t_28[2];
         t_28[0] = ptx::wrap_add(token[0], ptx::wrap_sub(length, 1));
         t_28[1] = ptx::wrap_add(token[1], ptx::wrap_sub(length, 1));
-        // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py:102)
+        // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py)
         int t_29[2];
         t_29[0] = ptx::wrap_add(t_28[0], right);
         t_29[1] = ptx::wrap_add(t_28[1], right);
@@ -458,7 +458,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         int end_3[2];
         end_3[0] = ptx::minimum<int>(length, t_30[0]);
         end_3[1] = ptx::minimum<int>(length, t_30[1]);
-        // decode_terms.py:102: return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)  (called at decode_terms.py:123)
+        // decode_terms.py: return px.where((keys >= self.reach.begin(token)) & (keys < self.reach.end(token)), x, NOTHING)  (called at decode_terms.py)
         bool t_31[32];
         #pragma unroll
         for (int i = 0; i < 32; ++i) t_31[i] = keys[(i & 1) + (i >> 2) * 2] < end_3[(i >> 1) & 1];
@@ -468,7 +468,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         float x_4[32];
         #pragma unroll
         for (int i = 0; i < 32; ++i) x_4[i] = t_32[i] ? x_1[i] : __int_as_float(0xff800000);
-        // decode_terms.py:95: return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS  (called at decode_terms.py:106)
+        // decode_terms.py: return block * (self.BN // self.HEADS) + px.arange(self.BN) // self.HEADS  (called at decode_terms.py)
         const int lane_2 = ptx::lane_here();
         int t_33[4];
         {
@@ -484,26 +484,26 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         int t_35[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_35[i] = ptx::wrap_add(ptx::wrap_mul(block, 64), t_34[i]);
-        // decode_terms.py:106: keys = self.tokens(block).reshape(self.BN, 1)  (called at decode_terms.py:125)
+        // decode_terms.py: keys = self.tokens(block).reshape(self.BN, 1)  (called at decode_terms.py)
         int keys_1[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) keys_1[i] = t_35[i];
-        // decode_terms.py:107: there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))  (called at decode_terms.py:125)
+        // decode_terms.py: there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))  (called at decode_terms.py)
         bool t_36[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_36[i] = keys_1[i] >= 0;
-        // scores.py:38: return row + (self.keys - self.queries)  (called at scores.py:45)
-        // scores.py:45: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py:107)
+        // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
+        // scores.py: end = px.minimum(self.keys, self.beside(row) + self.right + 1)  (called at decode_terms.py)
         const int t_37 = ptx::wrap_add((ptx::wrap_add(ptx::wrap_sub(length, 1), right)), 1);
         const int end_4 = ptx::minimum<int>(length, t_37);
-        // decode_terms.py:107: there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))  (called at decode_terms.py:125)
+        // decode_terms.py: there = (keys >= self.reach.begin(0)) & (keys < self.reach.end(self.rows.T - 1))  (called at decode_terms.py)
         bool t_38[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_38[i] = keys_1[i] < end_4;
         bool there[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) there[i] = (bool)(t_36[i] & t_38[i]);
-        // decode_terms.py:113: px.store(values, px.where(there, px.load(values), 0.0))  (called at decode_terms.py:125)
+        // decode_terms.py: px.store(values, px.where(there, px.load(values), 0.0))  (called at decode_terms.py)
         px_bf16 t_39[32];
         {
           px_bf16* const p = v + taking_2 * 8192 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
@@ -542,18 +542,18 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
             ptx::store_vector<8>(p + (i >> 3) * 1024 + 4096, t_42 + i);
           }
         }
-        // decode_terms.py:114: px.fence.async_proxy()  (called at decode_terms.py:125)
+        // decode_terms.py: px.fence.async_proxy()  (called at decode_terms.py)
         ptx::fence_proxy_async_shared_cta();
-        // decode_terms.py:115: px.sync()  # here, and not before the product of every block  (called at decode_terms.py:125)
+        // decode_terms.py: px.sync()  # here, and not before the product of every block  (called at decode_terms.py)
         ptx::bar_sync<1, 128>();
-        // decode_terms.py:122: if not self.is_whole(block):  (called at decode_terms.py:354)
+        // decode_terms.py: if not self.is_whole(block):  (called at decode_terms.py)
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) x_2[px_r] = x_4[px_r];
       } else {
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) x_2[px_r] = x_1[px_r];
       }
-      // scores.py:103: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at decode_terms.py:209)
+      // scores.py: highest = shifted(px.max(s, axis=1) * factor, SHIFT)  (called at decode_terms.py)
       float x_max[2];
       {
         float x_max_parts[4];
@@ -583,7 +583,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float highest[2];
       highest[0] = t_21[0] * t_7;
       highest[1] = t_21[1] * t_7;
-      // scores.py:105: new = px.where(highest <= top + SLACK, top, highest)  (called at decode_terms.py:209)
+      // scores.py: new = px.where(highest <= top + SLACK, top, highest)  (called at decode_terms.py)
       float t_22[2];
       t_22[0] = top_1[0] + 8.0f;
       t_22[1] = top_1[1] + 8.0f;
@@ -593,21 +593,21 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float v_new[2];
       v_new[0] = t_23[0] ? top_1[0] : highest[0];
       v_new[1] = t_23[1] ? top_1[1] : highest[1];
-      // scores.py:108: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at decode_terms.py:209)
+      // scores.py: base = px.where(new == NOTHING, 0.0, new) if EMPTY else new  (called at decode_terms.py)
       bool t_24[2];
       t_24[0] = v_new[0] == __int_as_float(0xff800000);
       t_24[1] = v_new[1] == __int_as_float(0xff800000);
       float base[2];
       base[0] = t_24[0] ? 0.0f : v_new[0];
       base[1] = t_24[1] ? 0.0f : v_new[1];
-      // scores.py:109: alpha = px.exp2(top - base)  (called at decode_terms.py:209)
+      // scores.py: alpha = px.exp2(top - base)  (called at decode_terms.py)
       float t_25[2];
       t_25[0] = top_1[0] - base[0];
       t_25[1] = top_1[1] - base[1];
       float alpha[2];
       alpha[0] = ptx::exp2_approx(t_25[0]);
       alpha[1] = ptx::exp2_approx(t_25[1]);
-      // scores.py:110: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at decode_terms.py:209)
+      // scores.py: p = px.exp2(px.fma(s, factor, -base.reshape(ROWS, 1)))  (called at decode_terms.py)
       float t_26[2];
       t_26[0] = base[0];
       t_26[1] = base[1];
@@ -620,14 +620,14 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float p_1[32];
       #pragma unroll
       for (int i = 0; i < 32; ++i) p_1[i] = ptx::exp2_approx(t_28[i]);
-      // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at decode_terms.py:209)
+      // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at decode_terms.py)
       float t_29[2];
       t_29[0] = alpha[0];
       t_29[1] = alpha[1];
       float t_30[2];
       t_30[0] = mass_1[0] * t_29[0];
       t_30[1] = mass_1[1] * t_29[1];
-      // scores.py:133: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py:111)
+      // scores.py: eights = px.sum(p.reshape(ROWS, KEYS // 8, 8), axis=1)  (called at scores.py)
       float t_31[32];
       #pragma unroll
       for (int i = 0; i < 32; ++i) t_31[i] = p_1[i];
@@ -645,7 +645,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float eights[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) eights[i] = eights_sum[i];
-      // scores.py:134: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py:111)
+      // scores.py: return px.sum(eights.reshape(ROWS, 4, 2), axis=2)  (called at scores.py)
       float t_32[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_32[i] = eights[i];
@@ -663,11 +663,11 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float t_33[2];
       t_33[0] = t_sum[0];
       t_33[1] = t_sum[1];
-      // scores.py:111: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at decode_terms.py:209)
+      // scores.py: sums = sums * alpha.reshape(ROWS, 1) + partial_sums(p, ROWS, KEYS)  (called at decode_terms.py)
       float sums_3[2];
       sums_3[0] = t_30[0] + t_33[0];
       sums_3[1] = t_30[1] + t_33[1];
-      // decode_terms.py:356: sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)  (called at decode_ring.py:106)
+      // decode_terms.py: sums = px.multiply(sums, factor.reshape(BM, 1), skip_ones=True)  (called at decode_ring.py)
       float t_34[2];
       t_34[0] = alpha[0];
       t_34[1] = alpha[1];
@@ -684,7 +684,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         }
       }
       ptx::keep_float<64>(sums_4);
-      // decode_terms.py:361: px.wgmma(p.to(v.dtype), v[at], sums)  (called at decode_ring.py:106)
+      // decode_terms.py: px.wgmma(p.to(v.dtype), v[at], sums)  (called at decode_ring.py)
       px_bf16 p_2[32];
       #pragma unroll
       for (int i = 0; i < 32; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
@@ -696,15 +696,15 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::wgmma_fence_sync_aligned();
         ptx::wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4<128, 256, 384>(sums_4, px_a, px_b, true);
       }
-      // decode_terms.py:362: px.wgmma_commit()  (called at decode_ring.py:106)
+      // decode_terms.py: px.wgmma_commit()  (called at decode_ring.py)
       ptx::wgmma_commit_group_sync_aligned();
-      // decode_terms.py:363: if block + 1 < mine.end:  (called at decode_ring.py:106)
+      // decode_terms.py: if block + 1 < mine.end:  (called at decode_ring.py)
       if (ptx::wrap_add(block, 1) < end_1) {
-        // decode_terms.py:364: s = keys.wait()  (called at decode_ring.py:106)
+        // decode_terms.py: s = keys.wait()  (called at decode_ring.py)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
-        // decode_terms.py:367: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py:106)
+        // decode_terms.py: x = px.empty((BM, BN), px.f32)  (called at decode_ring.py)
         float x_4[32];
-        // decode_terms.py:368: px.wgmma(q, k[s].T, x, accumulate=False)  (called at decode_ring.py:106)
+        // decode_terms.py: px.wgmma(q, k[s].T, x, accumulate=False)  (called at decode_ring.py)
         {
           const unsigned long long px_a = ptx::wgmma_descriptor(q_addr, 0x4000004000010000ull);
           const unsigned long long px_b = ptx::wgmma_descriptor(k_addr + taking_1 * 16384, 0x4000004000010000ull);
@@ -712,27 +712,27 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
           ptx::wgmma_fence_sync_aligned();
           ptx::wgmma_m64n64k16_f32_bf16_bf16_x8<2, 4, 6, 512, 514, 516, 518, 2, 4, 6, 512, 514, 516, 518>(x_4, px_a, px_b, false);
         }
-        // decode_terms.py:369: px.wgmma_commit()  (called at decode_ring.py:106)
+        // decode_terms.py: px.wgmma_commit()  (called at decode_ring.py)
         ptx::wgmma_commit_group_sync_aligned();
-        // decode_terms.py:372: px.wgmma_wait(1)  (called at decode_ring.py:106)
+        // decode_terms.py: px.wgmma_wait(1)  (called at decode_ring.py)
         ptx::wgmma_wait_group_1();
-        // decode_terms.py:373: values.release()  (called at decode_ring.py:106)
+        // decode_terms.py: values.release()  (called at decode_ring.py)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
         const int t_35 = ptx::wrap_add(taking_2, 1);
         const bool t_36 = t_35 == 3;
-        // decode_terms.py:374: px.wgmma_wait(0)  (called at decode_ring.py:106)
+        // decode_terms.py: px.wgmma_wait(0)  (called at decode_ring.py)
         ptx::wgmma_wait_group_0();
         ptx::keep_float<64>(sums_4);
         ptx::keep_float<32>(x_4);
-        // decode_terms.py:375: keys.release()  (called at decode_ring.py:106)
+        // decode_terms.py: keys.release()  (called at decode_ring.py)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
         }
         const int t_37 = ptx::wrap_add(taking_1, 1);
         const bool t_38 = t_37 == 3;
-        // decode_terms.py:363: if block + 1 < mine.end:  (called at decode_ring.py:106)
+        // decode_terms.py: if block + 1 < mine.end:  (called at decode_ring.py)
         taking_3 = t_38 ? 0 : t_37;
         taking_parity_2 = taking_parity ^ ((int)t_38);
         taking_4 = t_36 ? 0 : t_35;
@@ -742,17 +742,17 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) x_3[px_r] = x_4[px_r];
       } else {
-        // decode_terms.py:379: px.wgmma_wait(0)  (called at decode_ring.py:106)
+        // decode_terms.py: px.wgmma_wait(0)  (called at decode_ring.py)
         ptx::wgmma_wait_group_0();
         ptx::keep_float<64>(sums_4);
         ptx::keep_float<32>(x_2);
-        // decode_terms.py:380: values.release()  (called at decode_ring.py:106)
+        // decode_terms.py: values.release()  (called at decode_ring.py)
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
         const int t_35 = ptx::wrap_add(taking_2, 1);
         const bool t_36 = t_35 == 3;
-        // decode_terms.py:363: if block + 1 < mine.end:  (called at decode_ring.py:106)
+        // decode_terms.py: if block + 1 < mine.end:  (called at decode_ring.py)
         taking_3 = taking_1;
         taking_parity_2 = taking_parity;
         taking_4 = t_36 ? 0 : t_35;
@@ -775,8 +775,8 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       mass_1[0] = sums_3[0];
       mass_1[1] = sums_3[1];
     }
-    // decode_terms.py:352: for block in range(mine.first, mine.end):  (called at decode_ring.py:106)
-    // decode_terms.py:381: return sums, top, px.sum(mass, axis=1)  (called at decode_ring.py:106)
+    // decode_terms.py: for block in range(mine.first, mine.end):  (called at decode_ring.py)
+    // decode_terms.py: return sums, top, px.sum(mass, axis=1)  (called at decode_ring.py)
     float total_sum[2];
     {
       #pragma unroll
@@ -794,7 +794,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     float total[2];
     total[0] = total_sum[0];
     total[1] = total_sum[1];
-    // decode_terms.py:276: px.store(part, sums)  (called at decode_ring.py:107)
+    // decode_terms.py: px.store(part, sums)  (called at decode_ring.py)
     ptx::bar_sync<1, 128>();  // k was read at line 368 before part, in its memory, is written
     {
       float* const p = part + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
@@ -803,7 +803,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::store_vector<2>(p + ((i >> 1) & 1) * 64 + (i >> 2) * 512, sums_1 + i);
       }
     }
-    // decode_terms.py:277: px.store(tops, top)  (called at decode_ring.py:107)
+    // decode_terms.py: px.store(tops, top)  (called at decode_ring.py)
     if ((px_lane & 3) == 0) {
       float* const p = tops + (px_lane >> 2) + px_warp_id * 16;
       #pragma unroll
@@ -811,7 +811,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         *(p + i * 8) = top_1[i];
       }
     }
-    // decode_terms.py:278: px.store(masses, total)  (called at decode_ring.py:107)
+    // decode_terms.py: px.store(masses, total)  (called at decode_ring.py)
     if ((px_lane & 3) == 0) {
       float* const p = masses + (px_lane >> 2) + px_warp_id * 16;
       #pragma unroll
@@ -821,25 +821,25 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     }
   }
   __syncthreads();  // the roles join
-  // decode_ring.py:111: px.cluster.sync()
+  // decode_ring.py: px.cluster.sync()
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
-  // decode_ring.py:112: with px.warps(0, BM // 16):
+  // decode_ring.py: with px.warps(0, BM // 16):
   if (px_warp_id < 4) {  // warps 0 to 3
-    // decode_terms.py:290: first = px.cluster.rank() * each  (called at decode_ring.py:113)
+    // decode_terms.py: first = px.cluster.rank() * each  (called at decode_ring.py)
     const int first_1 = ptx::wrap_mul(rank, 4);
-    // decode_terms.py:291: if first < count:  (called at decode_ring.py:113)
+    // decode_terms.py: if first < count:  (called at decode_ring.py)
     if (first_1 < 8) {
-      // decode_terms.py:295: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:113)
+      // decode_terms.py: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py)
       float t_9[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 0) + 4 * (first_1 + px_warp_id);
         ptx::load_remote<1>(t_9, a);
       }
-      // decode_terms.py:292: top = px.full((each,), NOTHING, px.f32)  (called at decode_ring.py:113)
+      // decode_terms.py: top = px.full((each,), NOTHING, px.f32)  (called at decode_ring.py)
       float top[1];
       top[0] = __int_as_float(0xff800000);
-      // decode_terms.py:295: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py:113)
+      // decode_terms.py: top = px.maximum(top, px.load(tops.at(other)[first : first + each]))  (called at decode_ring.py)
       float top_1[1];
       top_1[0] = ptx::max_NaN_f32(top[0], t_9[0]);
       float t_10[1];
@@ -849,12 +849,12 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
       float top_2[1];
       top_2[0] = ptx::max_NaN_f32(top_1[0], t_10[0]);
-      // decode_terms.py:296: base = px.where(top == NOTHING, 0.0, top)  (called at decode_ring.py:113)
+      // decode_terms.py: base = px.where(top == NOTHING, 0.0, top)  (called at decode_ring.py)
       bool t_11[1];
       t_11[0] = top_2[0] == __int_as_float(0xff800000);
       float base[1];
       base[0] = t_11[0] ? 0.0f : top_2[0];
-      // decode_terms.py:299: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:113)
+      // decode_terms.py: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py)
       float t_12[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 0) + 4 * (first_1 + px_warp_id);
@@ -864,7 +864,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_13[0] = t_12[0] - base[0];
       float factor_1[1];
       factor_1[0] = ptx::exp2_approx(t_13[0]);
-      // decode_terms.py:300: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:113)
+      // decode_terms.py: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py)
       float t_14[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(masses_addr, 0) + 4 * (first_1 + px_warp_id);
@@ -872,13 +872,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
       float t_15[1];
       t_15[0] = factor_1[0] * t_14[0];
-      // decode_terms.py:293: total = px.zeros((each,), px.f32)  (called at decode_ring.py:113)
+      // decode_terms.py: total = px.zeros((each,), px.f32)  (called at decode_ring.py)
       float total[1];
       total[0] = 0.0f;
-      // decode_terms.py:300: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:113)
+      // decode_terms.py: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py)
       float total_1[1];
       total_1[0] = total[0] + t_15[0];
-      // decode_terms.py:299: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py:113)
+      // decode_terms.py: factor = px.exp2(px.load(tops.at(other)[first : first + each]) - base)  (called at decode_ring.py)
       float t_16[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(tops_addr, 1) + 4 * (first_1 + px_warp_id);
@@ -888,7 +888,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_17[0] = t_16[0] - base[0];
       float factor_2[1];
       factor_2[0] = ptx::exp2_approx(t_17[0]);
-      // decode_terms.py:300: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py:113)
+      // decode_terms.py: total = total + factor * px.load(masses.at(other)[first : first + each])  (called at decode_ring.py)
       float t_18[1];
       {
         const unsigned a = ptx::mapa_shared_cluster(masses_addr, 1) + 4 * (first_1 + px_warp_id);
@@ -898,14 +898,14 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_19[0] = factor_2[0] * t_18[0];
       float total_2[1];
       total_2[0] = total_1[0] + t_19[0];
-      // decode_terms.py:43: r = self.row + first + px.arange(count)  (called at decode_terms.py:48)
+      // decode_terms.py: r = self.row + first + px.arange(count)  (called at decode_terms.py)
       int t_20[1];
       {
         t_20[0] = px_warp_id;
       }
       int r[1];
       r[0] = ptx::wrap_add(ptx::wrap_add(t_1, first_1), t_20[0]);
-      // decode_terms.py:44: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py:48)
+      // decode_terms.py: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py)
       int t_21[1];
       t_21[0] = r[0] >> 3;
       int t_22[1];
@@ -922,14 +922,14 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_27[0] = r[0] < 8;
       int numbers[1];
       numbers[0] = t_27[0] ? t_26[0] : (-1);
-      // decode_terms.py:49: return px.where(numbers >= 0, numbers + self.shift, -1)  (called at decode_terms.py:302)
+      // decode_terms.py: return px.where(numbers >= 0, numbers + self.shift, -1)  (called at decode_terms.py)
       bool t_28[1];
       t_28[0] = numbers[0] >= 0;
       int t_29[1];
       t_29[0] = ptx::wrap_add(numbers[0], t);
       int targets[1];
       targets[0] = t_28[0] ? t_29[0] : (-1);
-      // decode_terms.py:307: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:113)
+      // decode_terms.py: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py)
       float t_30[1];
       t_30[0] = factor_1[0];
       float t_31[4];
@@ -941,11 +941,11 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float t_32[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) t_32[i] = t_30[0] * t_31[i];
-      // decode_terms.py:304: sums = px.zeros((each, min(JOINED, right - column)), px.f32)  (called at decode_ring.py:113)
+      // decode_terms.py: sums = px.zeros((each, min(JOINED, right - column)), px.f32)  (called at decode_ring.py)
       float sums[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) sums[i] = 0.0f;
-      // decode_terms.py:307: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py:113)
+      // decode_terms.py: sums = sums + factors[other].reshape(each, 1) * px.load(there)  (called at decode_ring.py)
       float sums_1[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) sums_1[i] = sums[i] + t_32[i];
@@ -963,7 +963,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       float sums_2[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) sums_2[i] = sums_1[i] + t_35[i];
-      // decode_terms.py:243: inverse = px.where(total == 0.0, 0.0, self.v_scale * px.reciprocal(total))  (called at decode_terms.py:308)
+      // decode_terms.py: inverse = px.where(total == 0.0, 0.0, self.v_scale * px.reciprocal(total))  (called at decode_terms.py)
       bool t_36[1];
       t_36[0] = total_2[0] == 0.0f;
       float t_37[1];
@@ -972,7 +972,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_38[0] = t_8 * t_37[0];
       float inverse[1];
       inverse[0] = t_36[0] ? 0.0f : t_38[0];
-      // decode_terms.py:244: return (sums * inverse.reshape(sums.shape[0], 1)).to(self.O.dtype)  (called at decode_terms.py:308)
+      // decode_terms.py: return (sums * inverse.reshape(sums.shape[0], 1)).to(self.O.dtype)  (called at decode_terms.py)
       float t_39[1];
       t_39[0] = inverse[0];
       float t_40[4];
@@ -981,13 +981,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       px_bf16 t_41[4];
       ptx::bf16_pair_from_float(t_41 + 0, t_40[0], t_40[0 + 1]);
       ptx::bf16_pair_from_float(t_41 + 2, t_40[2], t_40[2 + 1]);
-      // decode_terms.py:308: px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))  (called at decode_ring.py:113)
+      // decode_terms.py: px.store(self.O[targets, column : column + sums.shape[1]], self.scaled(sums, total))  (called at decode_ring.py)
       {
         const int x1 = px_lane * 4;
         px_bf16* const p = O.data + (x1);
         ptx::store_vector_if<4>(p + targets[0] * O.stride[0], t_41, ptx::inside(targets[0], O.shape[0]) & ptx::inside(x1, O.shape[1]));
       }
-      // decode_terms.py:43: r = self.row + first + px.arange(count)  (called at decode_terms.py:48)
+      // decode_terms.py: r = self.row + first + px.arange(count)  (called at decode_terms.py)
       int t_42[1];
       {
         const int c0 = (px_lane & 3);
@@ -995,7 +995,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
       int r_1[1];
       r_1[0] = ptx::wrap_add(ptx::wrap_add(t_1, first_1), t_42[0]);
-      // decode_terms.py:44: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py:48)
+      // decode_terms.py: return px.where(r < self.T * self.G, (self.b * self.T + r // self.G) * self.heads + self.h * self.G + r % self.G, -1)  (called at decode_terms.py)
       int t_43[1];
       t_43[0] = r_1[0] >> 3;
       int t_44[1];
@@ -1012,14 +1012,14 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_49[0] = r_1[0] < 8;
       int numbers_1[1];
       numbers_1[0] = t_49[0] ? t_48[0] : (-1);
-      // decode_terms.py:49: return px.where(numbers >= 0, numbers + self.shift, -1)  (called at decode_terms.py:258)
+      // decode_terms.py: return px.where(numbers >= 0, numbers + self.shift, -1)  (called at decode_terms.py)
       bool t_50[1];
       t_50[0] = numbers_1[0] >= 0;
       int t_51[1];
       t_51[0] = ptx::wrap_add(numbers_1[0], t);
       int t_52[1];
       t_52[0] = t_50[0] ? t_51[0] : (-1);
-      // scores.py:147: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at decode_terms.py:258)
+      // scores.py: return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)  (called at decode_terms.py)
       bool t_53[1];
       t_53[0] = total_2[0] == 0.0f;
       float t_54[1];
@@ -1030,7 +1030,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       t_56[0] = t_55[0] * 0.6931472f;
       float t_57[1];
       t_57[0] = t_53[0] ? __int_as_float(0xff800000) : t_56[0];
-      // decode_terms.py:258: px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))  (called at decode_terms.py:310)
+      // decode_terms.py: px.store(self.LSE[self.rows.targets(first, top.shape[0])], log_sums(top, total))  (called at decode_terms.py)
       int t_58[1];
       {
         const int from = (px_lane >> 2) * 4 + px_warp_id;
@@ -1044,7 +1044,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       }
     }
   }
-  // decode_ring.py:42: def decode_ring(
+  // decode_ring.py: def decode_ring(
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

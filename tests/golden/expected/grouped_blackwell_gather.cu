@@ -1,4 +1,4 @@
-// grouped_blackwell(config=BlackwellConfig(bn=128, bk=64, stages=3, ctas=1, cluster=(1, 2), accumulators=2, group=1, parts=2), BM=128, GATHER=True, SCATTER=False, BIASED=False, ACTIVATION=None) for sm_100a, from grouped_blackwell.py:94
+// grouped_blackwell(config=BlackwellConfig(bn=128, bk=64, stages=3, ctas=1, cluster=(1, 2), accumulators=2, group=1, parts=2), BM=128, GATHER=True, SCATTER=False, BIASED=False, ACTIVATION=None) for sm_100a, from grouped_blackwell.py
 // 192 threads, 131168 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -92,101 +92,101 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
     ptx::prefetch_tensormap(&Y_map);
     ptx::prefetch_tensormap(&Y_map_1);
   }
-  // grouped_blackwell.py:115: acc = px.tmem((ACCS, BM, BN), px.f32)
+  // grouped_blackwell.py: acc = px.tmem((ACCS, BM, BN), px.f32)
   if (px_warp_id == 0) {
     // acc: accumulator, columns 0 to 255
     ptx::tcgen05_alloc_cta_group_1_256(tmem_address_addr);
     ptx::tcgen05_relinquish_alloc_permit_cta_group_1_sync_aligned();
   }
-  // grouped_blackwell.py:120: full = px.barrier(STAGES)
+  // grouped_blackwell.py: full = px.barrier(STAGES)
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(full + 8 * px_i, 1);
-    // grouped_blackwell.py:121: empty = px.barrier(STAGES)
+    // grouped_blackwell.py: empty = px.barrier(STAGES)
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(empty + 8 * px_i, 2);
-    // grouped_blackwell.py:122: ready = px.barrier(ACCS)
+    // grouped_blackwell.py: ready = px.barrier(ACCS)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(ready + 8 * px_i, 1);
-    // grouped_blackwell.py:123: drained = px.barrier(ACCS)
+    // grouped_blackwell.py: drained = px.barrier(ACCS)
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(drained + 8 * px_i, 1);
-    // grouped_blackwell.py:94: def grouped_blackwell(
+    // grouped_blackwell.py: def grouped_blackwell(
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // grouped_blackwell.py:109: rank = px.cluster.rank()
+  // grouped_blackwell.py: rank = px.cluster.rank()
   const int rank = ptx::cluster_ctarank();
-  // grouped_blackwell.py:126: columns = px.cdiv(W.shape[1], CN * BN)
+  // grouped_blackwell.py: columns = px.cdiv(W.shape[1], CN * BN)
   const int W_size1 = W.shape[1];
-  // grouped_blackwell.py:128: half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
+  // grouped_blackwell.py: half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
   const int A_size1 = A.shape[1];
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
-  // grouped_blackwell.py:129: px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
+  // grouped_blackwell.py: px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
   const int blocks_x = (int)gridDim.x;
-  // matmul_blackwell.py:49: column = column | (1 << (half + CTAS * (other + CM * y)))  (called at grouped_blackwell.py:111)
+  // matmul_blackwell.py: column = column | (1 << (half + CTAS * (other + CM * y)))  (called at grouped_blackwell.py)
   const int column = 0 | (ptx::shift_left<int>(1, rank));
-  // matmul_blackwell.py:52: fillers = fillers | ((row | column) >> half << other)  (called at grouped_blackwell.py:111)
+  // matmul_blackwell.py: fillers = fillers | ((row | column) >> half << other)  (called at grouped_blackwell.py)
   const int fillers = 0 | (3 | column);
-  // grouped_blackwell.py:94: def grouped_blackwell(
+  // grouped_blackwell.py: def grouped_blackwell(
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // grouped_blackwell.py:115: acc = px.tmem((ACCS, BM, BN), px.f32)
+  // grouped_blackwell.py: acc = px.tmem((ACCS, BM, BN), px.f32)
   __syncthreads();  // the elected thread is done with tmem_address at line 115 before tmem_address is read
   const unsigned px_tmem = *(volatile unsigned*)tmem_address;
-  // launches.py:23: px.wait_prior()  (called at grouped_blackwell.py:124)
+  // launches.py: px.wait_prior()  (called at grouped_blackwell.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at grouped_blackwell.py:124)
+  // launches.py: px.launch_dependents()  (called at grouped_blackwell.py)
   ptx::griddepcontrol_launch_dependents();
-  // grouped_blackwell.py:125: rows = px.load(TABLE[3, 0])
+  // grouped_blackwell.py: rows = px.load(TABLE[3, 0])
   const int rows = ptx::inside(3, TABLE.shape[0]) && ptx::inside(0, TABLE.shape[1]) ? *(TABLE.data + 3 * TABLE.stride[0]) : 0;
-  // grouped_blackwell.py:126: columns = px.cdiv(W.shape[1], CN * BN)
+  // grouped_blackwell.py: columns = px.cdiv(W.shape[1], CN * BN)
   const int columns = ptx::wrap_add((W_size1 >> 8), ((int)((W_size1 & 255) != 0)));
-  // grouped_blackwell.py:128: half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
+  // grouped_blackwell.py: half, x, y, row, column, fillers, px.cdiv(A.shape[1], BK), rows, columns, px.cluster.id(), rows * columns,
   const int t = ptx::wrap_add((A_size1 >> 6), ((int)((A_size1 & 63) != 0)));
   const int t_1 = ptx::wrap_mul(rows, columns);
-  // grouped_blackwell.py:129: px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
+  // grouped_blackwell.py: px.num_blocks(0) // (CTAS * CN), BM, BN, BK, CTAS, CM, CN, config.group, False,
   const int t_2 = blocks_x >> 1;
-  // grouped_blackwell.py:134: with px.warps(FETCHING_WARP, 1):
+  // grouped_blackwell.py: with px.warps(FETCHING_WARP, 1):
   __syncthreads();  // all threads are done with tmem_address at line 115 before the elected thread arrives
   if (px_warp_id == 4) {  // warp 4
     const int px_warp = px_warp_id - 4;
     const bool px_one = ptx::elect_sync();
-    // grouped_blackwell.py:43: first = unit.y * high  (called at grouped_blackwell.py:135)
+    // grouped_blackwell.py: first = unit.y * high  (called at grouped_blackwell.py)
     const int first = ptx::wrap_mul(rank, 64);
-    // grouped_blackwell.py:44: for tile in range(unit.first, unit.count, unit.step):  (called at grouped_blackwell.py:135)
+    // grouped_blackwell.py: for tile in range(unit.first, unit.count, unit.step):  (called at grouped_blackwell.py)
     int stage = 0;
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < t_1; tile += t_2) {
       unsigned band;
-      // orders.py:28: tile = px.u32(t)  (called at grouped_blackwell.py:45)
+      // orders.py: tile = px.u32(t)  (called at grouped_blackwell.py)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: tiles = px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:45)
+      // orders.py: tiles = px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py)
       const unsigned columns_1 = (unsigned)columns;
-      // orders.py:31: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:45)
+      // orders.py: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py)
       if (tile_1 >= columns_1) {
-        // orders.py:32: band = tile // tiles  (called at grouped_blackwell.py:45)
-        // orders.py:31: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:45)
+        // orders.py: band = tile // tiles  (called at grouped_blackwell.py)
+        // orders.py: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py)
         band = ptx::floor_div<unsigned>(tile_1, columns_1);
       } else {
         band = 0u;
       }
-      // orders.py:33: rest = tile - band * tiles  (called at grouped_blackwell.py:45)
+      // orders.py: rest = tile - band * tiles  (called at grouped_blackwell.py)
       const unsigned rest = tile_1 - (band * columns_1);
-      // orders.py:34: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:45)
+      // orders.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(1u, (rows_1 - band));
-      // orders.py:35: column = rest // height  (called at grouped_blackwell.py:45)
+      // orders.py: column = rest // height  (called at grouped_blackwell.py)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:36: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:45)
+      // orders.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py)
       const int t_3 = (int)((band + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
-      // grouped_blackwell.py:46: group = px.load(TABLE[0, t])  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: group = px.load(TABLE[0, t])  (called at grouped_blackwell.py)
       const int group = ptx::inside(0, TABLE.shape[0]) && ptx::inside(t_3, TABLE.shape[1]) ? *(TABLE.data + t_3) : 0;
-      // grouped_blackwell.py:47: m = px.load(TABLE[1, t]) + unit.half * unit.BM + first  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: m = px.load(TABLE[1, t]) + unit.half * unit.BM + first  (called at grouped_blackwell.py)
       const int t_4 = ptx::inside(1, TABLE.shape[0]) && ptx::inside(t_3, TABLE.shape[1]) ? *(TABLE.data + TABLE.stride[0] + t_3) : 0;
       const int m = ptx::wrap_add(t_4, first);
-      // grouped_blackwell.py:48: n = (j * unit.CN + unit.y) * unit.BN + unit.half * wide  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: n = (j * unit.CN + unit.y) * unit.BN + unit.half * wide  (called at grouped_blackwell.py)
       const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column_2, 2), rank)), 128);
-      // grouped_blackwell.py:50: rows = px.load(I[m : m + high], fill=-1)  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: rows = px.load(I[m : m + high], fill=-1)  (called at grouped_blackwell.py)
       int rows_2[4];
       {
         const unsigned x0 = (unsigned)m + (px_lane & 15) * 4;
@@ -201,19 +201,19 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           }
         }
       }
-      // grouped_blackwell.py:51: for k in range(0, unit.steps * unit.BK, unit.BK):  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: for k in range(0, unit.steps * unit.BK, unit.BK):  (called at grouped_blackwell.py)
       int stage_1 = stage;
       int parity_1 = parity;
       #pragma unroll 1
       for (int k = 0; k < ptx::wrap_mul(t, 64); k += 64) {
-        // grouped_blackwell.py:53: ring.empty[s].wait(ring.turn.parity ^ 1)  (called at grouped_blackwell.py:135)
+        // grouped_blackwell.py: ring.empty[s].wait(ring.turn.parity ^ 1)  (called at grouped_blackwell.py)
         ptx::mbarrier_wait_parity(empty + 8 * stage_1, parity_1 ^ 1);
-        // grouped_blackwell.py:54: with ring.full[s].transaction():  (called at grouped_blackwell.py:135)
+        // grouped_blackwell.py: with ring.full[s].transaction():  (called at grouped_blackwell.py)
         __syncwarp();  // all threads have passed the wait at line 53 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8 * stage_1, 32768);
         }
-        // grouped_blackwell.py:57: px.tma.gather(A, rows, k, mine, ring.full[s], multicast=unit.row if unit.CN > 1 else None)  (called at grouped_blackwell.py:135)
+        // grouped_blackwell.py: px.tma.gather(A, rows, k, mine, ring.full[s], multicast=unit.row if unit.CN > 1 else None)  (called at grouped_blackwell.py)
         {
           __syncwarp();  // all that the elected lane did is done
           // four rows: gather4 of a box of 1 x 64, 128-byte swizzle
@@ -221,41 +221,41 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
             ptx::cp_async_bulk_tensor_2d_gather4_multicast(a_addr + stage_1 * 16384 + first * 128 + (px_lane * 4) * 128, &A_map, k, rows_2[0], rows_2[1], rows_2[2], rows_2[3], full + 8 * stage_1, 0x3);
           }
         }
-        // grouped_blackwell.py:63: px.tma.load(W[group, n : n + wide, k : k + unit.BK], ring.b[s], ring.full[s], two_cta=unit.CTAS == 2)  (called at grouped_blackwell.py:135)
+        // grouped_blackwell.py: px.tma.load(W[group, n : n + wide, k : k + unit.BK], ring.b[s], ring.full[s], two_cta=unit.CTAS == 2)  (called at grouped_blackwell.py)
         if (px_one) {
           // tensor copy: a box of 1 x 128 x 64, 128-byte swizzle
           ptx::cp_async_bulk_tensor_3d_shared_global(b_addr + stage_1 * 16384, &W_map, k, n, group, full + 8 * stage_1);
         }
-        // grouped_blackwell.py:64: ring.turn.advance()  (called at grouped_blackwell.py:135)
+        // grouped_blackwell.py: ring.turn.advance()  (called at grouped_blackwell.py)
         const int t_5 = ptx::wrap_add(stage_1, 1);
         const bool t_6 = t_5 == 3;
         stage_1 = t_6 ? 0 : t_5;
         parity_1 = parity_1 ^ ((int)t_6);
       }
-      // grouped_blackwell.py:51: for k in range(0, unit.steps * unit.BK, unit.BK):  (called at grouped_blackwell.py:135)
+      // grouped_blackwell.py: for k in range(0, unit.steps * unit.BK, unit.BK):  (called at grouped_blackwell.py)
       stage = stage_1;
       parity = parity_1;
     }
   } else if (px_warp_id == 5) {  // warp 5
     const bool px_one = ptx::elect_sync();
-    // matmul_blackwell.py:179: for _ in range(unit.first, unit.count, unit.step):  (called at grouped_blackwell.py:139)
+    // matmul_blackwell.py: for _ in range(unit.first, unit.count, unit.step):  (called at grouped_blackwell.py)
     int stage = 0;
     int parity = 0;
     int stage_1 = 0;
     int parity_1 = 0;
     #pragma unroll 1
     for (int t_3 = cluster; t_3 < t_1; t_3 += t_2) {
-      // matmul_blackwell.py:181: drained[t].wait(held.parity ^ 1)  (called at grouped_blackwell.py:139)
+      // matmul_blackwell.py: drained[t].wait(held.parity ^ 1)  (called at grouped_blackwell.py)
       ptx::mbarrier_wait_parity(drained + 8 * stage_1, parity_1 ^ 1);
-      // matmul_blackwell.py:182: for k in range(unit.steps):  (called at grouped_blackwell.py:139)
+      // matmul_blackwell.py: for k in range(unit.steps):  (called at grouped_blackwell.py)
       int stage_2 = stage;
       int parity_2 = parity;
       #pragma unroll 1
       for (int k = 0; k < t; ++k) {
-        // matmul_blackwell.py:184: self.full[s].wait(self.turn.parity)  (called at grouped_blackwell.py:139)
+        // matmul_blackwell.py: self.full[s].wait(self.turn.parity)  (called at grouped_blackwell.py)
         ptx::mbarrier_wait_parity(full + 8 * stage_2, parity_2);
-        // matmul_blackwell.py:195: left, right, acc[t], accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=unit.CTAS == 2  (called at grouped_blackwell.py:139)
-        // matmul_blackwell.py:194: px.tcgen05.mma(  (called at grouped_blackwell.py:139)
+        // matmul_blackwell.py: left, right, acc[t], accumulate=k > 0, scale_a=scale_a, scale_b=scale_b, two_cta=unit.CTAS == 2  (called at grouped_blackwell.py)
+        // matmul_blackwell.py: px.tcgen05.mma(  (called at grouped_blackwell.py)
         ptx::tcgen05_fence_after_thread_sync();
         if (px_one) {
           {
@@ -268,24 +268,24 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
             ptx::tcgen05_mma_cta_group_1_f16(px_d, px_a + 6, px_b + 6, 0x8200490u, true);
           }
         }
-        // matmul_blackwell.py:197: px.tcgen05.commit(  (called at grouped_blackwell.py:139)
+        // matmul_blackwell.py: px.tcgen05.commit(  (called at grouped_blackwell.py)
         __syncwarp();  // all threads have passed the wait at line 181 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1_multicast(empty + 8 * stage_2, (unsigned short)fillers);
         }
-        // matmul_blackwell.py:201: self.turn.advance()  (called at grouped_blackwell.py:139)
+        // matmul_blackwell.py: self.turn.advance()  (called at grouped_blackwell.py)
         const int t_4 = ptx::wrap_add(stage_2, 1);
         const bool t_5 = t_4 == 3;
         stage_2 = t_5 ? 0 : t_4;
         parity_2 = parity_2 ^ ((int)t_5);
       }
-      // matmul_blackwell.py:182: for k in range(unit.steps):  (called at grouped_blackwell.py:139)
-      // matmul_blackwell.py:202: px.tcgen05.commit(  (called at grouped_blackwell.py:139)
+      // matmul_blackwell.py: for k in range(unit.steps):  (called at grouped_blackwell.py)
+      // matmul_blackwell.py: px.tcgen05.commit(  (called at grouped_blackwell.py)
       __syncwarp();  // all threads have passed the wait at line 181 before the elected thread goes on
       if (px_one) {
         ptx::tcgen05_commit_cta_group_1(ready + 8 * stage_1);
       }
-      // matmul_blackwell.py:205: held.advance()  (called at grouped_blackwell.py:139)
+      // matmul_blackwell.py: held.advance()  (called at grouped_blackwell.py)
       const int t_4 = ptx::wrap_add(stage_1, 1);
       const bool t_5 = t_4 == 2;
       stage = stage_2;
@@ -295,43 +295,43 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
     }
   } else if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-    // grouped_blackwell.py:145: for tile in range(unit.first, unit.count, unit.step):
+    // grouped_blackwell.py: for tile in range(unit.first, unit.count, unit.step):
     int stage = 0;
     int parity = 0;
     #pragma unroll 1
     for (int tile = cluster; tile < t_1; tile += t_2) {
       unsigned band;
-      // orders.py:28: tile = px.u32(t)  (called at grouped_blackwell.py:146)
+      // orders.py: tile = px.u32(t)  (called at grouped_blackwell.py)
       const unsigned tile_1 = (unsigned)tile;
-      // orders.py:29: tiles = px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py:146)
+      // orders.py: tiles = px.u32(group * columns)  # unsigned: a division costs half of a signed one that rounds down  (called at grouped_blackwell.py)
       const unsigned columns_1 = (unsigned)columns;
-      // orders.py:31: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:146)
+      // orders.py: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py)
       if (tile_1 >= columns_1) {
-        // orders.py:32: band = tile // tiles  (called at grouped_blackwell.py:146)
-        // orders.py:31: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py:146)
+        // orders.py: band = tile // tiles  (called at grouped_blackwell.py)
+        // orders.py: if tile >= tiles:  # of few tiles none: one division less before the first copy  (called at grouped_blackwell.py)
         band = ptx::floor_div<unsigned>(tile_1, columns_1);
       } else {
         band = 0u;
       }
-      // orders.py:33: rest = tile - band * tiles  (called at grouped_blackwell.py:146)
+      // orders.py: rest = tile - band * tiles  (called at grouped_blackwell.py)
       const unsigned rest = tile_1 - (band * columns_1);
-      // orders.py:34: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py:146)
+      // orders.py: height = min(px.u32(group), px.u32(rows) - band * group)  (called at grouped_blackwell.py)
       const unsigned rows_1 = (unsigned)rows;
       const unsigned height = ptx::minimum<unsigned>(1u, (rows_1 - band));
-      // orders.py:35: column = rest // height  (called at grouped_blackwell.py:146)
+      // orders.py: column = rest // height  (called at grouped_blackwell.py)
       const unsigned column_1 = ptx::floor_div<unsigned>(rest, height);
-      // orders.py:36: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py:146)
+      // orders.py: return px.i32(band * group + rest - column * height), px.i32(column)  (called at grouped_blackwell.py)
       const int i_1 = (int)((band + rest) - (column_1 * height));
       const int column_2 = (int)column_1;
-      // grouped_blackwell.py:147: m = px.load(TABLE[1, i]) + half * BM
+      // grouped_blackwell.py: m = px.load(TABLE[1, i]) + half * BM
       const int m = ptx::inside(1, TABLE.shape[0]) && ptx::inside(i_1, TABLE.shape[1]) ? *(TABLE.data + TABLE.stride[0] + i_1) : 0;
-      // grouped_blackwell.py:148: n = (j * CN + y) * BN
+      // grouped_blackwell.py: n = (j * CN + y) * BN
       const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column_2, 2), rank)), 128);
-      // grouped_blackwell.py:149: end = px.load(TABLE[2, i])
+      // grouped_blackwell.py: end = px.load(TABLE[2, i])
       const int end = ptx::inside(2, TABLE.shape[0]) && ptx::inside(i_1, TABLE.shape[1]) ? *(TABLE.data + 2 * TABLE.stride[0] + i_1) : 0;
-      // grouped_blackwell.py:151: ready[t].wait(held.parity)
+      // grouped_blackwell.py: ready[t].wait(held.parity)
       ptx::mbarrier_wait_parity(ready + 8 * stage, parity);
-      // grouped_blackwell.py:153: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
+      // grouped_blackwell.py: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
       ptx::tcgen05_fence_after_thread_sync();
       float t_3[64];
       // 16x256b: 2 of each warp
@@ -340,14 +340,14 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
         ptx::tcgen05_ld_16x256b_x8_float(t_3, px_at);
         ptx::tcgen05_ld_16x256b_x8_float(t_3 + 32, px_at + 1048576);
       }
-      // grouped_blackwell.py:164: px.tma.wait(out_buffers(PARTS) - 1, read=True)  # the buffer's last part has left it
+      // grouped_blackwell.py: px.tma.wait(out_buffers(PARTS) - 1, read=True)  # the buffer's last part has left it
       if (px_one) {
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // grouped_blackwell.py:153: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
+      // grouped_blackwell.py: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_3);
-      // grouped_blackwell.py:80: px.store(buffer, sums.to(Y.dtype))  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.store(buffer, sums.to(Y.dtype))  (called at grouped_blackwell.py)
       px_bf16 sums[64];
       #pragma unroll
       for (int i = 0; i < 64; i += 2) ptx::bf16_pair_from_float(sums + i, t_3[i], t_3[i + 1]);
@@ -363,11 +363,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i & 3) * 2)) + (i >> 2) * 128), words);
         }
       }
-      // grouped_blackwell.py:81: px.fence.async_proxy()  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.fence.async_proxy()  (called at grouped_blackwell.py)
       ptx::fence_proxy_async_shared_cta();
-      // grouped_blackwell.py:82: if m + BM <= end:  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: if m + BM <= end:  (called at grouped_blackwell.py)
       if (ptx::wrap_add(m, 128) <= end) {
-        // grouped_blackwell.py:83: px.tma.store(buffer, Y[m : m + BM, n : n + WIDTH])  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.store(buffer, Y[m : m + BM, n : n + WIDTH])  (called at grouped_blackwell.py)
         ptx::bar_sync<1, 128>();  // out was written at line 80 before out is read by a copy
         if (px_one) {
           // tensor copy: a box of 128 x 64, 128-byte swizzle
@@ -388,9 +388,9 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           }
         }
       } else {
-        // grouped_blackwell.py:86: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py)
         ptx::bar_sync<1, 128>();  // out was written at line 80 before out is read by a copy
-        // grouped_blackwell.py:85: place = m + px.arange(BM)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: place = m + px.arange(BM)  (called at grouped_blackwell.py)
         int t_4[4];
         {
           const int c0 = px_lane * 4;
@@ -402,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
         int place[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) place[i] = ptx::wrap_add(m, t_4[i]);
-        // grouped_blackwell.py:86: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py)
         bool t_5[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_5[i] = place[i] < end;
@@ -422,11 +422,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           }
         }
       }
-      // grouped_blackwell.py:87: px.tma.commit()  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.tma.commit()  (called at grouped_blackwell.py)
       if (px_one) {
         ptx::cp_async_bulk_commit_group();
       }
-      // grouped_blackwell.py:153: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
+      // grouped_blackwell.py: sums = px.tcgen05.load(acc[t][:, part * width : part * width + width])
       ptx::tcgen05_fence_after_thread_sync();
       float t_4[64];
       // 16x256b: 2 of each warp
@@ -437,17 +437,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
       }
       ptx::tcgen05_wait_ld_sync_aligned();
       ptx::keep_float<64>(t_4);
-      // grouped_blackwell.py:155: drained[t].arrive(ctas=leader)
+      // grouped_blackwell.py: drained[t].arrive(ctas=leader)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<1, 128>();  // all threads are done with acc at line 153 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(drained + 8 * stage);
-        // grouped_blackwell.py:164: px.tma.wait(out_buffers(PARTS) - 1, read=True)  # the buffer's last part has left it
+        // grouped_blackwell.py: px.tma.wait(out_buffers(PARTS) - 1, read=True)  # the buffer's last part has left it
         ptx::cp_async_bulk_wait_group_read_1();
       }
-      // grouped_blackwell.py:165: store_rows(sums, out[part % out_buffers(PARTS)], Y, m, n + part * width, end, BM, width)
+      // grouped_blackwell.py: store_rows(sums, out[part % out_buffers(PARTS)], Y, m, n + part * width, end, BM, width)
       const int t_5 = ptx::wrap_add(n, 64);
-      // grouped_blackwell.py:80: px.store(buffer, sums.to(Y.dtype))  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.store(buffer, sums.to(Y.dtype))  (called at grouped_blackwell.py)
       px_bf16 sums_1[64];
       #pragma unroll
       for (int i = 0; i < 64; i += 2) ptx::bf16_pair_from_float(sums_1 + i, t_4[i], t_4[i + 1]);
@@ -462,11 +462,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i & 3) * 2)) + (i >> 2) * 128 + 1024), words);
         }
       }
-      // grouped_blackwell.py:81: px.fence.async_proxy()  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.fence.async_proxy()  (called at grouped_blackwell.py)
       ptx::fence_proxy_async_shared_cta();
-      // grouped_blackwell.py:82: if m + BM <= end:  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: if m + BM <= end:  (called at grouped_blackwell.py)
       if (ptx::wrap_add(m, 128) <= end) {
-        // grouped_blackwell.py:83: px.tma.store(buffer, Y[m : m + BM, n : n + WIDTH])  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.store(buffer, Y[m : m + BM, n : n + WIDTH])  (called at grouped_blackwell.py)
         ptx::bar_sync<1, 128>();  // out was written at line 80 before out is read by a copy
         if (px_one) {
           // tensor copy: a box of 128 x 64, 128-byte swizzle
@@ -487,9 +487,9 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           }
         }
       } else {
-        // grouped_blackwell.py:86: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py)
         ptx::bar_sync<1, 128>();  // out was written at line 80 before out is read by a copy
-        // grouped_blackwell.py:85: place = m + px.arange(BM)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: place = m + px.arange(BM)  (called at grouped_blackwell.py)
         int t_6[4];
         {
           const int c0 = px_lane * 4;
@@ -501,7 +501,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
         int place[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) place[i] = ptx::wrap_add(m, t_6[i]);
-        // grouped_blackwell.py:86: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py:165)
+        // grouped_blackwell.py: px.tma.scatter(buffer, px.where(place < end, place, -1), n, Y)  (called at grouped_blackwell.py)
         bool t_7[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) t_7[i] = place[i] < end;
@@ -521,28 +521,28 @@ extern "C" __global__ void __launch_bounds__(192, 1) grouped_blackwell_kernel(
           }
         }
       }
-      // grouped_blackwell.py:87: px.tma.commit()  (called at grouped_blackwell.py:165)
+      // grouped_blackwell.py: px.tma.commit()  (called at grouped_blackwell.py)
       if (px_one) {
         ptx::cp_async_bulk_commit_group();
       }
-      // grouped_blackwell.py:166: held.advance()
+      // grouped_blackwell.py: held.advance()
       const int t_6 = ptx::wrap_add(stage, 1);
       const bool t_7 = t_6 == 2;
       stage = t_7 ? 0 : t_6;
       parity = parity ^ ((int)t_7);
     }
-    // grouped_blackwell.py:168: px.tma.wait(0)
+    // grouped_blackwell.py: px.tma.wait(0)
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
-    // grouped_blackwell.py:142: with px.warps(0, EPILOGUE_WARPS):
+    // grouped_blackwell.py: with px.warps(0, EPILOGUE_WARPS):
     ptx::tcgen05_fence_before_thread_sync();
   }
-  // grouped_blackwell.py:94: def grouped_blackwell(
+  // grouped_blackwell.py: def grouped_blackwell(
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
-  // grouped_blackwell.py:115: acc = px.tmem((ACCS, BM, BN), px.f32)
+  // grouped_blackwell.py: acc = px.tmem((ACCS, BM, BN), px.f32)
   ptx::tcgen05_fence_after_thread_sync();
   if (px_warp_id == 0) {
     ptx::tcgen05_dealloc_cta_group_1_256(px_tmem);

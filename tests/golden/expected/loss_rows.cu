@@ -1,4 +1,4 @@
-// loss_rows(LANES=32, PARTS=4, WARPS=4, PER_SM=1, EDGES=True) for sm_90a, from losses.py:271
+// loss_rows(LANES=32, PARTS=4, WARPS=4, PER_SM=1, EDGES=True) for sm_90a, from losses.py
 // 128 threads, 0 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -42,47 +42,47 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     const int columns) {
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // losses.py:280: number = px.block_id(0) * (WARPS // TEAM) + team
+  // losses.py: number = px.block_id(0) * (WARPS // TEAM) + team
   const int block_x = (int)blockIdx.x;
-  // launches.py:23: px.wait_prior()  (called at losses.py:277)
+  // launches.py: px.wait_prior()  (called at losses.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at losses.py:277)
+  // launches.py: px.launch_dependents()  (called at losses.py)
   ptx::griddepcontrol_launch_dependents();
-  // losses.py:279: with px.warps(0, TEAM, copies=WARPS // TEAM) as team:
+  // losses.py: with px.warps(0, TEAM, copies=WARPS // TEAM) as team:
   if (true) {  // warps 0 to 3, 4 copies
     const int px_copy = px_warp_id;
     const int px_thread = (int)(threadIdx.x % 32);
     const int px_warp = px_warp_id % 1;
     const int team = px_copy;
-    // losses.py:280: number = px.block_id(0) * (WARPS // TEAM) + team
+    // losses.py: number = px.block_id(0) * (WARPS // TEAM) + team
     const int number = ptx::wrap_add(ptx::wrap_mul(block_x, 4), team);
-    // losses.py:252: label = px.load(T[row], fill=ignore)  (called at losses.py:281)
+    // losses.py: label = px.load(T[row], fill=ignore)  (called at losses.py)
     const long long ignore_1 = (long long)ignore;
     const long long label = ptx::inside(number, T.shape[0]) ? *(T.data + number) : ignore_1;
-    // stream.py:273: begin = row * columns  (called at losses.py:257)
+    // stream.py: begin = row * columns  (called at losses.py)
     const int begin = ptx::wrap_mul(number, columns);
-    // stream.py:274: first = (begin + (VEC - 1)) // VEC * VEC  (called at losses.py:257)
+    // stream.py: first = (begin + (VEC - 1)) // VEC * VEC  (called at losses.py)
     const int first = ptx::wrap_mul((ptx::wrap_add(begin, 7) >> 3), 8);
-    // stream.py:275: last = (begin + columns) // VEC * VEC  (called at losses.py:257)
+    // stream.py: last = (begin + columns) // VEC * VEC  (called at losses.py)
     const int last = ptx::wrap_mul((ptx::wrap_add(begin, columns) >> 3), 8);
-    // stream.py:276: return px.minimum(first, last) if EDGES else first, last  (called at losses.py:257)
+    // stream.py: return px.minimum(first, last) if EDGES else first, last  (called at losses.py)
     const int first_1 = ptx::minimum<int>(first, last);
-    // losses.py:244: lane = px.arange(THREADS)  (called at losses.py:281)
+    // losses.py: lane = px.arange(THREADS)  (called at losses.py)
     int lane[1];
     {
       lane[0] = px_lane;
     }
-    // losses.py:261: X, V, number, row, own, lane % LANES, columns, first // VEC, last // VEC, label, piece, LANES, GROUPS, EDGES  (called at losses.py:281)
+    // losses.py: X, V, number, row, own, lane % LANES, columns, first // VEC, last // VEC, label, piece, LANES, GROUPS, EDGES  (called at losses.py)
     int t[1];
     t[0] = lane[0] & 31;
     const int t_1 = first_1 >> 3;
     const int t_2 = last >> 3;
-    // losses.py:141: place = self.first + self.turn + part * self.LANES  (called at losses.py:282)
+    // losses.py: place = self.first + self.turn + part * self.LANES  (called at losses.py)
     int t_3[1];
     t_3[0] = ptx::wrap_add(t_1, t[0]);
     int place[1];
     place[0] = ptx::wrap_add(t_3[0], 0);
-    // losses.py:144: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py)
     bool t_4[1];
     t_4[0] = place[0] < t_2;
     int t_5[1];
@@ -94,12 +94,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       else ptx::fill_words<8, px_bf16>(words, (px_bf16)0xff80);
       ptx::unpack_words<8>(t_6, words);
     }
-    // losses.py:141: place = self.first + self.turn + part * self.LANES  (called at losses.py:282)
+    // losses.py: place = self.first + self.turn + part * self.LANES  (called at losses.py)
     int t_7[1];
     t_7[0] = ptx::wrap_add(t_1, t[0]);
     int place_1[1];
     place_1[0] = ptx::wrap_add(t_7[0], 32);
-    // losses.py:144: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py)
     bool t_8[1];
     t_8[0] = place_1[0] < t_2;
     int t_9[1];
@@ -111,12 +111,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       else ptx::fill_words<8, px_bf16>(words, (px_bf16)0xff80);
       ptx::unpack_words<8>(t_10, words);
     }
-    // losses.py:141: place = self.first + self.turn + part * self.LANES  (called at losses.py:282)
+    // losses.py: place = self.first + self.turn + part * self.LANES  (called at losses.py)
     int t_11[1];
     t_11[0] = ptx::wrap_add(t_1, t[0]);
     int place_2[1];
     place_2[0] = ptx::wrap_add(t_11[0], 64);
-    // losses.py:144: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py)
     bool t_12[1];
     t_12[0] = place_2[0] < t_2;
     int t_13[1];
@@ -128,12 +128,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       else ptx::fill_words<8, px_bf16>(words, (px_bf16)0xff80);
       ptx::unpack_words<8>(t_14, words);
     }
-    // losses.py:141: place = self.first + self.turn + part * self.LANES  (called at losses.py:282)
+    // losses.py: place = self.first + self.turn + part * self.LANES  (called at losses.py)
     int t_15[1];
     t_15[0] = ptx::wrap_add(t_1, t[0]);
     int place_3[1];
     place_3[0] = ptx::wrap_add(t_15[0], 96);
-    // losses.py:144: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: parts = (*parts, px.load(self.V[px.where(place < self.last, place, -1), 0:VEC], fill=-float("inf")))  (called at losses.py)
     bool t_16[1];
     t_16[0] = place_3[0] < t_2;
     int t_17[1];
@@ -145,16 +145,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       else ptx::fill_words<8, px_bf16>(words, (px_bf16)0xff80);
       ptx::unpack_words<8>(t_18, words);
     }
-    // losses.py:147: edges = (*edges, px.load(self.X[self.edge_places(self.turn + some)], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: edges = (*edges, px.load(self.X[self.edge_places(self.turn + some)], fill=-float("inf")))  (called at losses.py)
     int t_19[1];
     t_19[0] = ptx::wrap_add(t[0], 0);
-    // losses.py:161: begin = self.own * self.columns  (called at losses.py:147)
+    // losses.py: begin = self.own * self.columns  (called at losses.py)
     const int begin_1 = ptx::wrap_mul(number, columns);
-    // losses.py:162: first = self.first * (MOST + 1)  (called at losses.py:147)
+    // losses.py: first = self.first * (MOST + 1)  (called at losses.py)
     const int first_2 = ptx::wrap_mul(t_1, 8);
-    // losses.py:163: last = self.last * (MOST + 1)  (called at losses.py:147)
+    // losses.py: last = self.last * (MOST + 1)  (called at losses.py)
     const int last_1 = ptx::wrap_mul(t_2, 8);
-    // losses.py:164: place = px.where(turn < MOST, first, last) + turn - MOST  (called at losses.py:147)
+    // losses.py: place = px.where(turn < MOST, first, last) + turn - MOST  (called at losses.py)
     bool t_20[1];
     t_20[0] = t_19[0] < 7;
     int t_21[1];
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     t_22[0] = ptx::wrap_add(t_21[0], t_19[0]);
     int place_4[1];
     place_4[0] = ptx::wrap_sub(t_22[0], 7);
-    // losses.py:165: there = (place >= begin) & (place < begin + self.columns) & (turn < 2 * MOST) & ((turn < MOST) | (place >= first))  (called at losses.py:147)
+    // losses.py: there = (place >= begin) & (place < begin + self.columns) & (turn < 2 * MOST) & ((turn < MOST) | (place >= first))  (called at losses.py)
     bool t_23[1];
     t_23[0] = place_4[0] >= begin_1;
     bool t_24[1];
@@ -182,23 +182,23 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     t_30[0] = (bool)(t_28[0] | t_29[0]);
     bool there[1];
     there[0] = (bool)(t_27[0] & t_30[0]);
-    // losses.py:168: return px.where(there, place, -1)  (called at losses.py:147)
+    // losses.py: return px.where(there, place, -1)  (called at losses.py)
     int t_31[1];
     t_31[0] = there[0] ? place_4[0] : (-1);
-    // losses.py:147: edges = (*edges, px.load(self.X[self.edge_places(self.turn + some)], fill=-float("inf")))  (called at losses.py:282)
+    // losses.py: edges = (*edges, px.load(self.X[self.edge_places(self.turn + some)], fill=-float("inf")))  (called at losses.py)
     px_bf16 edge[1];
     {
       edge[0] = ptx::inside(t_31[0], X.shape[0]) ? *(X.data + t_31[0]) : (px_bf16)0xff80;
     }
-    // losses.py:172: return (self.label >= 0) & (self.label < self.columns)  (called at losses.py:150)
+    // losses.py: return (self.label >= 0) & (self.label < self.columns)  (called at losses.py)
     const long long columns_1 = (long long)columns;
-    // losses.py:150: at = px.where(self.inside(), self.label, 0).to(px.i32)  (called at losses.py:282)
+    // losses.py: at = px.where(self.inside(), self.label, 0).to(px.i32)  (called at losses.py)
     const long long t_32 = ((bool)((label >= 0LL) & (label < columns_1))) ? label : 0LL;
     const int at = (int)t_32;
-    // losses.py:154: chosen = px.load(self.X[self.row * self.columns + at])  (called at losses.py:282)
+    // losses.py: chosen = px.load(self.X[self.row * self.columns + at])  (called at losses.py)
     const int t_33 = ptx::wrap_add(ptx::wrap_mul(number, columns), at);
     const px_bf16 chosen = ptx::inside(t_33, X.shape[0]) ? *(X.data + t_33) : (px_bf16)0x0000;
-    // rows.py:48: same = (*same, px.keep(parts[part]))  (called at losses.py:155)
+    // rows.py: same = (*same, px.keep(parts[part]))  (called at losses.py)
     px_bf16 tops[8];
     ptx::keep_words<8>(tops, t_6);
     px_bf16 t_34[8];
@@ -207,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     ptx::keep_words<8>(t_35, t_14);
     px_bf16 t_36[8];
     ptx::keep_words<8>(t_36, t_18);
-    // losses.py:183: tops = px.maximum(tops, parts[part])  (called at losses.py:282)
+    // losses.py: tops = px.maximum(tops, parts[part])  (called at losses.py)
     px_bf16 tops_1[8];
     #pragma unroll
     for (int i = 0; i < 8; i += 2) ptx::halves_of(tops_1 + i, ptx::max_bf16x2(ptx::pair_of(tops[i], tops[i + 1]), ptx::pair_of(t_34[i], t_34[i + 1])));
@@ -217,14 +217,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     px_bf16 tops_3[8];
     #pragma unroll
     for (int i = 0; i < 8; i += 2) ptx::halves_of(tops_3 + i, ptx::max_bf16x2(ptx::pair_of(tops_2[i], tops_2[i + 1]), ptx::pair_of(t_36[i], t_36[i + 1])));
-    // losses.py:236: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py:184)
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float tops_4[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) tops_4[i] = ptx::bf16_to_float(tops_3[i]);
     float t_37[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_37[i] = tops_4[i];
-    // losses.py:184: top = px.max(by_group(tops, GROUPS), axis=2)  (called at losses.py:282)
+    // losses.py: top = px.max(by_group(tops, GROUPS), axis=2)  (called at losses.py)
     float top_max[1];
     {
       top_max[0] = t_37[0];
@@ -235,15 +235,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     }
     float top[1];
     top[0] = top_max[0];
-    // losses.py:187: edge = edge.to(px.f32).reshape(GROUPS, EACH)  (called at losses.py:282)
+    // losses.py: edge = edge.to(px.f32).reshape(GROUPS, EACH)  (called at losses.py)
     float edge_1[1];
     edge_1[0] = ptx::bf16_to_float(edge[0]);
     float edge_2[1];
     edge_2[0] = edge_1[0];
-    // losses.py:188: top = px.maximum(top, edge)  (called at losses.py:282)
+    // losses.py: top = px.maximum(top, edge)  (called at losses.py)
     float top_1[1];
     top_1[0] = ptx::max_NaN_f32(top[0], edge_2[0]);
-    // losses.py:190: peak = px.max(top, axis=1, keepdims=True)  (called at losses.py:282)
+    // losses.py: peak = px.max(top, axis=1, keepdims=True)  (called at losses.py)
     float peak_max[1];
     {
       peak_max[0] = top_1[0];
@@ -251,29 +251,29 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     }
     float peak[1];
     peak[0] = peak_max[0];
-    // softmax_terms.py:12: return px.where(peak == -float("inf"), 0.0, peak)  (called at losses.py:192)
+    // softmax_terms.py: return px.where(peak == -float("inf"), 0.0, peak)  (called at losses.py)
     bool t_38[1];
     t_38[0] = peak[0] == __int_as_float(0xff800000);
     float base[1];
     base[0] = t_38[0] ? 0.0f : peak[0];
-    // softmax_terms.py:46: factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)  (called at losses.py:194)
+    // softmax_terms.py: factor = px.where(px.abs(base) > LARGE, 1.0, LOG2E)  (called at losses.py)
     float t_39[1];
     t_39[0] = fabsf(base[0]);
     bool t_40[1];
     t_40[0] = t_39[0] > 65536.0f;
     float factor[1];
     factor[0] = t_40[0] ? 1.0f : 1.442695f;
-    // softmax_terms.py:47: return base * -factor, factor  (called at losses.py:194)
+    // softmax_terms.py: return base * -factor, factor  (called at losses.py)
     float t_41[1];
     t_41[0] = -factor[0];
     float base_1[1];
     base_1[0] = base[0] * t_41[0];
-    // losses.py:195: terms = base.reshape(GROUPS, 1, 1), factor.reshape(GROUPS, 1, 1) if FUSED else None  (called at losses.py:282)
+    // losses.py: terms = base.reshape(GROUPS, 1, 1), factor.reshape(GROUPS, 1, 1) if FUSED else None  (called at losses.py)
     float base_2[1];
     base_2[0] = base_1[0];
     float factor_1[1];
     factor_1[0] = factor[0];
-    // rows.py:48: same = (*same, px.keep(parts[part]))  (called at losses.py:196)
+    // rows.py: same = (*same, px.keep(parts[part]))  (called at losses.py)
     px_bf16 t_42[8];
     ptx::keep_words<8>(t_42, tops);
     px_bf16 t_43[8];
@@ -282,75 +282,75 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     ptx::keep_words<8>(t_44, t_35);
     px_bf16 t_45[8];
     ptx::keep_words<8>(t_45, t_36);
-    // losses.py:236: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py:197)
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_46[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_46[i] = ptx::bf16_to_float(t_42[i]);
     float t_47[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_47[i] = t_46[i];
-    // softmax_terms.py:57: power = px.exp2(px.fma(x, factor, base))  (called at losses.py:197)
+    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_48[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_48[i] = fmaf(t_47[i], factor_1[0], base_2[0]);
     float power[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) power[i] = ptx::exp2_approx(t_48[i]);
-    // losses.py:236: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py:199)
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_49[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_49[i] = ptx::bf16_to_float(t_43[i]);
     float t_50[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_50[i] = t_49[i];
-    // softmax_terms.py:57: power = px.exp2(px.fma(x, factor, base))  (called at losses.py:199)
+    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_51[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_51[i] = fmaf(t_50[i], factor_1[0], base_2[0]);
     float power_1[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) power_1[i] = ptx::exp2_approx(t_51[i]);
-    // losses.py:199: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py:282)
+    // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
     float powers[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) powers[i] = power[i] + power_1[i];
-    // losses.py:236: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py:199)
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_52[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_52[i] = ptx::bf16_to_float(t_44[i]);
     float t_53[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_53[i] = t_52[i];
-    // softmax_terms.py:57: power = px.exp2(px.fma(x, factor, base))  (called at losses.py:199)
+    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_54[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_54[i] = fmaf(t_53[i], factor_1[0], base_2[0]);
     float power_2[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) power_2[i] = ptx::exp2_approx(t_54[i]);
-    // losses.py:199: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py:282)
+    // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
     float powers_1[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) powers_1[i] = powers[i] + power_2[i];
-    // losses.py:236: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py:199)
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_55[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_55[i] = ptx::bf16_to_float(t_45[i]);
     float t_56[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_56[i] = t_55[i];
-    // softmax_terms.py:57: power = px.exp2(px.fma(x, factor, base))  (called at losses.py:199)
+    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_57[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_57[i] = fmaf(t_56[i], factor_1[0], base_2[0]);
     float power_3[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) power_3[i] = ptx::exp2_approx(t_57[i]);
-    // losses.py:199: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py:282)
+    // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
     float powers_2[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) powers_2[i] = powers_1[i] + power_3[i];
-    // losses.py:200: mass = px.sum(powers, axis=2)  (called at losses.py:282)
+    // losses.py: mass = px.sum(powers, axis=2)  (called at losses.py)
     float mass_sum[1];
     {
       mass_sum[0] = powers_2[0];
@@ -361,15 +361,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     }
     float mass[1];
     mass[0] = mass_sum[0];
-    // softmax_terms.py:57: power = px.exp2(px.fma(x, factor, base))  (called at losses.py:202)
+    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_58[1];
     t_58[0] = fmaf(edge_2[0], factor[0], base_1[0]);
     float power_4[1];
     power_4[0] = ptx::exp2_approx(t_58[0]);
-    // losses.py:202: mass = mass + power_of(edge, (base, factor))  (called at losses.py:282)
+    // losses.py: mass = mass + power_of(edge, (base, factor))  (called at losses.py)
     float mass_1[1];
     mass_1[0] = mass[0] + power_4[0];
-    // losses.py:204: total = px.sum(mass, axis=1, keepdims=True)  (called at losses.py:282)
+    // losses.py: total = px.sum(mass, axis=1, keepdims=True)  (called at losses.py)
     float total_sum[1];
     {
       total_sum[0] = mass_1[0];
@@ -380,12 +380,12 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     }
     float total[1];
     total[0] = total_sum[0];
-    // softmax_terms.py:12: return px.where(peak == -float("inf"), 0.0, peak)  (called at losses.py:206)
+    // softmax_terms.py: return px.where(peak == -float("inf"), 0.0, peak)  (called at losses.py)
     bool t_59[1];
     t_59[0] = peak[0] == __int_as_float(0xff800000);
     float t_60[1];
     t_60[0] = t_59[0] ? 0.0f : peak[0];
-    // losses.py:206: total = total * px.exp2(-px.fma(finite(peak), factor, base))  (called at losses.py:282)
+    // losses.py: total = total * px.exp2(-px.fma(finite(peak), factor, base))  (called at losses.py)
     float t_61[1];
     t_61[0] = fmaf(t_60[0], factor[0], base_1[0]);
     float t_62[1];
@@ -394,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     t_63[0] = ptx::exp2_approx(t_62[0]);
     float total_1[1];
     total_1[0] = total[0] * t_63[0];
-    // losses.py:215: largest = px.max(largest)  (called at losses.py:282)
+    // losses.py: largest = px.max(largest)  (called at losses.py)
     float t_64[1];
     t_64[0] = peak[0];
     float largest_max[1];
@@ -402,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       largest_max[0] = t_64[0];
     }
     const float largest = largest_max[0];
-    // losses.py:216: total = px.sum(total)  (called at losses.py:282)
+    // losses.py: total = px.sum(total)  (called at losses.py)
     float t_65[1];
     t_65[0] = total_1[0];
     float total_sum_1[1];
@@ -410,21 +410,21 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
       total_sum_1[0] = t_65[0];
     }
     const float total_2 = total_sum_1[0];
-    // losses.py:172: return (self.label >= 0) & (self.label < self.columns)  (called at losses.py:221)
+    // losses.py: return (self.label >= 0) & (self.label < self.columns)  (called at losses.py)
     const long long columns_2 = (long long)columns;
-    // losses.py:221: loss = px.where(self.inside(), largest - chosen.to(px.f32) + px.log2(total) * LN2, float("nan"))  (called at losses.py:282)
+    // losses.py: loss = px.where(self.inside(), largest - chosen.to(px.f32) + px.log2(total) * LN2, float("nan"))  (called at losses.py)
     const float chosen_1 = ptx::bf16_to_float(chosen);
     const float t_66 = (largest - chosen_1) + (log2f(total_2) * 0.6931472f);
     const float loss = ((bool)((label >= 0LL) & (label < columns_2))) ? t_66 : __int_as_float(0x7fc00000);
-    // losses.py:222: loss = px.where(self.label == ignore, 0.0, loss)  (called at losses.py:282)
+    // losses.py: loss = px.where(self.label == ignore, 0.0, loss)  (called at losses.py)
     const long long ignore_2 = (long long)ignore;
     const float loss_1 = (label == ignore_2) ? 0.0f : loss;
-    // losses.py:223: count = px.where(self.label == ignore, 0.0, 1.0)  (called at losses.py:282)
+    // losses.py: count = px.where(self.label == ignore, 0.0, 1.0)  (called at losses.py)
     const long long ignore_3 = (long long)ignore;
     const float count = (label == ignore_3) ? 0.0f : 1.0f;
-    // losses.py:225: px.store(S[0, self.number], px.sum(loss) if self.LANES < 32 else loss)  (called at losses.py:282)
+    // losses.py: px.store(S[0, self.number], px.sum(loss) if self.LANES < 32 else loss)  (called at losses.py)
     if (px_thread == 0 && ptx::inside(0, S.shape[0]) && ptx::inside(number, S.shape[1])) *(S.data + number) = loss_1;
-    // losses.py:226: px.store(S[1, self.number], px.sum(count) if self.LANES < 32 else count)  (called at losses.py:282)
+    // losses.py: px.store(S[1, self.number], px.sum(count) if self.LANES < 32 else count)  (called at losses.py)
     if (px_thread == 0 && ptx::inside(1, S.shape[0]) && ptx::inside(number, S.shape[1])) *(S.data + S.stride[0] + number) = count;
   }
 }

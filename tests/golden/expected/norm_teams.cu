@@ -1,4 +1,4 @@
-// norm_teams(CENTERED=True, PERIOD=8, BEGINS=1, ENDS=2, SIDES=True, config=TeamConfig(warps=2, teams=2, parts=9, cluster=1, per_sm=1, slots=2, wide=False)) for sm_90a, from teams.py:358
+// norm_teams(CENTERED=True, PERIOD=8, BEGINS=1, ENDS=2, SIDES=True, config=TeamConfig(warps=2, teams=2, parts=9, cluster=1, per_sm=1, slots=2, wide=False)) for sm_90a, from teams.py
 // 128 threads, 55984 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -74,27 +74,27 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
   unsigned turn = 0;  // exchanges over the cluster so far
   const unsigned reduce_inbox_addr = px_base + 55808;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-  // teams.py:376: full = px.barrier(TEAMS * SLOTS, 1, checked=False)
+  // teams.py: full = px.barrier(TEAMS * SLOTS, 1, checked=False)
   if (px_one) {
     for (int px_i = 0; px_i < 4; ++px_i) ptx::mbarrier_init_shared_cta(full + 8 * px_i, 1);
-    // teams.py:380: saved = px.barrier(1)
+    // teams.py: saved = px.barrier(1)
     ptx::mbarrier_init_shared_cta(saved, 2);
-    // teams.py:381: read = px.barrier(1)
+    // teams.py: read = px.barrier(1)
     ptx::mbarrier_init_shared_cta(read, 2);
-    // teams.py:358: def norm_teams(
+    // teams.py: def norm_teams(
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // teams.py:390: number = px.cluster.id()
+  // teams.py: number = px.cluster.id()
   const int cluster = (int)blockIdx.x + (int)gridDim.x * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
-  // teams.py:391: clusters = px.num_blocks(0) // config.cluster
+  // teams.py: clusters = px.num_blocks(0) // config.cluster
   const int blocks_x = (int)gridDim.x;
-  // teams.py:358: def norm_teams(
+  // teams.py: def norm_teams(
   __syncthreads();  // barriers are initialised before their first use
-  // launches.py:23: px.wait_prior()  (called at teams.py:382)
+  // launches.py: px.wait_prior()  (called at teams.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at teams.py:382)
+  // launches.py: px.launch_dependents()  (called at teams.py)
   ptx::griddepcontrol_launch_dependents();
-  // teams.py:384: with px.warps(0, WARPS, copies=TEAMS) as team:
+  // teams.py: with px.warps(0, WARPS, copies=TEAMS) as team:
   if (true) {  // warps 0 to 3, 2 copies
     const int px_copy = px_warp_id / 2;
     const int px_warp = px_warp_id % 2;
@@ -102,50 +102,50 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
     int first;
     int last;
     const int team = px_copy;
-    // teams.py:79: return px.cdiv(columns + LINE - 1, LINE * CLUSTER) * LINE  (called at teams.py:388)
+    // teams.py: return px.cdiv(columns + LINE - 1, LINE * CLUSTER) * LINE  (called at teams.py)
     const int t = ptx::wrap_sub(ptx::wrap_add(columns, 64), 1);
     const int part = ptx::wrap_mul((ptx::wrap_add((t >> 6), ((int)((t & 63) != 0)))), 64);
-    // teams.py:389: inverse = 1.0 / columns
+    // teams.py: inverse = 1.0 / columns
     const float columns_1 = (float)columns;
     const float inverse = 1.0f / columns_1;
-    // deals.py:48: each = px.cdiv(rows, PERIOD)  (called at deals.py:78)
+    // deals.py: each = px.cdiv(rows, PERIOD)  (called at deals.py)
     const int each = ptx::wrap_add((rows >> 3), ((int)((rows & 7) != 0)));
-    // deals.py:49: alike = clusters // PERIOD  (called at deals.py:78)
+    // deals.py: alike = clusters // PERIOD  (called at deals.py)
     const int alike = blocks_x >> 3;
-    // deals.py:50: turns = px.cdiv(each * PERIOD, clusters)  (called at deals.py:78)
+    // deals.py: turns = px.cdiv(each * PERIOD, clusters)  (called at deals.py)
     const int t_1 = ptx::wrap_mul(each, 8);
     const int turns = ptx::wrap_add((ptx::floor_div<int>(t_1, blocks_x)), ((int)((ptx::floor_mod<int>(t_1, blocks_x)) != 0)));
-    // deals.py:51: left = px.maximum(each - alike * turns, 0)  (called at deals.py:78)
+    // deals.py: left = px.maximum(each - alike * turns, 0)  (called at deals.py)
     const int left = ptx::maximum<int>((ptx::wrap_sub(each, ptx::wrap_mul(alike, turns))), 0);
-    // deals.py:52: return alike, turns, left, px.maximum(px.cdiv(left * PERIOD, px.maximum(clusters - alike * PERIOD, 1)), 1)  (called at deals.py:78)
+    // deals.py: return alike, turns, left, px.maximum(px.cdiv(left * PERIOD, px.maximum(clusters - alike * PERIOD, 1)), 1)  (called at deals.py)
     const int t_2 = ptx::wrap_mul(left, 8);
     const int t_3 = ptx::maximum<int>((ptx::wrap_sub(blocks_x, ptx::wrap_mul(alike, 8))), 1);
     const int t_4 = ptx::wrap_add((ptx::floor_div<int>(t_2, t_3)), ((int)((ptx::floor_mod<int>(t_2, t_3)) != 0)));
     const int own = ptx::maximum<int>(t_4, 1);
-    // deals.py:79: first = number % PERIOD  (called at teams.py:392)
+    // deals.py: first = number % PERIOD  (called at teams.py)
     const int first_1 = cluster & 7;
-    // deals.py:80: last = number % PERIOD + 1  (called at teams.py:392)
+    // deals.py: last = number % PERIOD + 1  (called at teams.py)
     const int last_1 = ptx::wrap_add((cluster & 7), 1);
-    // deals.py:81: begin = (number - alike * PERIOD) * own  (called at teams.py:392)
+    // deals.py: begin = (number - alike * PERIOD) * own  (called at teams.py)
     const int begin = ptx::wrap_mul((ptx::wrap_sub(cluster, ptx::wrap_mul(alike, 8))), own);
-    // deals.py:82: if begin >= 0:  (called at teams.py:392)
+    // deals.py: if begin >= 0:  (called at teams.py)
     if (begin >= 0) {
-      // deals.py:83: end = px.minimum(begin + own, left * PERIOD)  (called at teams.py:392)
+      // deals.py: end = px.minimum(begin + own, left * PERIOD)  (called at teams.py)
       const int end = ptx::minimum<int>(ptx::wrap_add(begin, own), ptx::wrap_mul(left, 8));
-      // deals.py:84: some = px.maximum(left, 1)  (called at teams.py:392)
+      // deals.py: some = px.maximum(left, 1)  (called at teams.py)
       const int some = ptx::maximum<int>(left, 1);
-      // deals.py:85: first = begin // some  (called at teams.py:392)
+      // deals.py: first = begin // some  (called at teams.py)
       const int first_2 = ptx::floor_div<int>(begin, some);
-      // deals.py:86: last = px.where(end > begin, px.cdiv(end, some), first)  (called at teams.py:392)
+      // deals.py: last = px.where(end > begin, px.cdiv(end, some), first)  (called at teams.py)
       const int t_5 = ptx::wrap_add((ptx::floor_div<int>(end, some)), ((int)((ptx::floor_mod<int>(end, some)) != 0)));
-      // deals.py:82: if begin >= 0:  (called at teams.py:392)
+      // deals.py: if begin >= 0:  (called at teams.py)
       first = first_2;
       last = (end > begin) ? t_5 : first_2;
     } else {
       first = first_1;
       last = last_1;
     }
-    // teams.py:393: for which in range(from_class, to_class):
+    // teams.py: for which in range(from_class, to_class):
     int stage = 0;
     int parity = 0;
     int stage_1 = 0;
@@ -153,138 +153,138 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
     int parity_2 = 0;
     #pragma unroll 1
     for (int which = first; which < last; ++which) {
-      // deals.py:48: each = px.cdiv(rows, PERIOD)  (called at deals.py:112)
+      // deals.py: each = px.cdiv(rows, PERIOD)  (called at deals.py)
       const int each_1 = ptx::wrap_add((rows >> 3), ((int)((rows & 7) != 0)));
-      // deals.py:49: alike = clusters // PERIOD  (called at deals.py:112)
+      // deals.py: alike = clusters // PERIOD  (called at deals.py)
       const int alike_1 = blocks_x >> 3;
-      // deals.py:50: turns = px.cdiv(each * PERIOD, clusters)  (called at deals.py:112)
+      // deals.py: turns = px.cdiv(each * PERIOD, clusters)  (called at deals.py)
       const int t_5 = ptx::wrap_mul(each_1, 8);
       const int turns_1 = ptx::wrap_add((ptx::floor_div<int>(t_5, blocks_x)), ((int)((ptx::floor_mod<int>(t_5, blocks_x)) != 0)));
-      // deals.py:51: left = px.maximum(each - alike * turns, 0)  (called at deals.py:112)
+      // deals.py: left = px.maximum(each - alike * turns, 0)  (called at deals.py)
       const int t_6 = ptx::wrap_sub(each_1, ptx::wrap_mul(alike_1, turns_1));
       const int left_1 = ptx::maximum<int>(t_6, 0);
-      // deals.py:52: return alike, turns, left, px.maximum(px.cdiv(left * PERIOD, px.maximum(clusters - alike * PERIOD, 1)), 1)  (called at deals.py:112)
+      // deals.py: return alike, turns, left, px.maximum(px.cdiv(left * PERIOD, px.maximum(clusters - alike * PERIOD, 1)), 1)  (called at deals.py)
       const int t_7 = ptx::wrap_mul(left_1, 8);
       const int t_8 = ptx::wrap_sub(blocks_x, ptx::wrap_mul(alike_1, 8));
       const int t_9 = ptx::maximum<int>(t_8, 1);
       const int t_10 = ptx::wrap_add((ptx::floor_div<int>(t_7, t_9)), ((int)((ptx::floor_mod<int>(t_7, t_9)) != 0)));
       const int own_1 = ptx::maximum<int>(t_10, 1);
-      // deals.py:62: into = which * left % own  (called at deals.py:113)
+      // deals.py: into = which * left % own  (called at deals.py)
       const int into = ptx::floor_mod<int>(ptx::wrap_mul(which, left_1), own_1);
-      // deals.py:63: late = px.minimum(own - into, left)  (called at deals.py:113)
+      // deals.py: late = px.minimum(own - into, left)  (called at deals.py)
       const int late = ptx::minimum<int>(ptx::wrap_sub(own_1, into), left_1);
-      // deals.py:64: begin = into * turns // own  (called at deals.py:113)
+      // deals.py: begin = into * turns // own  (called at deals.py)
       const int begin_1 = ptx::floor_div<int>(ptx::wrap_mul(into, turns_1), own_1);
-      // deals.py:65: two = late < left  (called at deals.py:113)
+      // deals.py: two = late < left  (called at deals.py)
       const bool two = late < left_1;
-      // deals.py:66: early = px.where(two, 0, px.minimum(begin, turns - left))  (called at deals.py:113)
+      // deals.py: early = px.where(two, 0, px.minimum(begin, turns - left))  (called at deals.py)
       const int t_11 = ptx::minimum<int>(begin_1, ptx::wrap_sub(turns_1, left_1));
       const int early = two ? 0 : t_11;
-      // deals.py:67: some = px.where(two, left - late, left)  (called at deals.py:113)
+      // deals.py: some = px.where(two, left - late, left)  (called at deals.py)
       const int some = two ? ptx::wrap_sub(left_1, late) : left_1;
-      // deals.py:68: return early, some, px.minimum(px.maximum(begin, some), turns - late), px.where(two, late, 0)  (called at deals.py:113)
+      // deals.py: return early, some, px.minimum(px.maximum(begin, some), turns - late), px.where(two, late, 0)  (called at deals.py)
       const int late_1 = ptx::minimum<int>((ptx::maximum<int>(begin_1, some)), ptx::wrap_sub(turns_1, late));
       const int more = two ? late : 0;
-      // deals.py:114: begin = (number - alike * PERIOD) * own  (called at teams.py:394)
+      // deals.py: begin = (number - alike * PERIOD) * own  (called at teams.py)
       const int t_12 = ptx::wrap_sub(cluster, ptx::wrap_mul(alike_1, 8));
       const int begin_2 = ptx::wrap_mul(t_12, own_1);
-      // deals.py:115: helps = begin >= 0  (called at teams.py:394)
+      // deals.py: helps = begin >= 0  (called at teams.py)
       const bool helps = begin_2 >= 0;
-      // deals.py:116: first = px.maximum(begin - which * left, 0)  (called at teams.py:394)
+      // deals.py: first = px.maximum(begin - which * left, 0)  (called at teams.py)
       const int t_13 = ptx::wrap_sub(begin_2, ptx::wrap_mul(which, left_1));
       const int first_2 = ptx::maximum<int>(t_13, 0);
-      // deals.py:117: turns = px.where(helps, px.minimum(begin + own - which * left, left) - first, turns)  (called at teams.py:394)
+      // deals.py: turns = px.where(helps, px.minimum(begin + own - which * left, left) - first, turns)  (called at teams.py)
       const int t_14 = ptx::wrap_sub(ptx::wrap_add(begin_2, own_1), ptx::wrap_mul(which, left_1));
       const int t_15 = ptx::wrap_sub((ptx::minimum<int>(t_14, left_1)), first_2);
       const int turns_2 = helps ? t_15 : turns_1;
-      // deals.py:118: plus = alike + px.where((more > 0) & (first == 0), late * alike + some, early * alike)  (called at teams.py:394)
+      // deals.py: plus = alike + px.where((more > 0) & (first == 0), late * alike + some, early * alike)  (called at teams.py)
       const int t_16 = ptx::wrap_add(ptx::wrap_mul(late_1, alike_1), some);
       const int t_17 = ((bool)((more > 0) & (first_2 == 0))) ? t_16 : ptx::wrap_mul(early, alike_1);
       const int plus = ptx::wrap_add(alike_1, t_17);
-      // deals.py:119: plus = which + px.where(helps, plus, number // PERIOD) * PERIOD  (called at teams.py:394)
+      // deals.py: plus = which + px.where(helps, plus, number // PERIOD) * PERIOD  (called at teams.py)
       const int t_18 = ptx::wrap_mul((helps ? plus : (cluster >> 3)), 8);
       const int plus_1 = ptx::wrap_add(which, t_18);
-      // deals.py:120: times = px.where(helps, alike + 1, alike) * PERIOD  (called at teams.py:394)
+      // deals.py: times = px.where(helps, alike + 1, alike) * PERIOD  (called at teams.py)
       const int times = ptx::wrap_mul((helps ? ptx::wrap_add(alike_1, 1) : alike_1), 8);
-      // deals.py:121: some = px.where(helps, 0, some)  (called at teams.py:394)
+      // deals.py: some = px.where(helps, 0, some)  (called at teams.py)
       const int some_1 = helps ? 0 : some;
-      // deals.py:122: more = px.where(helps, 0, more)  (called at teams.py:394)
+      // deals.py: more = px.where(helps, 0, more)  (called at teams.py)
       const int more_1 = helps ? 0 : more;
-      // deals.py:124: dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others  (called at teams.py:394)
+      // deals.py: dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others  (called at teams.py)
       const int t_19 = ptx::wrap_sub(turns_2, 1);
-      // deals.py:37: row = self.first + turn * self.step  (called at deals.py:124)
+      // deals.py: row = self.first + turn * self.step  (called at deals.py)
       const int row = ptx::wrap_add(plus_1, ptx::wrap_mul(t_19, times));
-      // deals.py:39: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at deals.py:124)
+      // deals.py: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at deals.py)
       const int taken = ptx::minimum<int>((ptx::maximum<int>(ptx::wrap_sub(t_19, early), 0)), some_1);
-      // deals.py:40: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at deals.py:124)
+      // deals.py: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at deals.py)
       const int t_20 = ptx::maximum<int>(ptx::wrap_sub(t_19, late_1), 0);
       const int t_21 = ptx::wrap_add(taken, (ptx::minimum<int>(t_20, more_1)));
       const int row_1 = ptx::wrap_add(row, ptx::wrap_mul(t_21, 8));
-      // deals.py:124: dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others  (called at teams.py:394)
+      // deals.py: dealt.turns = px.where(dealt.row(turns - 1) >= rows, turns - 1, turns)  # a class may have a row fewer than others  (called at teams.py)
       const int t_22 = (row_1 >= rows) ? ptx::wrap_sub(turns_2, 1) : turns_2;
-      // teams.py:395: for ahead in range(team, px.minimum(dealt.turns, team + SLOTS * TEAMS), TEAMS):  # they come while weights do
+      // teams.py: for ahead in range(team, px.minimum(dealt.turns, team + SLOTS * TEAMS), TEAMS):  # they come while weights do
       int stage_2 = stage_1;
       int parity_3 = parity_1;
       for (int ahead = team; ahead < (ptx::minimum<int>(t_22, ptx::wrap_add(team, 4))); ahead += 2) {
-        // teams.py:397: ready = full[team * SLOTS + filled.stage]
+        // teams.py: ready = full[team * SLOTS + filled.stage]
         const int t_23 = ptx::wrap_add(ptx::wrap_mul(team, 2), stage_2);
-        // deals.py:37: row = self.first + turn * self.step  (called at teams.py:398)
+        // deals.py: row = self.first + turn * self.step  (called at teams.py)
         const int row_2 = ptx::wrap_add(plus_1, ptx::wrap_mul(ahead, times));
-        // deals.py:39: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py:398)
+        // deals.py: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py)
         const int t_24 = ptx::maximum<int>(ptx::wrap_sub(ahead, early), 0);
         const int taken_1 = ptx::minimum<int>(t_24, some_1);
-        // deals.py:40: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py:398)
+        // deals.py: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py)
         const int t_25 = ptx::maximum<int>(ptx::wrap_sub(ahead, late_1), 0);
         const int t_26 = ptx::wrap_add(taken_1, (ptx::minimum<int>(t_25, more_1)));
         const int row_3 = ptx::wrap_add(row_2, ptx::wrap_mul(t_26, 8));
-        // teams.py:309: off = row * columns % LINE  (called at teams.py:318)
+        // teams.py: off = row * columns % LINE  (called at teams.py)
         const int off = ptx::wrap_mul(row_3, columns) & 63;
-        // teams.py:310: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py:318)
+        // teams.py: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py)
         const int t_27 = ptx::wrap_add(off, columns);
         const int t_28 = ptx::wrap_add((t_27 >> 6), ((int)((t_27 & 63) != 0)));
         const int t_29 = ptx::minimum<int>(0, (ptx::wrap_sub(ptx::wrap_mul(t_28, 64), 4608)));
         const int begin_3 = ptx::maximum<int>(t_29, 0);
-        // teams.py:311: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py:318)
+        // teams.py: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py)
         const int t_30 = ptx::wrap_mul((ptx::wrap_mul(row_3, columns) >> 6), 64);
         const int at = ptx::wrap_add(t_30, begin_3);
-        // teams.py:319: first = px.cdiv(row * columns, VEC) * VEC  (called at teams.py:398)
+        // teams.py: first = px.cdiv(row * columns, VEC) * VEC  (called at teams.py)
         const int t_31 = ptx::wrap_mul(row_3, columns);
         const int t_32 = ptx::wrap_add((t_31 >> 3), ((int)((t_31 & 7) != 0)));
         const int first_3 = ptx::wrap_mul(t_32, 8);
-        // teams.py:320: with full.transaction():  (called at teams.py:398)
+        // teams.py: with full.transaction():  (called at teams.py)
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8 * t_23, 9232);
-          // teams.py:321: px.tma.load(X[at : at + slot.shape[0]], slot, full)  (called at teams.py:398)
+          // teams.py: px.tma.load(X[at : at + slot.shape[0]], slot, full)  (called at teams.py)
           // bulk copy: one contiguous run of 9216 bytes from a multiple of 16 bytes
           ptx::bulk_load(reinterpret_cast<px_bf16*>(px_smem + team * 18432 + stage_2 * 9216), X.data + at, at, X.shape[0], 4608, full + 8 * t_23);
-          // teams.py:323: px.tma.load(X[first : first + HEAD], head, full)  (called at teams.py:398)
+          // teams.py: px.tma.load(X[first : first + HEAD], head, full)  (called at teams.py)
           // bulk copy: one contiguous run of 16 bytes from a multiple of 16 bytes
           ptx::bulk_load(reinterpret_cast<px_bf16*>(px_smem + 36864 + team * 128 + stage_2 * 16), X.data + first_3, first_3, X.shape[0], 8, full + 8 * t_23);
         }
-        // teams.py:399: filled.advance()
+        // teams.py: filled.advance()
         const int t_33 = ptx::wrap_add(stage_2, 1);
         const bool t_34 = t_33 == 2;
         stage_2 = t_34 ? 0 : t_33;
         parity_3 = parity_3 ^ ((int)t_34);
       }
-      // teams.py:395: for ahead in range(team, px.minimum(dealt.turns, team + SLOTS * TEAMS), TEAMS):  # they come while weights do
-      // teams.py:401: read[0].wait(turn.parity ^ 1)
+      // teams.py: for ahead in range(team, px.minimum(dealt.turns, team + SLOTS * TEAMS), TEAMS):  # they come while weights do
+      // teams.py: read[0].wait(turn.parity ^ 1)
       ptx::mbarrier_wait_parity(read, parity_2 ^ 1);
-      // teams.py:402: first = first_beside(columns, which * columns % VEC, part, ROOM, LINE, VEC)
+      // teams.py: first = first_beside(columns, which * columns % VEC, part, ROOM, LINE, VEC)
       const int t_23 = ptx::wrap_mul(which, columns) & 7;
-      // teams.py:349: behind = shift + LINE - VEC  (called at teams.py:402)
+      // teams.py: behind = shift + LINE - VEC  (called at teams.py)
       const int behind = ptx::wrap_sub(ptx::wrap_add(t_23, 64), 8);
-      // teams.py:350: last = (columns - ROOM + shift) // VEC * VEC - shift  (called at teams.py:402)
+      // teams.py: last = (columns - ROOM + shift) // VEC * VEC - shift  (called at teams.py)
       const int t_24 = ptx::wrap_add(ptx::wrap_sub(columns, 4608), t_23);
       const int last_2 = ptx::wrap_sub((ptx::wrap_mul((t_24 >> 3), 8)), t_23);
-      // teams.py:351: return px.maximum(-behind, px.minimum(px.cluster.rank() * part - behind, last))  (called at teams.py:402)
+      // teams.py: return px.maximum(-behind, px.minimum(px.cluster.rank() * part - behind, last))  (called at teams.py)
       const int t_25 = ptx::minimum<int>(ptx::wrap_sub(0, behind), last_2);
       const int first_3 = ptx::maximum<int>(ptx::wrap_sub(0, behind), t_25);
-      // teams.py:289: for part in range(team, PARTS, TEAMS):  (called at teams.py:403)
+      // teams.py: for part in range(team, PARTS, TEAMS):  (called at teams.py)
       for (int part_1 = team; part_1 < 9; part_1 += 2) {
-        // teams.py:290: place = at + part * SPAN  (called at teams.py:403)
+        // teams.py: place = at + part * SPAN  (called at teams.py)
         const int place = ptx::wrap_add(first_3, ptx::wrap_mul(part_1, 512));
-        // teams.py:293: tiles = (*tiles, None if V is None else px.load(V[place : place + SPAN]))  (called at teams.py:403)
+        // teams.py: tiles = (*tiles, None if V is None else px.load(V[place : place + SPAN]))  (called at teams.py)
         px_bf16 t_26[8];
         {
           const unsigned x0 = (unsigned)place + px_lane * 8 + px_warp * 256;
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           }
           ptx::unpack_words<8>(t_27, words);
         }
-        // teams.py:296: px.store(kept[number][part * SPAN : part * SPAN + SPAN], tiles[number].to(kept[number].dtype))  (called at teams.py:403)
+        // teams.py: px.store(kept[number][part * SPAN : part * SPAN + SPAN], tiles[number].to(kept[number].dtype))  (called at teams.py)
         {
           px_bf16* const p = w + ptx::wrap_mul(part_1, 512) + px_lane * 8 + px_warp * 256;
           ptx::store_vector<8>(p, t_26);
@@ -329,44 +329,44 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           ptx::store_vector<8>(p, t_27);
         }
       }
-      // teams.py:297: if team == TEAMS - 1:  (called at teams.py:403)
+      // teams.py: if team == TEAMS - 1:  (called at teams.py)
       if (team == 1) {
-        // teams.py:300: tile = px.load(vectors[number][at + PARTS * SPAN : at + PARTS * SPAN + LINE])  (called at teams.py:403)
+        // teams.py: tile = px.load(vectors[number][at + PARTS * SPAN : at + PARTS * SPAN + LINE])  (called at teams.py)
         px_bf16 tile[1];
         {
           const unsigned x0 = (unsigned)first_3 + px_lane + px_warp * 32;
           px_bf16* const p = (W.data + ((int)x0)) + (4608);
           tile[0] = ptx::inside(x0 + 4608, W.shape[0]) ? *(p) : (px_bf16)0x0000;
         }
-        // teams.py:301: px.store(kept[number][PARTS * SPAN : PARTS * SPAN + LINE], tile.to(kept[number].dtype))  (called at teams.py:403)
+        // teams.py: px.store(kept[number][PARTS * SPAN : PARTS * SPAN + LINE], tile.to(kept[number].dtype))  (called at teams.py)
         ptx::bar_sync_of<64>(1 + px_copy);  // w was written at line 296 before w is written
         {
           px_bf16* const p = w + px_lane + px_warp * 32;
           *(p + 4608) = tile[0];
         }
-        // teams.py:300: tile = px.load(vectors[number][at + PARTS * SPAN : at + PARTS * SPAN + LINE])  (called at teams.py:403)
+        // teams.py: tile = px.load(vectors[number][at + PARTS * SPAN : at + PARTS * SPAN + LINE])  (called at teams.py)
         px_bf16 tile_1[1];
         {
           const unsigned x0 = (unsigned)first_3 + px_lane + px_warp * 32;
           px_bf16* const p = (B.data + ((int)x0)) + (4608);
           tile_1[0] = ptx::inside(x0 + 4608, B.shape[0]) ? *(p) : (px_bf16)0x0000;
         }
-        // teams.py:301: px.store(kept[number][PARTS * SPAN : PARTS * SPAN + LINE], tile.to(kept[number].dtype))  (called at teams.py:403)
+        // teams.py: px.store(kept[number][PARTS * SPAN : PARTS * SPAN + LINE], tile.to(kept[number].dtype))  (called at teams.py)
         {
           px_bf16* const p = b + px_lane + px_warp * 32;
           *(p + 4608) = tile_1[0];
         }
       }
-      // teams.py:404: saved[0].arrive()
+      // teams.py: saved[0].arrive()
       ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with b at line 296 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(saved);
       }
-      // teams.py:405: saved[0].wait(turn.parity)
+      // teams.py: saved[0].wait(turn.parity)
       ptx::mbarrier_wait_parity(saved, parity_2);
-      // teams.py:406: first = px.keep(first)  # else what `save_vectors` computed from it is held in registers, and spilled
+      // teams.py: first = px.keep(first)  # else what `save_vectors` computed from it is held in registers, and spilled
       const int first_4 = ptx::keep_scalar(first_3);
-      // teams.py:408: for some in range(team, dealt.turns, TEAMS):
+      // teams.py: for some in range(team, dealt.turns, TEAMS):
       int stage_3 = stage;
       int parity_4 = parity;
       int stage_4 = stage_2;
@@ -375,43 +375,43 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
       for (int some_2 = team; some_2 < t_22; some_2 += 2) {
         int stage_5;
         int parity_6;
-        // teams.py:410: full[team * SLOTS + stage].wait(taken.parity)
+        // teams.py: full[team * SLOTS + stage].wait(taken.parity)
         ptx::mbarrier_wait_parity(full + 8 * (ptx::wrap_add(ptx::wrap_mul(team, 2), stage_3)), parity_4);
-        // teams.py:411: taken.advance()
+        // teams.py: taken.advance()
         const int t_26 = ptx::wrap_add(stage_3, 1);
         const bool t_27 = t_26 == 2;
-        // deals.py:37: row = self.first + turn * self.step  (called at teams.py:412)
+        // deals.py: row = self.first + turn * self.step  (called at teams.py)
         const int row_2 = ptx::wrap_add(plus_1, ptx::wrap_mul(some_2, times));
-        // deals.py:39: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py:412)
+        // deals.py: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py)
         const int t_28 = ptx::maximum<int>(ptx::wrap_sub(some_2, early), 0);
         const int taken_1 = ptx::minimum<int>(t_28, some_1);
-        // deals.py:40: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py:412)
+        // deals.py: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py)
         const int t_29 = ptx::maximum<int>(ptx::wrap_sub(some_2, late_1), 0);
         const int t_30 = ptx::wrap_add(taken_1, (ptx::minimum<int>(t_29, more_1)));
         const int row_3 = ptx::wrap_add(row_2, ptx::wrap_mul(t_30, 8));
-        // teams.py:309: off = row * columns % LINE  (called at teams.py:412)
+        // teams.py: off = row * columns % LINE  (called at teams.py)
         const int off = ptx::wrap_mul(row_3, columns) & 63;
-        // teams.py:310: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py:412)
+        // teams.py: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py)
         const int t_31 = ptx::wrap_add(off, columns);
         const int t_32 = ptx::wrap_add((t_31 >> 6), ((int)((t_31 & 63) != 0)));
         const int t_33 = ptx::minimum<int>(0, (ptx::wrap_sub(ptx::wrap_mul(t_32, 64), 4608)));
         const int begin_3 = ptx::maximum<int>(t_33, 0);
-        // teams.py:311: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py:412)
+        // teams.py: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py)
         const int t_34 = ptx::wrap_mul((ptx::wrap_mul(row_3, columns) >> 6), 64);
         const int at = ptx::wrap_add(t_34, begin_3);
-        // teams.py:414: low = px.keep(px.maximum(own, off) - begin)
+        // teams.py: low = px.keep(px.maximum(own, off) - begin)
         const int t_35 = ptx::wrap_sub((ptx::maximum<int>(0, off)), begin_3);
         const int low = ptx::keep_scalar(t_35);
-        // teams.py:415: high = px.keep(px.minimum(own + part, off + columns) - begin)
+        // teams.py: high = px.keep(px.minimum(own + part, off + columns) - begin)
         const int t_36 = ptx::minimum<int>(part, ptx::wrap_add(off, columns));
         const int high = ptx::keep_scalar(ptx::wrap_sub(t_36, begin_3));
-        // teams.py:416: beside = px.maximum(begin - off - first, 0) // VEC * VEC
+        // teams.py: beside = px.maximum(begin - off - first, 0) // VEC * VEC
         const int t_37 = ptx::wrap_sub(ptx::wrap_sub(begin_3, off), first_4);
         const int beside = ptx::wrap_mul(((ptx::maximum<int>(t_37, 0)) >> 3), 8);
-        // teams.py:338: pivot = px.load(head[0]).to(px.f32)  (called at teams.py:417)
+        // teams.py: pivot = px.load(head[0]).to(px.f32)  (called at teams.py)
         const px_bf16 t_38 = *(heads + team * 64 + stage_3 * 8);
         const float pivot = ptx::bf16_to_float(t_38);
-        // teams.py:340: pivot = pivot + px.load(head[place]).to(px.f32)  (called at teams.py:417)
+        // teams.py: pivot = pivot + px.load(head[place]).to(px.f32)  (called at teams.py)
         const px_bf16 t_39 = *(heads + team * 64 + stage_3 * 8 + 1);
         const float pivot_1 = pivot + ptx::bf16_to_float(t_39);
         const px_bf16 t_40 = *(heads + team * 64 + stage_3 * 8 + 2);
@@ -426,9 +426,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         const float pivot_6 = pivot_5 + ptx::bf16_to_float(t_44);
         const px_bf16 t_45 = *(heads + team * 64 + stage_3 * 8 + 7);
         const float pivot_7 = pivot_6 + ptx::bf16_to_float(t_45);
-        // teams.py:341: pivot = pivot * (1.0 / HEAD)  (called at teams.py:417)
+        // teams.py: pivot = pivot * (1.0 / HEAD)  (called at teams.py)
         const float pivot_8 = pivot_7 * 0.125f;
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:201)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_46[8];
         {
           px_bf16* const p = slots + team * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -437,15 +437,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_47[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_47[i] = ptx::bf16_to_float(t_46[i]);
-        // teams.py:201: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py:248)
+        // teams.py: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py)
         float x[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) x[i] = t_47[i];
-        // known.py:201: apart = x - self.pivot  (called at teams.py:202)
+        // known.py: apart = x - self.pivot  (called at teams.py)
         float apart[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart[i] = x[i] - pivot_8;
-        // teams.py:234: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py:203)
+        // teams.py: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py)
         int t_48[8];
         {
           const int c0 = px_lane * 8 + px_warp * 256;
@@ -457,7 +457,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         int place[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) place[i] = ptx::wrap_add(t_48[i], 0);
-        // teams.py:235: inside = (place >= self.low) & (place < self.high)  (called at known.py:203)
+        // teams.py: inside = (place >= self.low) & (place < self.high)  (called at known.py)
         bool t_49[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_49[i] = place[i] >= low;
@@ -467,14 +467,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         bool inside[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) inside[i] = (bool)(t_49[i] & t_50[i]);
-        // teams.py:236: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py:203)
+        // teams.py: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py)
         bool t_51[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_51[i] = inside[i];
         float apart_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart_1[i] = t_51[i] ? apart[i] : 0.0f;
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float apart_sum[1];
         {
           apart_sum[0] = apart_1[0];
@@ -491,16 +491,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_53[1];
         t_53[0] = t_sum[0];
-        // known.py:197: none = px.zeros((LANES,), px.f32)  (called at teams.py:261)
+        // known.py: none = px.zeros((LANES,), px.f32)  (called at teams.py)
         float none[1];
         none[0] = 0.0f;
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_54[1];
         t_54[0] = none[0] + t_53[0];
         float t_55[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_55[i] = apart_1[i] * apart_1[i];
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float t_sum_1[1];
         {
           t_sum_1[0] = t_55[0];
@@ -517,19 +517,19 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_57[1];
         t_57[0] = t_sum_2[0];
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_58[1];
         t_58[0] = none[0] + t_57[0];
-        // teams.py:249: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py:261)
+        // teams.py: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py)
         float known_0[1];
         known_0[0] = t_54[0];
         float known_1[1];
         known_1[0] = t_58[0];
         #pragma unroll 2
         for (int part_1 = 1; part_1 < 7; ++part_1) {
-          // teams.py:196: at = part * self.SPAN  (called at teams.py:201)
+          // teams.py: at = part * self.SPAN  (called at teams.py)
           const int at_1 = ptx::wrap_mul(part_1, 512);
-          // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:201)
+          // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
           px_bf16 t_59[8];
           {
             px_bf16* const p = slots + team * 9216 + stage_3 * 4608 + at_1 + px_lane * 8 + px_warp * 256;
@@ -538,15 +538,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           float t_60[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) t_60[i] = ptx::bf16_to_float(t_59[i]);
-          // teams.py:201: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py:250)
+          // teams.py: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py)
           float x_1[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) x_1[i] = t_60[i];
-          // known.py:201: apart = x - self.pivot  (called at teams.py:202)
+          // known.py: apart = x - self.pivot  (called at teams.py)
           float apart_2[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) apart_2[i] = x_1[i] - pivot_8;
-          // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+          // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
           float apart_sum_1[1];
           {
             apart_sum_1[0] = apart_2[0];
@@ -563,13 +563,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           }
           float t_62[1];
           t_62[0] = t_sum_3[0];
-          // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+          // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
           float t_63[1];
           t_63[0] = known_0[0] + t_62[0];
           float t_64[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) t_64[i] = apart_2[i] * apart_2[i];
-          // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+          // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
           float t_sum_4[1];
           {
             t_sum_4[0] = t_64[0];
@@ -586,15 +586,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           }
           float t_66[1];
           t_66[0] = t_sum_5[0];
-          // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+          // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
           float t_67[1];
           t_67[0] = known_1[0] + t_66[0];
-          // teams.py:250: known = step(part, False, known, *more)  (called at teams.py:261)
+          // teams.py: known = step(part, False, known, *more)  (called at teams.py)
           known_0[0] = t_63[0];
           known_1[0] = t_67[0];
         }
-        // teams.py:249: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py:261)
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:201)
+        // teams.py: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_59[8];
         {
           px_bf16* const p = slots + team * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -603,15 +603,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_60[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_60[i] = ptx::bf16_to_float(t_59[i]);
-        // teams.py:201: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py:252)
+        // teams.py: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py)
         float x_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) x_1[i] = t_60[i];
-        // known.py:201: apart = x - self.pivot  (called at teams.py:202)
+        // known.py: apart = x - self.pivot  (called at teams.py)
         float apart_2[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart_2[i] = x_1[i] - pivot_8;
-        // teams.py:234: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py:203)
+        // teams.py: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py)
         int t_61[8];
         {
           const int c0 = px_lane * 8 + px_warp * 256;
@@ -623,7 +623,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         int place_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) place_1[i] = ptx::wrap_add(t_61[i], 3584);
-        // teams.py:235: inside = (place >= self.low) & (place < self.high)  (called at known.py:203)
+        // teams.py: inside = (place >= self.low) & (place < self.high)  (called at known.py)
         bool t_62[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_62[i] = place_1[i] >= low;
@@ -633,14 +633,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         bool inside_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) inside_1[i] = (bool)(t_62[i] & t_63[i]);
-        // teams.py:236: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py:203)
+        // teams.py: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py)
         bool t_64[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_64[i] = inside_1[i];
         float apart_3[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart_3[i] = t_64[i] ? apart_2[i] : 0.0f;
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float apart_sum_1[1];
         {
           apart_sum_1[0] = apart_3[0];
@@ -657,13 +657,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_66[1];
         t_66[0] = t_sum_3[0];
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_67[1];
         t_67[0] = known_0[0] + t_66[0];
         float t_68[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_68[i] = apart_3[i] * apart_3[i];
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float t_sum_4[1];
         {
           t_sum_4[0] = t_68[0];
@@ -680,10 +680,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_70[1];
         t_70[0] = t_sum_5[0];
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_71[1];
         t_71[0] = known_1[0] + t_70[0];
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:201)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_72[8];
         {
           px_bf16* const p = slots + team * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -692,15 +692,15 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_73[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_73[i] = ptx::bf16_to_float(t_72[i]);
-        // teams.py:201: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py:252)
+        // teams.py: x = self.part(part).reshape(1, self.LANES, self.SPAN // self.LANES)  (called at teams.py)
         float x_2[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) x_2[i] = t_73[i];
-        // known.py:201: apart = x - self.pivot  (called at teams.py:202)
+        // known.py: apart = x - self.pivot  (called at teams.py)
         float apart_4[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart_4[i] = x_2[i] - pivot_8;
-        // teams.py:234: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py:203)
+        // teams.py: place = px.arange(x.shape[1] * x.shape[2]) + self.first  (called at known.py)
         int t_74[8];
         {
           const int c0 = px_lane * 8 + px_warp * 256;
@@ -712,7 +712,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         int place_2[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) place_2[i] = ptx::wrap_add(t_74[i], 4096);
-        // teams.py:235: inside = (place >= self.low) & (place < self.high)  (called at known.py:203)
+        // teams.py: inside = (place >= self.low) & (place < self.high)  (called at known.py)
         bool t_75[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_75[i] = place_2[i] >= low;
@@ -722,14 +722,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         bool inside_2[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) inside_2[i] = (bool)(t_75[i] & t_76[i]);
-        // teams.py:236: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py:203)
+        // teams.py: return px.where(inside.reshape(*x.shape), x, fill)  (called at known.py)
         bool t_77[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_77[i] = inside_2[i];
         float apart_5[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) apart_5[i] = t_77[i] ? apart_4[i] : 0.0f;
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float apart_sum_2[1];
         {
           apart_sum_2[0] = apart_5[0];
@@ -746,13 +746,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_79[1];
         t_79[0] = t_sum_6[0];
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_80[1];
         t_80[0] = t_67[0] + t_79[0];
         float t_81[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_81[i] = apart_5[i] * apart_5[i];
-        // known.py:33: return reduce(reduce(x, axis=2), axis=0)  (called at known.py:204)
+        // known.py: return reduce(reduce(x, axis=2), axis=0)  (called at known.py)
         float t_sum_7[1];
         {
           t_sum_7[0] = t_81[0];
@@ -769,10 +769,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_83[1];
         t_83[0] = t_sum_8[0];
-        // known.py:204: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py:202)
+        // known.py: return sums + along_thread(px.sum, apart), squares + along_thread(px.sum, apart * apart)  (called at teams.py)
         float t_84[1];
         t_84[0] = t_71[0] + t_83[0];
-        // known.py:45: return reduce(x) if WARPS is None else reduce(x.reshape(WARPS, 32), axis=1, keepdims=True)  (called at known.py:207)
+        // known.py: return reduce(x) if WARPS is None else reduce(x.reshape(WARPS, 32), axis=1, keepdims=True)  (called at known.py)
         float t_85[1];
         t_85[0] = t_80[0];
         float t_sum_9[1];
@@ -797,7 +797,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         float t_88[1];
         t_88[0] = t_sum_10[0];
-        // stream.py:372: known = px.cluster.gather(known)  (called at teams.py:262)
+        // stream.py: known = px.cluster.gather(known)  (called at teams.py)
         float t_89[1];
         float t_90[1];
         {
@@ -827,7 +827,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           }
           ++turn;
         }
-        // known.py:211: near = px.sum(sums) * inverse  (called at teams.py:262)
+        // known.py: near = px.sum(sums) * inverse  (called at teams.py)
         float t_91[1];
         t_91[0] = t_89[0];
         float t_sum_11[1];
@@ -837,7 +837,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         const float t_92 = t_sum_11[0];
         const float near = t_92 * inverse;
-        // known.py:212: around = px.sum(squares) * inverse  (called at teams.py:262)
+        // known.py: around = px.sum(squares) * inverse  (called at teams.py)
         float t_93[1];
         t_93[0] = t_90[0];
         float t_sum_12[1];
@@ -847,14 +847,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
         const float t_94 = t_sum_12[0];
         const float around = t_94 * inverse;
-        // known.py:213: return self.pivot + near, px.maximum(around - near * near, 0.0)  (called at teams.py:262)
+        // known.py: return self.pivot + near, px.maximum(around - near * near, 0.0)  (called at teams.py)
         const float mean = pivot_8 + near;
         const float squares = ptx::max_NaN_f32((around - (near * near)), 0.0f);
-        // teams.py:281: row.slot = slots[px.keep(team), stage]  # to be read again: the compiler keeps nothing of it  (called at teams.py:419)
+        // teams.py: row.slot = slots[px.keep(team), stage]  # to be read again: the compiler keeps nothing of it  (called at teams.py)
         const int t_95 = ptx::keep_scalar(team);
-        // teams.py:282: over(row, row.finish, (), w, b, Y, mean, px.rsqrt(squares + eps))  (called at teams.py:419)
+        // teams.py: over(row, row.finish, (), w, b, Y, mean, px.rsqrt(squares + eps))  (called at teams.py)
         const float t_96 = rsqrtf((squares + eps));
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:214)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_97[8];
         {
           px_bf16* const p = slots + t_95 * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -863,11 +863,11 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_98[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_98[i] = ptx::bf16_to_float(t_97[i]);
-        // known.py:222: y = px.fma(x, scale, mean * -scale)  (called at teams.py:214)
+        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y[i] = fmaf(t_98[i], t_96, (mean * (-t_96)));
-        // teams.py:217: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py:248)
+        // teams.py: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_99[8];
         {
           px_bf16* const p = w + beside + px_lane * 8 + px_warp * 256;
@@ -879,7 +879,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_1[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_1[i] = y[i] * t_100[i];
-        // teams.py:219: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py:248)
+        // teams.py: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_101[8];
         {
           px_bf16* const p = b + beside + px_lane * 8 + px_warp * 256;
@@ -891,8 +891,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_2[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_2[i] = y_1[i] + t_102[i];
-        // teams.py:209: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py:220)
-        // teams.py:210: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py:220)
+        // teams.py: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py)
+        // teams.py: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py)
         px_bf16 y_3[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(y_3 + i, y_2[i], y_2[i + 1]);
@@ -903,13 +903,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           px_bf16* const p = Y.data + ((int)x0);
           ptx::store_part_once<8>(p, y_3 + 0, (int)x0, first_5, end);
         }
-        // teams.py:249: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py:282)
+        // teams.py: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py)
         ptx::bar_sync_of<64>(1 + px_copy);  // Y was written at line 210 before Y is written
         #pragma unroll 2
         for (int part_1 = 1; part_1 < 7; ++part_1) {
-          // teams.py:196: at = part * self.SPAN  (called at teams.py:214)
+          // teams.py: at = part * self.SPAN  (called at teams.py)
           const int at_1 = ptx::wrap_mul(part_1, 512);
-          // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:214)
+          // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
           px_bf16 t_103[8];
           {
             px_bf16* const p = slots + t_95 * 9216 + stage_3 * 4608 + at_1 + px_lane * 8 + px_warp * 256;
@@ -918,13 +918,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           float t_104[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) t_104[i] = ptx::bf16_to_float(t_103[i]);
-          // known.py:222: y = px.fma(x, scale, mean * -scale)  (called at teams.py:214)
+          // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
           float y_4[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) y_4[i] = fmaf(t_104[i], t_96, (mean * (-t_96)));
-          // teams.py:215: at = self.beside + part * self.SPAN  (called at teams.py:250)
+          // teams.py: at = self.beside + part * self.SPAN  (called at teams.py)
           const int at_2 = ptx::wrap_add(beside, ptx::wrap_mul(part_1, 512));
-          // teams.py:217: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py:250)
+          // teams.py: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
           px_bf16 t_105[8];
           {
             px_bf16* const p = w + at_2 + px_lane * 8 + px_warp * 256;
@@ -936,7 +936,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           float y_5[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) y_5[i] = y_4[i] * t_106[i];
-          // teams.py:219: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py:250)
+          // teams.py: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
           px_bf16 t_107[8];
           {
             px_bf16* const p = b + at_2 + px_lane * 8 + px_warp * 256;
@@ -948,9 +948,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           float y_6[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) y_6[i] = y_5[i] + t_108[i];
-          // teams.py:206: at = self.first + part * self.SPAN  (called at teams.py:220)
+          // teams.py: at = self.first + part * self.SPAN  (called at teams.py)
           const int at_3 = ptx::wrap_add(at, ptx::wrap_mul(part_1, 512));
-          // teams.py:210: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py:220)
+          // teams.py: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py)
           px_bf16 y_7[8];
           #pragma unroll
           for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(y_7 + i, y_6[i], y_6[i + 1]);
@@ -960,7 +960,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
             ptx::store_vector_once<8>(p, y_7, ptx::inside(x0, Y.shape[0]));
           }
         }
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:214)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_103[8];
         {
           px_bf16* const p = slots + t_95 * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -969,13 +969,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_104[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_104[i] = ptx::bf16_to_float(t_103[i]);
-        // known.py:222: y = px.fma(x, scale, mean * -scale)  (called at teams.py:214)
+        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y_4[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_4[i] = fmaf(t_104[i], t_96, (mean * (-t_96)));
-        // teams.py:215: at = self.beside + part * self.SPAN  (called at teams.py:252)
+        // teams.py: at = self.beside + part * self.SPAN  (called at teams.py)
         const int at_1 = ptx::wrap_add(beside, 3584);
-        // teams.py:217: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py:252)
+        // teams.py: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_105[8];
         {
           px_bf16* const p = w + at_1 + px_lane * 8 + px_warp * 256;
@@ -987,7 +987,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_5[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_5[i] = y_4[i] * t_106[i];
-        // teams.py:219: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py:252)
+        // teams.py: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_107[8];
         {
           px_bf16* const p = b + at_1 + px_lane * 8 + px_warp * 256;
@@ -999,10 +999,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_6[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_6[i] = y_5[i] + t_108[i];
-        // teams.py:206: at = self.first + part * self.SPAN  (called at teams.py:220)
+        // teams.py: at = self.first + part * self.SPAN  (called at teams.py)
         const int at_2 = ptx::wrap_add(at, 3584);
-        // teams.py:209: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py:220)
-        // teams.py:210: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py:220)
+        // teams.py: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py)
+        // teams.py: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py)
         px_bf16 y_7[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(y_7 + i, y_6[i], y_6[i + 1]);
@@ -1014,7 +1014,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           px_bf16* const p = (Y.data + ((int)x0)) + (3584);
           ptx::store_part_once<8>(p, y_7 + 0, (int)(x0 + 3584), first_5, end);
         }
-        // teams.py:197: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py:214)
+        // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_109[8];
         {
           px_bf16* const p = slots + t_95 * 9216 + stage_3 * 4608 + px_lane * 8 + px_warp * 256;
@@ -1023,13 +1023,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_110[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_110[i] = ptx::bf16_to_float(t_109[i]);
-        // known.py:222: y = px.fma(x, scale, mean * -scale)  (called at teams.py:214)
+        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y_8[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_8[i] = fmaf(t_110[i], t_96, (mean * (-t_96)));
-        // teams.py:215: at = self.beside + part * self.SPAN  (called at teams.py:252)
+        // teams.py: at = self.beside + part * self.SPAN  (called at teams.py)
         const int at_3 = ptx::wrap_add(beside, 4096);
-        // teams.py:217: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py:252)
+        // teams.py: y = y * px.load(w[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_111[8];
         {
           px_bf16* const p = w + at_3 + px_lane * 8 + px_warp * 256;
@@ -1041,7 +1041,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_9[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_9[i] = y_8[i] * t_112[i];
-        // teams.py:219: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py:252)
+        // teams.py: y = y + px.load(b[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_113[8];
         {
           px_bf16* const p = b + at_3 + px_lane * 8 + px_warp * 256;
@@ -1053,10 +1053,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float y_10[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_10[i] = y_9[i] + t_114[i];
-        // teams.py:206: at = self.first + part * self.SPAN  (called at teams.py:220)
+        // teams.py: at = self.first + part * self.SPAN  (called at teams.py)
         const int at_4 = ptx::wrap_add(at, 4096);
-        // teams.py:209: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py:220)
-        // teams.py:210: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py:220)
+        // teams.py: view = view.within(self.first + self.low, self.first + self.high)  (called at teams.py)
+        // teams.py: px.store(view, y.to(Y.dtype), once=True)  (called at teams.py)
         px_bf16 y_11[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(y_11 + i, y_10[i], y_10[i + 1]);
@@ -1067,50 +1067,50 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           px_bf16* const p = (Y.data + ((int)x0)) + (4096);
           ptx::store_part_once<8>(p, y_11 + 0, (int)(x0 + 4096), first_5, end);
         }
-        // teams.py:420: ahead = some + SLOTS * TEAMS
+        // teams.py: ahead = some + SLOTS * TEAMS
         const int ahead = ptx::wrap_add(some_2, 4);
-        // teams.py:421: if ahead < dealt.turns:
+        // teams.py: if ahead < dealt.turns:
         if (ahead < t_22) {
-          // teams.py:423: ready = full[team * SLOTS + filled.stage]
+          // teams.py: ready = full[team * SLOTS + filled.stage]
           const int t_115 = ptx::wrap_add(ptx::wrap_mul(team, 2), stage_4);
-          // deals.py:37: row = self.first + turn * self.step  (called at teams.py:424)
+          // deals.py: row = self.first + turn * self.step  (called at teams.py)
           const int row_4 = ptx::wrap_add(plus_1, ptx::wrap_mul(ahead, times));
-          // deals.py:39: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py:424)
+          // deals.py: taken = px.minimum(px.maximum(turn - self.early, 0), self.some)  (called at teams.py)
           const int t_116 = ptx::maximum<int>(ptx::wrap_sub(ahead, early), 0);
           const int taken_2 = ptx::minimum<int>(t_116, some_1);
-          // deals.py:40: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py:424)
+          // deals.py: row = row + (taken + px.minimum(px.maximum(turn - self.late, 0), self.more)) * self.PERIOD  (called at teams.py)
           const int t_117 = ptx::maximum<int>(ptx::wrap_sub(ahead, late_1), 0);
           const int t_118 = ptx::wrap_add(taken_2, (ptx::minimum<int>(t_117, more_1)));
           const int row_5 = ptx::wrap_add(row_4, ptx::wrap_mul(t_118, 8));
-          // teams.py:309: off = row * columns % LINE  (called at teams.py:318)
+          // teams.py: off = row * columns % LINE  (called at teams.py)
           const int off_1 = ptx::wrap_mul(row_5, columns) & 63;
-          // teams.py:310: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py:318)
+          // teams.py: begin = px.maximum(px.minimum(px.cluster.rank() * part, px.cdiv(off + columns, LINE) * LINE - ROOM), 0)  (called at teams.py)
           const int t_119 = ptx::wrap_add(off_1, columns);
           const int t_120 = ptx::wrap_add((t_119 >> 6), ((int)((t_119 & 63) != 0)));
           const int t_121 = ptx::minimum<int>(0, (ptx::wrap_sub(ptx::wrap_mul(t_120, 64), 4608)));
           const int begin_4 = ptx::maximum<int>(t_121, 0);
-          // teams.py:311: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py:318)
+          // teams.py: return row * columns // LINE * LINE + begin, begin, off  (called at teams.py)
           const int t_122 = ptx::wrap_mul((ptx::wrap_mul(row_5, columns) >> 6), 64);
           const int at_5 = ptx::wrap_add(t_122, begin_4);
-          // teams.py:319: first = px.cdiv(row * columns, VEC) * VEC  (called at teams.py:424)
+          // teams.py: first = px.cdiv(row * columns, VEC) * VEC  (called at teams.py)
           const int t_123 = ptx::wrap_mul(row_5, columns);
           const int t_124 = ptx::wrap_add((t_123 >> 3), ((int)((t_123 & 7) != 0)));
           const int first_6 = ptx::wrap_mul(t_124, 8);
-          // teams.py:320: with full.transaction():  (called at teams.py:424)
+          // teams.py: with full.transaction():  (called at teams.py)
           ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 197 before the elected thread arrives
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8 * t_115, 9232);
-            // teams.py:321: px.tma.load(X[at : at + slot.shape[0]], slot, full)  (called at teams.py:424)
+            // teams.py: px.tma.load(X[at : at + slot.shape[0]], slot, full)  (called at teams.py)
             // bulk copy: one contiguous run of 9216 bytes from a multiple of 16 bytes
             ptx::bulk_load(reinterpret_cast<px_bf16*>(px_smem + team * 18432 + stage_4 * 9216), X.data + at_5, at_5, X.shape[0], 4608, full + 8 * t_115);
-            // teams.py:323: px.tma.load(X[first : first + HEAD], head, full)  (called at teams.py:424)
+            // teams.py: px.tma.load(X[first : first + HEAD], head, full)  (called at teams.py)
             // bulk copy: one contiguous run of 16 bytes from a multiple of 16 bytes
             ptx::bulk_load(reinterpret_cast<px_bf16*>(px_smem + 36864 + team * 128 + stage_4 * 16), X.data + first_6, first_6, X.shape[0], 8, full + 8 * t_115);
           }
-          // teams.py:425: filled.advance()
+          // teams.py: filled.advance()
           const int t_125 = ptx::wrap_add(stage_4, 1);
           const bool t_126 = t_125 == 2;
-          // teams.py:421: if ahead < dealt.turns:
+          // teams.py: if ahead < dealt.turns:
           stage_5 = t_126 ? 0 : t_125;
           parity_6 = parity_5 ^ ((int)t_126);
         } else {
@@ -1122,13 +1122,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         stage_4 = stage_5;
         parity_5 = parity_6;
       }
-      // teams.py:408: for some in range(team, dealt.turns, TEAMS):
-      // teams.py:426: read[0].arrive()
+      // teams.py: for some in range(team, dealt.turns, TEAMS):
+      // teams.py: read[0].arrive()
       ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 197 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(read);
       }
-      // teams.py:427: turn.advance()
+      // teams.py: turn.advance()
       stage = stage_3;
       parity = parity_4;
       stage_1 = stage_4;

@@ -1,4 +1,4 @@
-// pack_scale_tiles(COLUMNS=16) for sm_100a, from quantize.py:53
+// pack_scale_tiles(COLUMNS=16) for sm_100a, from quantize.py
 // 128 threads, 8192 bytes of shared memory
 
 typedef unsigned char px_f8e8m0;
@@ -27,19 +27,19 @@ extern "C" __global__ void __launch_bounds__(128, 1) pack_scale_tiles_kernel(
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // quantize.py:56: row = px.block_id(0)
+  // quantize.py: row = px.block_id(0)
   const int block_x = (int)blockIdx.x;
-  // quantize.py:57: column = px.block_id(1) * COLUMNS
+  // quantize.py: column = px.block_id(1) * COLUMNS
   const int block_y = (int)blockIdx.y;
-  // launches.py:23: px.wait_prior()  (called at quantize.py:55)
+  // launches.py: px.wait_prior()  (called at quantize.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at quantize.py:55)
+  // launches.py: px.launch_dependents()  (called at quantize.py)
   ptx::griddepcontrol_launch_dependents();
-  // quantize.py:57: column = px.block_id(1) * COLUMNS
+  // quantize.py: column = px.block_id(1) * COLUMNS
   const int column = ptx::wrap_mul(block_y, 16);
-  // quantize.py:58: first = column * TOGETHER
+  // quantize.py: first = column * TOGETHER
   const int first = ptx::wrap_mul(column, 4);
-  // quantize.py:59: scales = px.load(S[row * ROWS : row * ROWS + ROWS, first : first + COLUMNS * TOGETHER])
+  // quantize.py: scales = px.load(S[row * ROWS : row * ROWS + ROWS, first : first + COLUMNS * TOGETHER])
   px_f8e8m0 scales[64];
   {
     const unsigned x0 = (unsigned)ptx::wrap_mul(block_x, 128) + (px_lane >> 2) + px_warp_id * 8;
@@ -53,14 +53,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) pack_scale_tiles_kernel(
     }
     ptx::unpack_words<64>(scales, words);
   }
-  // quantize.py:48: blocks = scales.reshape(ROWS // LANES, LANES, COLUMNS, TOGETHER).permute(2, 1, 0, 3)  (called at quantize.py:60)
+  // quantize.py: blocks = scales.reshape(ROWS // LANES, LANES, COLUMNS, TOGETHER).permute(2, 1, 0, 3)  (called at quantize.py)
   px_f8e8m0 t[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) t[i] = scales[i];
   px_f8e8m0 blocks[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) blocks[i] = t[i];
-  // quantize.py:49: px.store(PACKED[row, column : column + COLUMNS, 0:LANES, 0 : ROWS // LANES, 0:TOGETHER], blocks)  (called at quantize.py:60)
+  // quantize.py: px.store(PACKED[row, column : column + COLUMNS, 0:LANES, 0 : ROWS // LANES, 0:TOGETHER], blocks)  (called at quantize.py)
   px_f8e8m0 blocks_1[64];
   {
     px_f8e8m0* const scratch = reinterpret_cast<px_f8e8m0*>((px_smem + 0));

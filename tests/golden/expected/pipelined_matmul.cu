@@ -1,4 +1,4 @@
-// matmul(BM=128, BN=64, BK=64) for sm_90a, from matmul.py:12
+// matmul(BM=128, BN=64, BK=64) for sm_90a, from matmul.py
 // 384 threads, 213120 bytes of shared memory, clusters of 1 x 2 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -76,45 +76,45 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
     ptx::prefetch_tensormap(&B_map);
     ptx::prefetch_tensormap(&C_map);
   }
-  // matmul.py:20: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+  // matmul.py: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
   if (px_one) {
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(A_B_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(A_B_empty + 8 * px_i, 4);
-    // matmul.py:12: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+    // matmul.py: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // matmul.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
+  // matmul.py: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
   const int C_size0 = C.shape[0];
   const int C_size1 = C.shape[1];
-  // matmul.py:16: for t in px.persistent(rows * columns):
+  // matmul.py: for t in px.persistent(rows * columns):
   const int cluster = (int)blockIdx.x + (int)gridDim.x * (((int)blockIdx.y / 2) + ((int)gridDim.y / 2) * (int)blockIdx.z);
   const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z / 2;
-  // matmul.py:17: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
+  // matmul.py: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
   const int rank = ptx::cluster_ctarank();
-  // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+  // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
   const int A_size1 = A.shape[1];
-  // matmul.py:12: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+  // matmul.py: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // matmul.py:13: px.wait_prior()
+  // matmul.py: px.wait_prior()
   ptx::griddepcontrol_wait();
-  // matmul.py:14: px.launch_dependents()
+  // matmul.py: px.launch_dependents()
   ptx::griddepcontrol_launch_dependents();
-  // matmul.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
+  // matmul.py: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], 2 * BN)
   const int rows = ptx::wrap_add((C_size0 >> 7), ((int)((C_size0 & 127) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 7), ((int)((C_size1 & 127) != 0)));
-  // matmul.py:16: for t in px.persistent(rows * columns):
+  // matmul.py: for t in px.persistent(rows * columns):
   const int t = ptx::wrap_mul(rows, columns);
-  // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+  // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
   if (px_warp_id >= 8) {  // producer: warp 8
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<40>();
     if (px_warp_id == 8) {
       int fill_stage = 0;
       int fill_parity = 0;
-      // matmul.py:16: for t in px.persistent(rows * columns):
+      // matmul.py: for t in px.persistent(rows * columns):
       #pragma unroll 1
       for (int t_1 = cluster; t_1 < t; t_1 += clusters) {
         const unsigned rows_1 = (unsigned)rows;
@@ -128,13 +128,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
         const unsigned t_8 = ptx::floor_div<unsigned>(t_5, t_7);
         const int row = (int)(t_6 + (t_5 - (t_8 * t_7)));
         const int column = (int)t_8;
-        // matmul.py:17: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
+        // matmul.py: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
         const int m = ptx::wrap_mul(row, 128);
         const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column, 2), rank)), 64);
-        // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+        // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
         #pragma unroll 1
         for (int k = 0; k < A_size1; k += 64) {
-          // matmul.py:20: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+          // matmul.py: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
           ptx::mbarrier_wait_parity(A_B_empty + 8 * fill_stage, fill_parity ^ 1);
           __syncwarp();  // all threads have passed the wait at line 20 before the elected thread goes on
           if (px_one) {
@@ -158,10 +158,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
   } else if (px_warp_id < 8) {  // consumer: warps 0 to 7
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
     ptx::setmaxnreg_inc<232>();
-    // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+    // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
     int take_stage = 0;
     int take_parity = 0;
-    // matmul.py:16: for t in px.persistent(rows * columns):
+    // matmul.py: for t in px.persistent(rows * columns):
     #pragma unroll 1
     for (int t_1 = cluster; t_1 < t; t_1 += clusters) {
       const unsigned rows_1 = (unsigned)rows;
@@ -176,27 +176,27 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
       const unsigned t_9 = t_6 + (t_5 - (t_8 * t_7));
       const int row = (int)t_9;
       const int column = (int)t_8;
-      // matmul.py:17: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
+      // matmul.py: m, n = t // columns * BM, (t % columns * 2 + px.cluster.rank()) * BN
       const int m = ptx::wrap_mul(row, 128);
       const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column, 2), rank)), 64);
-      // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+      // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
       float acc[32];
       float acc_1[32];
       int last_stage = 0;
       const bool ran = 0 < A_size1;
       if (ran) {
       } else {
-        // matmul.py:18: acc = px.zeros((BM, BN), px.f32)
+        // matmul.py: acc = px.zeros((BM, BN), px.f32)
         float acc_2[32];
         #pragma unroll
         for (int i = 0; i < 32; ++i) acc_2[i] = 0.0f;
-        // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+        // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
         #pragma unroll
         for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc_2[px_r];
       }
       #pragma unroll 1
       for (int k = 0; k < A_size1; k += 64) {
-        // matmul.py:20: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
+        // matmul.py: acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[n : n + BN, k : k + BK]).T, acc)
         const int take_stage_1 = take_stage;
         ptx::mbarrier_wait_parity(A_B_full + 8 * take_stage_1, take_parity);
         const int t_10 = ptx::wrap_add(take_stage_1, 1);
@@ -218,13 +218,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
         }
         last_stage = take_stage_1;
       }
-      // matmul.py:19: for k in px.pipelined(range(0, A.shape[1], BK)):
+      // matmul.py: for k in px.pipelined(range(0, A.shape[1], BK)):
       ptx::wgmma_wait_group_0();
       ptx::keep_float<32>(acc_1);
       if (ran) {
         if (px_warp_id % 4 == 0 && px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * last_stage, px_lane));
       }
-      // matmul.py:21: px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
+      // matmul.py: px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
       px_bf16 acc_2[32];
       #pragma unroll
       for (int i = 0; i < 32; i += 2) ptx::bf16_pair_from_float(acc_2 + i, acc_1[i], acc_1[i + 1]);
@@ -250,12 +250,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) matmul_kernel(
         ptx::cp_async_bulk_commit_group();
       }
     }
-    // matmul.py:16: for t in px.persistent(rows * columns):
+    // matmul.py: for t in px.persistent(rows * columns):
     if (px_one) {
       ptx::cp_async_bulk_wait_group_0();
     }
   }
-  // matmul.py:12: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
+  // matmul.py: def matmul(A, B, C, *, BM=128, BN=256, BK=64):
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

@@ -1,4 +1,4 @@
-// quantize_tiles(BN=128, BLOCK=16, LARGEST=6.0) for sm_100a, from quantize.py:64
+// quantize_tiles(BN=128, BLOCK=16, LARGEST=6.0) for sm_100a, from quantize.py
 // 256 threads, 32768 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -38,17 +38,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // quantize.py:67: row = px.block_id(0)
+  // quantize.py: row = px.block_id(0)
   const int block_x = (int)blockIdx.x;
-  // quantize.py:68: n = px.block_id(1) * BN
+  // quantize.py: n = px.block_id(1) * BN
   const int block_y = (int)blockIdx.y;
-  // launches.py:23: px.wait_prior()  (called at quantize.py:66)
+  // launches.py: px.wait_prior()  (called at quantize.py)
   ptx::griddepcontrol_wait();
-  // launches.py:24: px.launch_dependents()  (called at quantize.py:66)
+  // launches.py: px.launch_dependents()  (called at quantize.py)
   ptx::griddepcontrol_launch_dependents();
-  // quantize.py:68: n = px.block_id(1) * BN
+  // quantize.py: n = px.block_id(1) * BN
   const int n = ptx::wrap_mul(block_y, 128);
-  // quantize.py:69: x = px.load(X[row * ROWS : row * ROWS + ROWS, n : n + BN], once=True).to(px.f32).reshape(ROWS, BN // BLOCK, BLOCK)
+  // quantize.py: x = px.load(X[row * ROWS : row * ROWS + ROWS, n : n + BN], once=True).to(px.f32).reshape(ROWS, BN // BLOCK, BLOCK)
   px_bf16 t[64];
   {
     const unsigned x0 = (unsigned)ptx::wrap_mul(block_x, 128) + (px_lane >> 4) + px_warp_id * 2;
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   float x[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) x[i] = t_1[i];
-  // quantize.py:70: scale = (px.max(px.abs(x), 2) / (tensor_scale * LARGEST)).to(PACKED.dtype)
+  // quantize.py: scale = (px.max(px.abs(x), 2) / (tensor_scale * LARGEST)).to(PACKED.dtype)
   float t_2[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) t_2[i] = fabsf(x[i]);
@@ -96,15 +96,15 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   px_f8e4m3 scale[8];
   #pragma unroll
   for (int i = 0; i < 8; i += 4) ptx::f8e4m3_four_from_float(scale + i, t_4[i], t_4[i + 1], t_4[i + 2], t_4[i + 3]);
-  // quantize.py:72: store_in_blocks(PACKED, scale, row, px.block_id(1) * COLUMNS, COLUMNS)
-  // quantize.py:48: blocks = scales.reshape(ROWS // LANES, LANES, COLUMNS, TOGETHER).permute(2, 1, 0, 3)  (called at quantize.py:72)
+  // quantize.py: store_in_blocks(PACKED, scale, row, px.block_id(1) * COLUMNS, COLUMNS)
+  // quantize.py: blocks = scales.reshape(ROWS // LANES, LANES, COLUMNS, TOGETHER).permute(2, 1, 0, 3)  (called at quantize.py)
   px_f8e4m3 t_5[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) t_5[i] = scale[i];
   px_f8e4m3 blocks[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) blocks[i] = t_5[i];
-  // quantize.py:49: px.store(PACKED[row, column : column + COLUMNS, 0:LANES, 0 : ROWS // LANES, 0:TOGETHER], blocks)  (called at quantize.py:72)
+  // quantize.py: px.store(PACKED[row, column : column + COLUMNS, 0:LANES, 0 : ROWS // LANES, 0:TOGETHER], blocks)  (called at quantize.py)
   if ((px_lane & 1) == 0) {
     const unsigned x1 = (unsigned)ptx::wrap_mul(block_y, 2) + ((px_lane >> 3) & 1);
     const int x2 = (px_lane >> 4) + px_warp_id * 2;
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
       if (ptx::inside(block_x, PACKED.shape[0]) && ptx::inside(x1, PACKED.shape[1]) && ptx::inside(x2 + (i & 1) * 16, PACKED.shape[2]) && ptx::inside((i >> 1), PACKED.shape[3]) && ptx::inside(x4, PACKED.shape[4])) *(p + (i & 1) * 16 * PACKED.stride[2] + (i >> 1) * PACKED.stride[3]) = blocks[i];
     }
   }
-  // quantize.py:73: factor = (scale.to(px.f32) * tensor_scale)[:, :, None]
+  // quantize.py: factor = (scale.to(px.f32) * tensor_scale)[:, :, None]
   float scale_1[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) scale_1[i] = ptx::f8e4m3_to_float(scale[i]);
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   float factor[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) factor[i] = t_6[i];
-  // quantize.py:74: codes = px.where(factor == 0.0, 0.0, x / factor)  # a block too small for a scale is 0
+  // quantize.py: codes = px.where(factor == 0.0, 0.0, x / factor)  # a block too small for a scale is 0
   bool t_7[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) t_7[i] = factor[i] == 0.0f;
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) quantize_tiles_kernel(
   float codes[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) codes[i] = t_7[i >> 3] ? 0.0f : t_8[i];
-  // quantize.py:75: px.store(CODES[row * ROWS : row * ROWS + ROWS, n : n + BN], codes.reshape(ROWS, BN).to(CODES.dtype))
+  // quantize.py: px.store(CODES[row * ROWS : row * ROWS + ROWS, n : n + BN], codes.reshape(ROWS, BN).to(CODES.dtype))
   float t_9[64];
   #pragma unroll
   for (int i = 0; i < 64; ++i) t_9[i] = codes[i];

@@ -1,4 +1,4 @@
-// softmax(BM=4, BN=1024) for sm_90a, from softmax.py:10
+// softmax(BM=4, BN=1024) for sm_90a, from softmax.py
 // 128 threads, 0 bytes of shared memory
 
 template <class T, int rank>
@@ -21,10 +21,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
     const __grid_constant__ px_array<float, 2> Y) {
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // softmax.py:11: m = px.block_id(0) * BM
+  // softmax.py: m = px.block_id(0) * BM
   const int block_x = (int)blockIdx.x;
   const int m = ptx::wrap_mul(block_x, 4);
-  // softmax.py:12: x = px.load(X[m : m + BM, 0:BN], fill=-float("inf")).to(px.f32)
+  // softmax.py: x = px.load(X[m : m + BM, 0:BN], fill=-float("inf")).to(px.f32)
   float x[32];
   {
     const unsigned x0 = (unsigned)m + px_warp_id;
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       x[i] = ptx::inside(x0, X.shape[0]) && ptx::inside(px_lane + i * 32, X.shape[1]) ? *(p + i * 32) : __int_as_float(0xff800000);
     }
   }
-  // softmax.py:13: e = px.exp(x - px.max(x, axis=1, keepdims=True))
+  // softmax.py: e = px.exp(x - px.max(x, axis=1, keepdims=True))
   float x_max[1];
   {
     float x_max_parts[4];
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   float e[32];
   #pragma unroll
   for (int i = 0; i < 32; ++i) e[i] = expf(t_1[i]);
-  // softmax.py:14: px.store(Y[m : m + BM, 0:BN], (e / px.sum(e, axis=1, keepdims=True)).to(Y.dtype))
+  // softmax.py: px.store(Y[m : m + BM, 0:BN], (e / px.sum(e, axis=1, keepdims=True)).to(Y.dtype))
   float e_sum[1];
   {
     float e_sum_parts[4];

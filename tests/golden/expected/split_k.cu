@@ -1,4 +1,4 @@
-// split_k(BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2) for sm_90a, from split_k.py:16
+// split_k(BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2) for sm_90a, from split_k.py
 // 160 threads, 84032 bytes of shared memory, clusters of 2 x 2 x 1 (set at launch)
 
 typedef unsigned short px_bf16;
@@ -69,66 +69,66 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
     ptx::prefetch_tensormap(&A_map);
     ptx::prefetch_tensormap(&B_map);
   }
-  // split_k.py:26: pipe, landed = px.pipe(STAGES), px.barrier()
+  // split_k.py: pipe, landed = px.pipe(STAGES), px.barrier()
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(pipe_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(pipe_empty + 8 * px_i, 2);
     ptx::mbarrier_init_shared_cta(landed, 1);
-    // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+    // split_k.py: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // split_k.py:38: with pipe.consume() as i:
+  // split_k.py: with pipe.consume() as i:
   const int rank = ptx::cluster_ctarank();
   const int release_ctas = (((ptx::shift_right<int>(10, rank)) & 1) != 0) ? 10 : 5;
-  // split_k.py:18: s, y = px.cluster.rank(0), px.cluster.rank(1)
+  // split_k.py: s, y = px.cluster.rank(0), px.cluster.rank(1)
   const int rank_x = (int)((unsigned)ptx::cluster_ctarank() % 2u);
   const int rank_y = (int)((unsigned)ptx::cluster_ctarank() / 2u);
-  // split_k.py:19: m, n = px.block_id(2) * BM, px.block_id(1) * BN
+  // split_k.py: m, n = px.block_id(2) * BM, px.block_id(1) * BN
   const int block_z = (int)blockIdx.z;
   const int block_y = (int)blockIdx.y;
-  // split_k.py:20: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
+  // split_k.py: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
   const int A_size1 = A.shape[1];
-  // split_k.py:19: m, n = px.block_id(2) * BM, px.block_id(1) * BN
+  // split_k.py: m, n = px.block_id(2) * BM, px.block_id(1) * BN
   const int m = ptx::wrap_mul(block_z, 64);
   const int n = ptx::wrap_mul(block_y, 64);
-  // split_k.py:20: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
+  // split_k.py: steps = px.cdiv(A.shape[1], BK * SPLIT)  # beyond the end of K there are zeros
   const int steps = ptx::wrap_add((A_size1 >> 7), ((int)((A_size1 & 127) != 0)));
-  // split_k.py:23: same_rows = same_rows | 1 << (s + SPLIT * other)
+  // split_k.py: same_rows = same_rows | 1 << (s + SPLIT * other)
   const int same_rows = 0 | (ptx::shift_left<int>(1, rank_x));
   const int t = ptx::shift_left<int>(1, ptx::wrap_add(rank_x, 2));
   const int same_rows_1 = same_rows | t;
-  // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+  // split_k.py: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // split_k.py:28: with px.warps(4, 1):
+  // split_k.py: with px.warps(4, 1):
   if (px_warp_id == 4) {  // warp 4
     const bool px_one = ptx::elect_sync();
-    // split_k.py:29: for t in range(steps):
+    // split_k.py: for t in range(steps):
     int filling = 0;
     int filling_parity = 0;
     #pragma unroll 1
     for (int t_1 = 0; t_1 < steps; ++t_1) {
-      // split_k.py:30: k = (s * steps + t) * BK
+      // split_k.py: k = (s * steps + t) * BK
       const int k = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(rank_x, steps), t_1)), 64);
-      // split_k.py:31: with pipe.produce() as i:
+      // split_k.py: with pipe.produce() as i:
       ptx::mbarrier_wait_parity(pipe_empty + 8 * filling, filling_parity ^ 1);
       __syncwarp();  // all threads have passed the wait at line 31 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(pipe_full + 8 * filling, 16384);
       }
-      // split_k.py:32: px.cluster.load(A[m : m + BM, k : k + BK], a[i], pipe.full[i], ctas=same_rows)
+      // split_k.py: px.cluster.load(A[m : m + BM, k : k + BK], a[i], pipe.full[i], ctas=same_rows)
       const int rank_y_1 = (int)((unsigned)ptx::cluster_ctarank() / 2u);
       const int t_2 = ptx::wrap_mul(rank_y_1, 32);
       if (px_one) {
         // tensor copy: a box of 32 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_shared_global_multicast(a_addr + filling * 8192 + t_2 * 128, &A_map, k, ptx::wrap_add(m, t_2), pipe_full + 8 * filling, (unsigned short)same_rows_1);
-        // split_k.py:33: px.tma.load(B[n : n + BN, k : k + BK], b[i], pipe.full[i])
+        // split_k.py: px.tma.load(B[n : n + BN, k : k + BK], b[i], pipe.full[i])
         // tensor copy: a box of 64 x 64, 128-byte swizzle
         ptx::cp_async_bulk_tensor_2d_shared_global(b_addr + filling * 8192, &B_map, k, n, pipe_full + 8 * filling);
       }
-      // split_k.py:31: with pipe.produce() as i:
+      // split_k.py: with pipe.produce() as i:
       const int t_3 = ptx::wrap_add(filling, 1);
       const bool t_4 = t_3 == 3;
       filling = t_4 ? 0 : t_3;
@@ -136,22 +136,22 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
     }
   } else if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-    // split_k.py:37: for _ in range(steps):
+    // split_k.py: for _ in range(steps):
     int taking = 0;
     int taking_parity = 0;
-    // split_k.py:36: acc = px.zeros((BM, BN), px.f32)
+    // split_k.py: acc = px.zeros((BM, BN), px.f32)
     float acc[32];
     #pragma unroll
     for (int i = 0; i < 32; ++i) acc[i] = 0.0f;
-    // split_k.py:37: for _ in range(steps):
+    // split_k.py: for _ in range(steps):
     float acc_1[32];
     #pragma unroll
     for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
     #pragma unroll 1
     for (int t_1 = 0; t_1 < steps; ++t_1) {
-      // split_k.py:38: with pipe.consume() as i:
+      // split_k.py: with pipe.consume() as i:
       ptx::mbarrier_wait_parity(pipe_full + 8 * taking, taking_parity);
-      // split_k.py:39: acc = px.dot(a[i], b[i].T, acc)
+      // split_k.py: acc = px.dot(a[i], b[i].T, acc)
       ptx::wgmma_fence_sync_aligned();
       {
         const unsigned long long px_a = ptx::wgmma_descriptor(a_addr + taking * 8192, 0x4000004000010000ull);
@@ -161,24 +161,24 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();
       ptx::keep_float<32>(acc_1);
-      // split_k.py:38: with pipe.consume() as i:
+      // split_k.py: with pipe.consume() as i:
       if (px_warp_id == 0 && ((unsigned)release_ctas >> px_lane & 1)) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(pipe_empty + 8 * taking, px_lane));
       const int t_2 = ptx::wrap_add(taking, 1);
       const bool t_3 = t_2 == 3;
       taking = t_3 ? 0 : t_2;
       taking_parity = taking_parity ^ ((int)t_3);
     }
-    // split_k.py:37: for _ in range(steps):
-    // split_k.py:40: with landed.transaction():  # of SPLIT - 1 tiles where s is 0, of nothing elsewhere
+    // split_k.py: for _ in range(steps):
+    // split_k.py: with landed.transaction():  # of SPLIT - 1 tiles where s is 0, of nothing elsewhere
     const int rank_1 = ptx::cluster_ctarank();
     const int nbytes = (rank_1 == 1) ? 0 : 16384;
     const int nbytes_1 = (rank_1 == 3) ? 0 : nbytes;
     if (px_one) {
       ptx::mbarrier_arrive_expect_tx_shared_cta(landed, nbytes_1);
     }
-    // split_k.py:41: if s > 0:
+    // split_k.py: if s > 0:
     if (rank_x > 0) {
-      // split_k.py:42: px.cluster.store(inbox[s - 1], acc, landed, cta=SPLIT * y)
+      // split_k.py: px.cluster.store(inbox[s - 1], acc, landed, cta=SPLIT * y)
       const int t_1 = ptx::wrap_mul(2, rank_y);
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, t_1);
@@ -189,11 +189,11 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
         }
       }
     }
-    // split_k.py:43: landed.wait(0)
+    // split_k.py: landed.wait(0)
     ptx::mbarrier_wait_parity(landed, 0);
-    // split_k.py:44: if s == 0:
+    // split_k.py: if s == 0:
     if (rank_x == 0) {
-      // split_k.py:46: acc = acc + px.load(inbox[other])
+      // split_k.py: acc = acc + px.load(inbox[other])
       float t_1[32];
       {
         float* const p = inbox + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
       float acc_2[32];
       #pragma unroll
       for (int i = 0; i < 32; ++i) acc_2[i] = acc_1[i] + t_1[i];
-      // split_k.py:47: px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
+      // split_k.py: px.store(C[m : m + BM, n : n + BN], acc.to(C.dtype))
       float acc_3[32];
       {
         float* const scratch = reinterpret_cast<float*>((px_smem + 65536));
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) split_k_kernel(
       }
     }
   }
-  // split_k.py:16: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
+  // split_k.py: def split_k(A, B, C, *, BM=64, BN=64, BK=64, STAGES=3, SPLIT=2, CN=2):
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();
