@@ -55,7 +55,7 @@ def _entry(file: Path, name: str, called: str) -> Described:
 
 
 def _arguments(given: ast.arguments, skipped: int) -> str:
-    """Arguments without annotations, and without the first ones."""
+    """Writes a function's arguments without annotations, and without the first `skipped` ones (`self`)."""
     for one in (*given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))):
         one.annotation = None
     given.args = given.args[skipped:]

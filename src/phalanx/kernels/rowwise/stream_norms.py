@@ -78,8 +78,8 @@ def beside(rows, W, B, row, first, PERIOD):
 
 @px.func
 def load_and_store(rows, W, B, Y, group, starts, first, last, known, ONCE, PERIOD, COME):
-    """The result of some chunks, whose weights and biases are loaded for them, while those before them are computed. They
-    are given back. COME: they come again, else they were kept.
+    """Stores the results of chunks `first` to `last`, and gives their stages back. While some are computed, weights and
+    biases of the next ones are loaded. COME: the chunks are fetched a second time; else the ring has kept them.
     """
     ahead = beside(rows, W, B, group[0], first, PERIOD)
     for some in range(first, last, LOADED):

@@ -53,7 +53,7 @@ class Written:
         return self.stored(slot).replaced(kept=(2, 1) if self.form.turned else (1, 2))
 
     def stored(self, slot: Value) -> SharedView:
-        """Where it is stored."""
+        """Gives the part of the buffer in which a step stores the operand."""
         zero = Const(0, I32)
         return SharedView(self.buffer, (slot, zero, zero), (1, *self.form.shape), (1, 2))
 

@@ -117,7 +117,7 @@ class Consumer:
         return Block(tuple(out))
 
     def nothing(self, home: Residence) -> list[Op]:
-        """The write of any sum, where the first product does not add to it."""
+        """Writes arbitrary contents into a sum in the place of zeros: the first product overwrites them."""
         assert home.start is not None
         code = LoopCode(home.start.loc)
         empty = Value(home.var.type, home.var.name)
@@ -126,7 +126,7 @@ class Consumer:
         return code.ops
 
     def give_back(self, rings: Iterable[Ring], loc: Location) -> list[Op]:
-        """Stages come back."""
+        """Gives the current stages of some rings back to the role that fills them."""
         code = LoopCode(loc)
         for ring in rings:
             ring.release(code, self.stages[ring])
@@ -242,7 +242,7 @@ class Consumer:
         return [*before.ops, plain, *after.ops]
 
     def _zeros(self, flight: Flight) -> LoopCode | None:
-        """What a loop without iterations leaves in sums that begin as zeros; None where there are none."""
+        """Writes zeros into a loop's sums, for when it has no iterations; None where no sum begins as zeros."""
         code = LoopCode(flight.loop.loc)
         for home in flight.residences:
             if home.zeros is not None:

@@ -171,7 +171,7 @@ def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def leave(item: Leaving) -> list[Op]:
-    """What stands in the place of the store."""
+    """Replaces a store: threads write each part of the tile into a buffer, from which the copy engine stores it."""
     buffer, view, value, loc = item.buffer, item.view, item.store.value, item.op.loc
     assert buffer is not None and isinstance(value.type, TileType)
     code = LoopCode(loc)
@@ -204,5 +204,5 @@ def _box(buffer: SharedBuffer, starts: tuple[int, ...], shape: tuple[int, ...]) 
 
 
 def all_gone(loop: Op) -> Op:
-    """Behind the loop all that left has arrived."""
+    """Waits, behind a loop, until the copy engine has written all tiles that the loop stored."""
     return TmaWait(0, loc=loop.loc)

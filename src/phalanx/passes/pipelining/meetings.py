@@ -47,7 +47,7 @@ def unequal_meeting(places: Places) -> tuple[str, str] | None:
 
 
 def barrier_of_warps(body: Block, cluster_size: int, name: str) -> tuple[Block, BarrierArray | None, list[Note]]:
-    """What the warps that compute run, with an mbarrier in the place of the cluster's, that barrier, and words on it."""
+    """Replaces the cluster's barrier by an mbarrier; gives the new code, the mbarrier if one is needed, and notes."""
     first = next((op for op in body.walk() if meets(op.effects())), None)
     if first is None:
         return body, None, []

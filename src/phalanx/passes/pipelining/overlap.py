@@ -32,7 +32,7 @@ class Overlaps:
         return tuple(buffer for form in self.alternations.values() for buffer in form.buffers)
 
     def without_buffers(self) -> Overlaps:
-        """The loops without those that need memory: there is no room for it."""
+        """Leaves out the alternating loops that need buffers, for when shared memory has no room for them."""
         alternations = {loop: form for loop, form in self.alternations.items() if not form.buffers}
         return dataclasses.replace(self, alternations=alternations)
 

@@ -37,7 +37,7 @@ class Ring:
 
     @property
     def path(self) -> Transport:
-        """How its loads come."""
+        """What brings the ring's loads, which is one transport for all of them."""
         return self.loads[0].path
 
     @property
@@ -63,7 +63,7 @@ class Ring:
         return stage
 
     def advance(self, code: LoopCode, place: Place, stage: Value) -> None:
-        """A role goes on to the next stage."""
+        """Writes the code that takes a role on to its next stage."""
         parity = code.read(place.parity)
         following = code.binary("add", stage, ONE)
         wraps = code.compare("eq", following, Const(self.stages, I32), "wraps")
@@ -97,7 +97,7 @@ class Place:
         self.stage, self.parity = Var(I32, f"{name}_stage"), Var(I32, f"{name}_parity")
 
     def begin(self, code: LoopCode) -> None:
-        """At the first stage."""
+        """Writes the code that puts a role at the first stage."""
         code.assign(self.stage, ZERO)
         code.assign(self.parity, ZERO)
 
@@ -107,7 +107,7 @@ class Place:
 
 
 def begin(rings: list[Ring], code: LoopCode, *, fills: bool) -> list[Op]:
-    """What a role starts with."""
+    """Writes the code that puts a role at the first stage of each ring, as its producer or its consumer."""
     for ring in rings:
         (ring.filling if fills else ring.taking).begin(code)
     return code.ops

@@ -403,7 +403,7 @@ class _Writer:
         return roles, total
 
     def _meeting(self, computing: Block) -> Block:
-        """What the role that computes runs, where the CTAs of the cluster meet without those that fetch."""
+        """Replaces the cluster's barrier, for the computing role, by an mbarrier that fetching warps do not join."""
         name = fresh_name("cluster_barrier", self.taken)
         computing, array, said = barrier_of_warps(computing, self.whole.cluster_size, name)
         self.notes += said

@@ -256,7 +256,7 @@ class BoundLaunch:
         self, route: Route, grid: tuple[int, int, int], args: tuple[Any, ...], given: dict[str, Any],
         infos: list[ArrayInfo | None], watched: Watched | None = None,
     ) -> None:
-        """Launches, and keeps what another launch with the same geometry needs."""
+        """Launches and keeps the launch as the latest one, and under its geometry from the second time on."""
         memory, specialisation, launcher = self.memory, route.specialisation, route.launcher
         items = tuple(given.items())
         key = (call_key(args, infos)[0], items)
@@ -326,7 +326,7 @@ class debugging:
 
 
 def require_data(kernel: Kernel, arguments: list[Argument]) -> list[Argument]:
-    """The arguments of a run: none of them only described."""
+    """Returns the arguments as they are; raises an error if one is a `px.spec`, which has no data to run on."""
     for name, argument in zip(kernel.parameters, arguments, strict=True):
         if isinstance(argument.value, Spec):
             raise Error(

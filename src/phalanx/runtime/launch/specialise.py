@@ -106,7 +106,7 @@ def spec(shape: Any, dtype: DType, *, aligned: bool = True, dense: bool = False)
 
 
 def some_array(rank: int, dtype: str) -> Spec:
-    """An array of that rank and type of elements, as well aligned as one can be: for tools that ask what a kernel does."""
+    """Describes an array of a rank and element type, as well aligned as one can be; it has no data."""
     return Spec((SOME_SIZE,) * rank, DTYPES[dtype])
 
 

@@ -300,7 +300,7 @@ def _field(found: Any, field: str) -> Any:
 
 
 def _branches(ways: Sequence[Way], ends: Sequence[End], names: tuple[str, ...], depth: int) -> Iterable[tuple[Any, Any]]:
-    """The answers of a question, each with the tree of the ways that go on with it."""
+    """Yields each answer that these ways got to the guard at `depth`, with the tree of the ways that got it."""
     left = list(zip(ways, ends, strict=True))
     while left:
         answer = _answer(left[0][0].guards[depth])

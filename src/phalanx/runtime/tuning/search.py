@@ -322,7 +322,7 @@ class TuningSearch:
     # The search --------------------------------------------------------------------------------------------
 
     def known_candidate(self, candidates: list[Candidate]) -> Candidate:
-        """The candidate of the reference configuration; a kernel is not compiled twice for it."""
+        """Finds the kernel's candidate that has the reference's constants, or makes a new candidate of them."""
         if self.is_kernel:
             wanted = constants_key(self.target.bind_constants(self.reference))
             for candidate in candidates:

@@ -191,7 +191,7 @@ class Session:
         return arrays[-1] if arrays else -1
 
     def load(self, number: int, candidate: Any, config: dict[str, Any] | Parcel) -> None:
-        """Takes a candidate; a kernel's machine code is loaded on the GPU."""
+        """Makes a candidate ready to run under its number; a kernel's machine code is loaded on the GPU."""
         self.configs[number] = config if isinstance(config, dict) else config.open()
         assert self.setup is not None
         if isinstance(candidate, MachineCode):

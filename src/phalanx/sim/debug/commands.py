@@ -57,7 +57,7 @@ def command(*names: str, usage: str, about: str) -> Callable[[Action], Action]:
 
 
 def carry_out(session: Session, text: str) -> list[str]:
-    """What a command says; a mistake in it is said, too, and changes nothing."""
+    """Carries out a command and gives the lines to print; a mistake in the command is one more such line."""
     name, _, rest = text.strip().partition(" ")
     if not name:
         return []
@@ -72,7 +72,7 @@ def carry_out(session: Session, text: str) -> list[str]:
 
 
 def number_of(text: str, usual: int = 1) -> int:
-    """A positive number that a command may be given."""
+    """Reads the positive number that follows a command, or takes the usual one where none does."""
     if not text:
         return usual
     if not text.isdecimal() or not int(text):
@@ -96,13 +96,13 @@ def repeated(session: Session, times: int, once: Callable[[], list[str]]) -> lis
 
 @command("step", "s", usage="step [N]", about="the agent goes on to its next source line, the others as the schedule says")
 def step(session: Session, rest: str) -> list[str]:
-    """To the agent's next line."""
+    """Runs until the agent comes to its next source line."""
     return repeated(session, number_of(rest), lambda: session.step(lambda agent, at_line: at_line))
 
 
 @command("next", "n", usage="next [N]", about="like step, but over functions that are called on the line")
 def next_(session: Session, rest: str) -> list[str]:
-    """To the agent's next line in the kernel itself."""
+    """Runs until the agent comes to its next line in the kernel itself, past the functions that it calls."""
 
     def once() -> list[str]:
         agent = session.agent
@@ -114,7 +114,7 @@ def next_(session: Session, rest: str) -> list[str]:
 
 @command("instruction", "i", usage="instruction [N]", about="the agent goes on by one instruction of the IR")
 def instruction(session: Session, rest: str) -> list[str]:
-    """By one instruction."""
+    """Runs one instruction of the agent."""
     said = repeated(session, number_of(rest), lambda: session.step(lambda agent, at_line: True))
     agent = session.agent
     op = None if agent is None or awaited(agent, session.run) is not None else position_of(agent, session.run).op
@@ -123,7 +123,7 @@ def instruction(session: Session, rest: str) -> list[str]:
 
 @command("phase", usage="phase [BARRIER]", about="until a barrier of the agent's CTA (that one) completes its phase")
 def phase(session: Session, rest: str) -> list[str]:
-    """To the end of a phase."""
+    """Runs until a barrier completes its phase."""
     stop = phase_stop(session, rest) if rest else PhaseStop("", None, None)
     if stop.rank is None and session.cta is not None:
         stop.rank = session.cta.rank
@@ -133,7 +133,7 @@ def phase(session: Session, rest: str) -> list[str]:
 
 @command("land", usage="land", about="until a copy in flight makes a step: it reads its source, or lands")
 def land(session: Session, rest: str) -> list[str]:
-    """To the next step of a copy."""
+    """Runs until a copy in flight reads its source or lands."""
 
     def landed(agent: object, at_line: bool) -> str:
         now = session.run.now
@@ -144,7 +144,7 @@ def land(session: Session, rest: str) -> list[str]:
 
 @command("until", "u", usage="until [FILE:]LINE [if EXPR]", about="until some agent comes to that line")
 def until(session: Session, rest: str) -> list[str]:
-    """To a line."""
+    """Runs until some agent comes to a line."""
     stop = line_stop(session, rest)
     if stop is None:
         raise Error(f"{rest!r} is no line", remedy="until 12, until kernel.py:12")
@@ -161,7 +161,7 @@ def until(session: Session, rest: str) -> list[str]:
 
 @command("continue", "c", usage="continue", about="until a stop, a finding, a px.breakpoint, or the end")
 def continue_(session: Session, rest: str) -> list[str]:
-    """To the next stop."""
+    """Runs until a stop, a finding, a `px.breakpoint` or the end."""
     return session.go(lambda agent, at_line: "")
 
 
@@ -170,7 +170,7 @@ def continue_(session: Session, rest: str) -> list[str]:
 
 @command("back", usage="back [N]", about="back to the line that the agent was at before: the run is replayed from its start")
 def back(session: Session, rest: str) -> list[str]:
-    """To the agent's line before this one."""
+    """Goes back to the line at which the agent was before, by a replay of the run."""
     seen = session.run.seen.get(session.focus)
     ticks = [] if seen is None else [tick for tick in seen.ticks if tick < session.run.tick]
     count = number_of(rest)
@@ -181,13 +181,13 @@ def back(session: Session, rest: str) -> list[str]:
 
 @command("goto", usage="goto TICK", about="to any tick of the run, on or back")
 def goto(session: Session, rest: str) -> list[str]:
-    """To a tick."""
+    """Goes on or back to a tick of the run."""
     return session.go_to(number_of(rest))
 
 
 @command("restart", usage="restart", about="back to the start; stops stay")
 def restart(session: Session, rest: str) -> list[str]:
-    """To the first tick."""
+    """Goes back to the first tick; the stops stay."""
     session.focus = (0, 0, 0)
     return session.go_to(1)
 
@@ -218,7 +218,7 @@ def phase_stop(session: Session, text: str) -> PhaseStop:
 
 
 def add(session: Session, stop: Stop) -> list[str]:
-    """Keeps a stop."""
+    """Adds a stop to the session."""
     stop.renew(session.run)
     session.stops.append(stop)
     return [f"stop {len(session.stops)}: {stop.text}"]
@@ -227,7 +227,7 @@ def add(session: Session, stop: Stop) -> list[str]:
 @command("break", "b", usage="break [FILE:]LINE [if EXPR] | BARRIER [phase N]",
          about="stop at a line, or when a barrier completes a phase; alone: list the stops")  # fmt: skip
 def break_(session: Session, rest: str) -> list[str]:
-    """Keeps a stop, or lists them."""
+    """Adds a stop at a line or at a barrier's phase; lists all stops where nothing is given."""
     if not rest:
         return [f"stop {n}: {stop.text}" for n, stop in enumerate(session.stops, 1)] or ["there are no stops"]
     stop = line_stop(session, rest) or phase_stop(session, rest)
@@ -241,7 +241,7 @@ def break_(session: Session, rest: str) -> list[str]:
 
 @command("watch", usage="watch EXPR", about="stop when the value changes, as the agent sees it now")
 def watch(session: Session, rest: str) -> list[str]:
-    """Keeps a stop at a change."""
+    """Adds a stop that waits for a change of an expression's value."""
     session.evaluate(rest)
     focus = session.focus
     return add(session, Watch(rest, lambda text: session.evaluate(text, session.run.find(focus))))
@@ -249,7 +249,7 @@ def watch(session: Session, rest: str) -> list[str]:
 
 @command("delete", usage="delete [N]", about="forget a stop, or all")
 def delete(session: Session, rest: str) -> list[str]:
-    """Forgets stops."""
+    """Removes one stop, or all where no number is given."""
     if not rest:
         session.stops.clear()
         return ["all stops are gone"]
@@ -264,26 +264,26 @@ def delete(session: Session, rest: str) -> list[str]:
 
 @command("where", "w", usage="where", about="where the agent is, and what it waits for")
 def where(session: Session, rest: str) -> list[str]:
-    """Where the agent is."""
+    """Shows where the agent is, and what it waits for."""
     return session.here()
 
 
 @command("list", "l", usage="list", about="the source around the agent")
 def list_(session: Session, rest: str) -> list[str]:
-    """The source around the agent."""
+    """Shows the source around the agent."""
     agent = session.agent
     return session.here() if agent is None else source_text(position_of(agent, session.run).place)
 
 
 @command("agents", usage="agents [all]", about="the agents of the cluster (of all): where they are, what they wait for")
 def agents(session: Session, rest: str) -> list[str]:
-    """Every agent."""
+    """Lists the agents of the cluster, or of all, with what they wait for."""
     return agents_text(session.run.clusters if rest == "all" else session.cluster, session.agent, session.run)
 
 
 @command("agent", "a", usage="agent N | [CTA:]ROLE", about="look at another agent: by its number in 'agents', or 1:warp 4")
 def agent_(session: Session, rest: str) -> list[str]:
-    """Turns to another agent."""
+    """Makes another agent the one that commands are about."""
     there = [agent for cluster in session.cluster for agent in cluster.agents()]
     rank, colon, role = rest.partition(":")
     if rest.isdecimal():
@@ -300,13 +300,13 @@ def agent_(session: Session, rest: str) -> list[str]:
 
 @command("print", "p", usage="print EXPR", about="a variable, memory, a barrier: acc[0, 0:4], s.at(1)[0], full[1].pending")
 def print_(session: Session, rest: str) -> list[str]:
-    """A value."""
+    """Shows the value of an expression."""
     return value_text(rest, session.evaluate(rest))
 
 
 @command("variables", "v", usage="variables", about="the variables that the agent sees")
 def variables_(session: Session, rest: str) -> list[str]:
-    """All variables."""
+    """Lists the constants, arguments and variables that the agent sees."""
     agent = session.agent
     if agent is None:
         return ["no agent is there"]
@@ -317,7 +317,7 @@ def variables_(session: Session, rest: str) -> list[str]:
 
 @command("memory", "m", usage="memory [NAME]", about="the buffers of the CTA with their layouts, or what is in one")
 def memory(session: Session, rest: str) -> list[str]:
-    """Buffers, or the contents of one."""
+    """Lists the buffers of the CTA, or shows the contents of one."""
     cta = session.cta
     if cta is None:
         return ["no CTA is there"]
@@ -331,7 +331,7 @@ def memory(session: Session, rest: str) -> list[str]:
 
 
 def memory_text_of(lines: list[str], name: str) -> list[str]:
-    """What `memory` says of one buffer."""
+    """Picks the lines about one buffer from those that `memory` lists."""
     start = next(n for n, line in enumerate(lines) if line.split(": ")[0].endswith(f" {name}"))
     stop = next((n for n in range(start + 1, len(lines)) if not lines[n].startswith("  ")), len(lines))
     return lines[start:stop]
@@ -339,7 +339,7 @@ def memory_text_of(lines: list[str], name: str) -> list[str]:
 
 @command("barriers", usage="barriers [NAME | all]", about="phase, pending arrivals, bytes and waiters of the CTA's barriers")
 def barriers(session: Session, rest: str) -> list[str]:
-    """Every barrier."""
+    """Lists the barriers of the CTA, or of all in its cluster."""
     cta = session.cta
     if cta is None:
         return ["no CTA is there"]
@@ -348,25 +348,25 @@ def barriers(session: Session, rest: str) -> list[str]:
 
 @command("copies", usage="copies", about="the work of engines in flight, and the barriers that it will tell")
 def copies(session: Session, rest: str) -> list[str]:
-    """Copies in flight."""
+    """Lists the cluster's copies in flight."""
     return copies_text(session.cluster)
 
 
 @command("waits", usage="waits [all]", about="who waits for what, what that lacks, and who would bring it")
 def waits(session: Session, rest: str) -> list[str]:
-    """Every wait."""
+    """Lists who waits for what, and who would bring it."""
     return waits_text(session.run.clusters if rest == "all" else session.cluster, session.run)
 
 
 @command("findings", usage="findings", about="what the checks have found so far")
 def findings(session: Session, rest: str) -> list[str]:
-    """Every finding so far."""
+    """Lists what the checks have found so far."""
     return [line for text in session.found() for line in [*text.splitlines(), ""]][:-1] or ["nothing is found so far"]
 
 
 @command("help", "h", "?", usage="help", about="this list")
 def help_(session: Session, rest: str) -> list[str]:
-    """What there is."""
+    """Lists all commands with their usage."""
     wide = max(len(each.usage) for each in COMMANDS if len(each.usage) < 30)
     lines = []
     for each in COMMANDS:
@@ -378,6 +378,6 @@ def help_(session: Session, rest: str) -> list[str]:
 
 @command("quit", "q", usage="quit", about="end the session")
 def quit_(session: Session, rest: str) -> list[str]:
-    """Ends it."""
+    """Ends the session."""
     session.closed = True
     return []

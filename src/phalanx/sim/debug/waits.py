@@ -13,7 +13,7 @@ from phalanx.sim.waiting import doing, may_come, named_here, senders
 
 
 def is_spinning(agent: Agent) -> bool:
-    """Whether it asks in a loop that only others can end."""
+    """Whether the agent polls in a loop that only other agents or copies can end."""
     return agent in agent.cta.cluster.spinning
 
 

@@ -522,7 +522,7 @@ def bytes_of(place: Any) -> int:
 
 
 def same_values(function: Function) -> dict[Value, Value]:
-    """Values that are one cell under several names, each with the name that stands for all of them."""
+    """Maps values that are reads or assignments of one variable to one value that stands for them all."""
     found: dict[Value, Value] = {}
 
     def name_of(value: Value) -> Value:
