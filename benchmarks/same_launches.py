@@ -262,6 +262,12 @@ def by_tree(tree: Path, script: str, options: list[str], result: Path) -> Callab
     return wait
 
 
+def sources_of(tree: Path) -> list[str]:
+    """Where a tree's sources are, and what stands in for torch and the driver: its own, where it has that."""
+    tests = [root / "tests" for root in (tree, HERE.parent) if (root / "tests" / "support").exists()]
+    return [str(tree / "src"), str(tests[0])]
+
+
 def before_and_after(commit: str, script: str, options: list[str], *folders: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a script collects of the folders of a commit, and of those here."""
     with tempfile.TemporaryDirectory() as folder:
@@ -306,13 +312,13 @@ def main() -> int:
     given = parser.parse_args()
     cases = cases_of(given.op, given.seed, given.count)
     if given.tree is not None:
-        sys.path[:0] = [str(given.tree / "src"), str(HERE.parent / "tests")]
+        sys.path[:0] = sources_of(given.tree)
         given.write.write_text(json.dumps(collect(cases)))
         return 0
     if given.commit is None:
         parser.error("name the commit to compare with")
     options = ["--op", *given.op, "--seed", *given.seed, "--count", str(given.count)]
-    before, after = before_and_after(given.commit, __file__, options, "src")
+    before, after = before_and_after(given.commit, __file__, options, "src", "tests")
     found = differing(before, after)
     for op in given.op:
         others = [each for each in found if each[0].startswith(f"{op}, ")]

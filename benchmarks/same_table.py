@@ -24,7 +24,7 @@ if not __package__:  # run by its path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks.products.simple import TILES
-from benchmarks.same_launches import HERE, KINDS, before_and_after, collect, differing
+from benchmarks.same_launches import KINDS, before_and_after, collect, differing, sources_of
 
 NOT_COMPARED = {
     "benchmarks/overhead/launch.py": "host time of a launch",
@@ -252,7 +252,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.tree is not None:
-        sys.path[:0] = [str(given.tree / "src"), str(HERE.parent / "tests")]
+        sys.path[:0] = sources_of(given.tree)
         given.write.write_text(json.dumps(collect(json.loads(given.calls), Calls(given.tree))))
         return 0
     from benchmarks.readme import lines
@@ -268,7 +268,8 @@ def main() -> int:
         calls = {name: call for line in by_commit[commit] for name, call in calls_of(line).items()}
         wrong: dict[str, str] = {}
         if calls:
-            wrong = wrong_calls(*before_and_after(commit, __file__, ["--calls", json.dumps(calls)], "src", "examples"))
+            options = ["--calls", json.dumps(calls)]
+            wrong = wrong_calls(*before_and_after(commit, __file__, options, "src", "tests", "examples"))
         print(f"{commit}:", *told_of(by_commit[commit], wrong), sep="\n  ", flush=True)
         status |= bool(wrong)
     for script, what in NOT_COMPARED.items():
