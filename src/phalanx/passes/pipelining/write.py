@@ -25,6 +25,7 @@ from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, SharedBuffer
 from phalanx.passes.pipelining.ahead import Fetch
 from phalanx.passes.pipelining.consumer import Consumer
+from phalanx.passes.pipelining.drawn import counted_before
 from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.meetings import barrier_of_warps, unequal_meeting
@@ -109,8 +110,9 @@ class _Writer:
         if against is not None:
             return self._plain(*against)
         before, rest, rebuild = self._split(self.whole.body)
-        slice_ = Slice(self.places, set(before))
         try:
+            before, rest = counted_before(self.places, before, rest)
+            slice_ = Slice(self.places, set(before))
             for op in (*loads_wait_for_launches(self.places), *(op for op in self.whole.walk() if op.draw is not None)):
                 slice_.op(op)
         except NotSliced as problem:
