@@ -65,8 +65,8 @@ def block_scaled(torch: Any) -> Loop:
     )  # fmt: skip
 
 
-def dequantised(torch: Any) -> Loop:
-    """Weights of 4 bits with a scale and a zero point for each 128."""
+def dequantised(torch: Any, **constants: int) -> Loop:
+    """Weights of 4 bits with a scale and a zero point for each 128, in tiles of some size."""
     from dequantised import dequantised as kernel
 
     groups, bf16 = K // 128, torch.bfloat16
@@ -77,7 +77,8 @@ def dequantised(torch: Any) -> Loop:
     w = ((codes.float().view(N, groups, 128) - z.T.float()[:, :, None]) * s.T.float()[:, :, None]).view(N, K).to(bf16)
     x, c = torch.randn(M, K, device="cuda").to(bf16), torch.empty(M, N, device="cuda", dtype=bf16)
     return Loop(
-        "weights of 4 bits", lambda: kernel[px.auto](x, packed, s, z, c), lambda: error_of(c, x.float() @ w.float().T),
+        " ".join(["weights of 4 bits", *map(str, constants.values())]),
+        lambda: kernel[px.auto](x, packed, s, z, c, **constants), lambda: error_of(c, x.float() @ w.float().T),
         2.0 * M * N * K, "cold", {"torch bf16": lambda: x @ w.T},
     )  # fmt: skip
 
@@ -114,7 +115,8 @@ def recurrence(torch: Any, gated: bool) -> Loop:
 
 def loops(torch: Any) -> list[Loop]:
     """All of them."""
-    return [block_scaled(torch), dequantised(torch), recurrence(torch, False), recurrence(torch, True)]
+    products = [block_scaled(torch), dequantised(torch), dequantised(torch, BM=256, BK=64)]
+    return [*products, recurrence(torch, False), recurrence(torch, True)]
 
 
 def main() -> None:
