@@ -311,6 +311,32 @@ def test_arguments_that_share_none_go_through_the_ring() -> None:
     assert any("staged by the copy engine" in note for note in notes_of(stored, 1, [x, o]))
 
 
+@px.kernel(warps=4)
+def repeated(A, B, S, C, n, *, BM=64, BN=32, BK=32, PRODUCER=False):
+    """A tile of each step beside several of an inner loop."""
+    acc = px.zeros((BM, BN), px.f32)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2, producer=PRODUCER):
+        a = px.load(A[0:BM, k : k + BK])
+        for i in range(n):
+            acc = acc + px.dot(a, px.load(B[i : i + BN, k : k + BK]).T) * S[i]
+    px.store(C[0:BM, 0:BN], acc)
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+@pytest.mark.parametrize("producer", [True, False])
+def test_a_load_that_an_inner_loop_repeats(times: int, producer: bool) -> None:
+    """Without a producer it stays: its second stage would be waited for by the warps that are to give it back."""
+    a, b, sums = factors(64, 34, 96)
+    scales = np.arange(1, 4, dtype=np.float32)
+    want = sum((wide(a) @ wide(b[i : i + 32]).T * scales[i] for i in range(times)), np.zeros((64, 32), np.float32))
+    args = [a, b, scales, sums[:, :32].copy(), times]
+    agree(repeated, 1, args, {3: want}, PRODUCER=producer)
+    said = notes_of(repeated, 1, args, PRODUCER=producer)
+    assert any("px.load of A: staged by the copy engine, in a ring of 2 stages" in note for note in said)
+    assert any("px.load of B is not staged: the loop at" in note for note in said) is not producer
+    assert any("px.load of S is not staged: a single number is read where it is used" in note for note in said)
+
+
 @px.kernel(warps=8, cluster=lambda CTAS: CTAS)
 def early(A, B, FLAGS, C, n, *, BM=128, BN=32, BK=32, CASE="scalar", CTAS=1):
     """A loop in each of two tiles that may end early."""

@@ -14,7 +14,7 @@ from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch, Feature
 from phalanx.ir.core import Block, Faster, Note, Op
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import For, While
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.types import TileType, i32
 from phalanx.ir.values import Param, constant_of
@@ -125,7 +125,7 @@ class Stager:
             load = op.tile_load
             if load is None or not in_global(load.view):
                 continue
-            reason = self.placed(load, loop, slice_)
+            reason = self._repeated(load, loop) or self.placed(load, loop, slice_)
             if reason is not None:
                 why, remedy = reason
                 faster = Faster(remedy) if remedy else None
@@ -135,6 +135,17 @@ class Stager:
             path = Transport.COPY if objection is None else Transport.THREADS
             found.append(Staged(load, load.view, loop, self.places.home[op], path, objection))
         return found
+
+    def _repeated(self, load: Load, loop: For) -> Objection | None:
+        """Why a load in an inner loop stays, if it does: who fetches may not wait for a stage that it gives back itself."""
+        if loop.pipelined is None or loop.pipelined.producer or not isinstance(load.result.type, TileType):
+            return None
+        around = self.places.around[load]
+        inner = next((outer for outer in around[around.index(loop) + 1 :] if isinstance(outer, For | While)), None)
+        if inner is None:
+            return None
+        why = f"the loop at {inner.loc.short} repeats it in a step, which without a producer has one stage of each ring"
+        return why, "leave producer=False out, or write the inner loop over px.static_range"
 
     def placed(self, load: Load, loop: For, slice_: Slice) -> Objection | None:
         """Why a load stays where it is, and what would be faster, if it does; else its slice is added."""
