@@ -220,3 +220,23 @@ def test_operands_take_turns_in_two_buffers() -> None:
     assert sum(line.startswith("sync") and "_tile is read" in line for line in lines) == 5, "one barrier for each"
     assert sum(line.startswith("sync") for line in lines) == 5 + 3, "others are the ring's"
     assert made.spills == 0
+
+
+@px.kernel(warps=4)
+def smoothed(A, B, C, *, BM=64, BN=32, BK=32):
+    """The left operand is carried from step to step, in registers that move while a product might read them."""
+    acc, kept = px.zeros((BM, BN), px.f32), px.zeros((BM, BK), px.bf16)
+    for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+        a, b = px.load(A[0:BM, k : k + BK]), px.load(B[0:BN, k : k + BK])
+        acc = px.dot(kept, b.T, acc)
+        kept = (a.to(px.f32) * 0.5 + kept.to(px.f32) * 0.5).to(px.bf16)
+    px.store(C[0:BM, 0:BN], acc)
+
+
+def test_a_product_that_is_waited_for_after_all_is_not_said_to_overlap() -> None:
+    args = [numbers(64, 160, dtype=HALF), numbers(32, 160, dtype=HALF, seed=1), np.zeros((64, 32), np.float32)]
+    agrees(smoothed[1], *args)
+    said = [note.partition(": ")[2] for note in px.compile(smoothed[1], *args, arch="sm_90a").notes]
+    assert any(note.startswith("px.wgmma is waited for at once") for note in said)
+    assert "px.dot runs as wgmma on the ring, waited for at once" in said
+    assert not any("computed while it runs" in note for note in said)

@@ -8,7 +8,8 @@ word takes the place of an earlier one; what is left is a note to the user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 from phalanx.frozen import frozen
@@ -16,6 +17,9 @@ from phalanx.ir.core import Faster, Note
 from phalanx.location import Location
 
 TOPIC = "px.dot"
+WAITED = "waited for at once"
+"""Said of a product whose sum is there before anything else runs."""
+BEGUN_EARLY = "begun before the last product of the step before is over"
 
 
 class Unit(Enum):
@@ -55,6 +59,18 @@ def decided(notes: Iterable[Note], decisions: Iterable[DotDecision]) -> tuple[No
     places = {decision.loc for decision in new}
     kept = (note for note in notes if not isinstance(note.decision, DotDecision) or note.loc not in places)
     return (*kept, *(Note(decision.message, decision.loc, decision.faster, decision) for decision in new))
+
+
+def waited_for(notes: Iterable[Note], places: Collection[Location]) -> tuple[Note, ...]:
+    """The notes, where the products on rings at these places are waited for at once after all."""
+    notes = tuple(notes)
+    found = [note.decision for note in notes if isinstance(note.decision, DotDecision) and note.decision.loc in places]
+    made = []
+    for decision in found:
+        *parts, when = decision.how.split(", ")
+        if decision.on_ring and when not in (WAITED, BEGUN_EARLY):
+            made.append(dataclasses.replace(decision, how=", ".join((*parts, WAITED))))
+    return decided(notes, made)
 
 
 def decisions_of(notes: Iterable[Note]) -> dict[Location, DotDecision]:

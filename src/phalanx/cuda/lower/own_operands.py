@@ -19,6 +19,7 @@ from phalanx.cuda.plan import OwnRegisters
 from phalanx.cuda.text.cautions import register_operands
 from phalanx.cuda.text.cells import Cells
 from phalanx.ir.core import Block, Faster, Function, Note, Op, map_blocks, rewrite, substitute
+from phalanx.ir.dots import waited_for
 from phalanx.ir.effects import GroupAction
 from phalanx.ir.engines import REGISTER_COMMITS, REGISTER_WAITS, Engine
 from phalanx.ir.ops.control import Assign, For, ReadVar, While
@@ -80,7 +81,7 @@ def wait_for_operands(function: Function, alone: frozenset[Location]) -> Functio
     if renamed:
         inserted = set(waits.values())
         body = rewrite(body, lambda op: None if op in inserted else [substitute(op, renamed)])
-    waiting = dataclasses.replace(function, body=body, notes=(*function.notes, *notes.values()))
+    waiting = dataclasses.replace(function, body=body, notes=(*waited_for(function.notes, alone), *notes.values()))
     return _without_idle_waits(waiting) if alone else waiting
 
 

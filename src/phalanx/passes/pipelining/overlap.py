@@ -8,7 +8,7 @@ from collections.abc import Collection
 from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Feature
 from phalanx.ir.core import Faster, Op
-from phalanx.ir.dots import DotDecision, Unit
+from phalanx.ir.dots import BEGUN_EARLY, WAITED, DotDecision, Unit
 from phalanx.ir.ops.control import Break, For
 from phalanx.ir.views import SharedBuffer
 from phalanx.location import Location
@@ -61,11 +61,11 @@ class Overlaps:
                 faster = None if warps % WARPGROUP else Faster(made.remedy, (Feature.WGMMA,))
                 found.append(DotDecision(op.loc, Unit.WARPS, made.why, faster=faster))
                 continue
-            how = "one group stays in flight" if op in flying else "waited for at once"
+            how = "one group stays in flight" if op in flying else WAITED
             if op in put_off:
                 how = f"beside the next step's product at line {put_off[op].loc.line}"
             elif op in put_off.values():
-                how = "begun before the last product of the step before is over"
+                how = BEGUN_EARLY
             found.append(DotDecision(op.loc, Unit.WARPGROUPS, how=how, on_ring=True))
         return found
 
