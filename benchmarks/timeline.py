@@ -55,15 +55,18 @@ def recorded(name: str) -> Any:
 
 
 def module_of(folder: str, name: str) -> Any:
-    """A rung of a ladder, as a module of its own."""
+    """A rung of a ladder, as a module of its own: another ladder has files of the same names, which stay loaded."""
     path = str(EXAMPLES / folder)
+    former = {other: sys.modules.pop(other, None) for other in ("heads", "shapes", "orders", "arrays", "common", name)}
     sys.path.insert(0, path)
     try:
-        for other in ("heads", "shapes", "orders", "arrays", "common", name):
-            sys.modules.pop(other, None)
         return importlib.import_module(name)
     finally:
         sys.path.remove(path)
+        for other, module in former.items():
+            sys.modules.pop(other, None)
+            if module is not None:
+                sys.modules[other] = module
 
 
 def product_specs(m: int, n: int, k: int) -> tuple[Any, ...]:
