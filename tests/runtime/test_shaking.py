@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from phalanx.cuda.abi import Extras
+from phalanx.cuda.abi import MOST_SITES, Extras
 from phalanx.cuda.lower.lower import lower
 from phalanx.cuda.module import generate
 from phalanx.cuda.nvrtc import has_packages
 from phalanx.ir.archs import arch_of
 from phalanx.runtime.launch import watchdog
 from phalanx.runtime.launch.launch_list import LISTS
-from phalanx.runtime.launch.watchdog import MOST_SITES, RECORD_WORDS, SEED_WORD, Delays, delays, shaken
+from phalanx.runtime.launch.watchdog import RECORD_WORDS, SEED_WORD, Delays, delays, shaken
 from phalanx.runtime.shaking import ShakenLaunch, delay_sites, fewest
 from phalanx.runtime.tuning.worker import Failed
 from phalanx.tools.shake import Session, Trials, shaken_text
@@ -92,6 +92,16 @@ def test_the_text_with_delays_computes_the_same(file: str) -> None:
     assert module.source.count("px_delay(px_debug") == len(PLACES) + 3
     run_text(module, 1, args, seed=1)
     assert np.array_equal(args[1], args[0])
+
+
+def test_places_without_a_bit_have_no_delay(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phalanx.cuda.text.delays.MOST_SITES", 4)
+    (launch,) = declared(file)
+    target = arch_of("sm_90a")
+    function = prepared(launch.bound.kernel, tuple(map(type_of, launch.args)), target)
+    module = generate(lower(function, target, extras=Extras(watchdog=True, shaken=True)))
+    numbers = [number for number, site in enumerate(module.sites) if site.kind == "delay"]
+    assert numbers and max(numbers) < 4
 
 
 def test_the_kernel_is_told_seed_and_sites() -> None:

@@ -50,6 +50,8 @@ class Extras:
 
 
 PLAIN = Extras()
+MOST_SITES = 4096
+"""Places of a kernel that may have a delay: the debug buffer has a bit for each, and those behind them have none."""
 
 
 @frozen

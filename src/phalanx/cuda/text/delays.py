@@ -6,6 +6,7 @@ order that a GPU hardly ever takes comes up. Each delay is a site, which the hos
 
 from __future__ import annotations
 
+from phalanx.cuda.abi import MOST_SITES
 from phalanx.cuda.text.helper import helper
 from phalanx.cuda.text.registry import follows, precedes
 from phalanx.cuda.text.writer import Writer
@@ -40,6 +41,8 @@ def delay_after(w: Writer, op: Op) -> None:
 
 
 def _write_delay(w: Writer, op: Op) -> None:
+    if len(w.sites) >= MOST_SITES:
+        return
     told = f"{w.use(helper('px_seed'))}({w.debug})"
     seed = w.once("seed", "seed", lambda name: f"const unsigned long long {name} = {told};")
     passed = w.counter("delays", "delays", "delays that this thread has come by")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from phalanx.cuda.abi import MOST_SITES
 from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.runtime.device.driver import DriverError, HostBuffer
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 RECORD_WORDS = 16
 SEED_WORD = 8
-MOST_SITES = 4096
-"""Places of a kernel that can be switched off; those behind them are off."""
 DEBUG_WORDS = RECORD_WORDS + MOST_SITES // 64
 ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
 """What `os.environ` looks into: it takes a microsecond itself to say that something is not there."""

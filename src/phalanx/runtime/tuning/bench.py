@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,10 +13,10 @@ from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.device.power import NoMeter, Reading, median_reading, meter_of
 from phalanx.runtime.device.streams import current_stream
 from phalanx.runtime.device.timing import EventTimer, Mode, median_ratio, mode_named, take_turns
+from phalanx.runtime.tuning.result import printed
 
 ALONE = "this"
 """The name of what is measured, where nothing else is."""
-SHOWN_WIDTH = 120
 
 
 @frozen
@@ -95,11 +94,7 @@ class Bench:
         return shown
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=SHOWN_WIDTH, no_color=True, highlight=False, markup=False).print(self.__rich__())
-        return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+        return printed(self.__rich__())
 
 
 def _columns(bench: Bench) -> dict[str, Callable[[Timing], str]]:

@@ -37,6 +37,15 @@ class Row:
         return self.status == "ok"
 
 
+def printed(shown: Any) -> str:
+    """Renders what rich can show as plain text, without colours and without blanks at the ends of lines."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    Console(file=out, width=SHOWN_WIDTH, no_color=True, highlight=False, markup=False).print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
 def _shown(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
@@ -112,11 +121,7 @@ class Tuned:
         return shown
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        out = io.StringIO()
-        Console(file=out, width=SHOWN_WIDTH, no_color=True, highlight=False, markup=False).print(self.__rich__())
-        return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+        return printed(self.__rich__())
 
     def __repr__(self) -> str:
         measured = sum(row.ok for row in self.table)
