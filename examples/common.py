@@ -25,10 +25,19 @@ class Case:
 
     def run(self, move: Callable[[np.ndarray], Any] = np.copy, back: Callable[[Any], np.ndarray] = np.asarray) -> None:
         """Runs it on copies of the arguments that `move` made, and compares the outputs."""
-        args = [move(a) if isinstance(a, np.ndarray) else a for a in self.args]
+        args = [moved(a, move) for a in self.args]
         self.launch(*args, **self.constants)
         for position, want in self.expected.items():
             compare(back(args[position]), want, self.tolerance)
+
+
+def moved(argument: Any, move: Callable[[np.ndarray], Any]) -> Any:
+    """An argument of a launch where `move` puts arrays: packed ones by their bytes, all else as it is."""
+    from phalanx.runtime.device.packed import Packed
+
+    if isinstance(argument, Packed):
+        return Packed(move(argument.data), argument.dtype, argument.dense)
+    return move(argument) if isinstance(argument, np.ndarray) else argument
 
 
 def checked(make: Callable[..., Case], **sizes: int) -> tuple[Any, list[Any], dict[str, Any]]:
@@ -65,13 +74,9 @@ def gpu_mover() -> tuple[Callable[[np.ndarray], Any], Callable[[Any], np.ndarray
     except ImportError:
         torch = None
     if torch is not None:
-        import phalanx as px
         from phalanx.runtime.device.host_copies import to_host
-        from phalanx.runtime.device.packed import Packed
 
         def move(x: Any) -> Any:
-            if isinstance(x, Packed):
-                return px.packed(move(x.data), x.dtype)
             if x.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
                 carrier = np.int16 if x.dtype.itemsize == 2 else np.uint8
                 return torch.from_numpy(np.ascontiguousarray(x).view(carrier)).cuda().view(getattr(torch, x.dtype.name))

@@ -1,5 +1,5 @@
 """What L2 keeps of weights that are larger than L2, for the next launch: how much, in which products, and how it is told;
-and rings that are as deep as there is room."""
+rings that are as deep as there is room, and tiles that are stored whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from phalanx.errors import Error
 from phalanx.ir.ops.tma import HINTED_PARTS
 from phalanx.kernels.products.keeping import KEPT_PARTS, kept_parts, streaming_hint
 from phalanx.kernels.products.matmul_config import MatmulConfig, Problem, choose, require_fits, suited
-from phalanx.kernels.products.matmul_cuts import DEEPEST, MAX_STAGES, deepened, possible
+from phalanx.kernels.products.matmul_cuts import DEEPEST, MAX_STAGES, deepened, possible, stored_whole
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.split_config import SplitConfig, best_either_way, choose_split
 from phalanx.kernels.products.split_ring import split_ring
@@ -87,6 +87,19 @@ def test_the_model_counts_what_is_kept() -> None:
 
     nothing = replace(chosen, kept=0)
     assert took(chosen) == took(nothing) == took(chosen, keeps=False) < took(nothing, keeps=False)
+
+
+def test_tiles_of_few_steps_are_stored_whole() -> None:
+    """Queries by keys with heads of 128: two steps along K, for which a ring of three stages is enough."""
+    short, long = Problem(1024, 1024, 128, 640), Problem(1024, 1024, 256, 640)
+    config = MatmulConfig(cluster=(1, 2))
+    whole = stored_whole(config, short)
+    assert (config.parts, config.stages, whole.parts, whole.stages) == (2, 4, 1, 3)
+    assert stored_whole(config, long) == config == stored_whole(config, replace(short, fused=True))
+    for each in possible(short.kind()):
+        after = stored_whole(each, short)
+        assert after.parts in (1, each.parts) and after.stages <= each.stages
+        require_fits(after, short)
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -21,6 +21,7 @@ from phalanx.kernels.products.matmul_cuts import (
     complete,
     deepened,
     require_fits,
+    stored_whole,
 )
 from phalanx.kernels.products.split_config import (
     MOST_ROWS,
@@ -106,7 +107,7 @@ def suited(config: MatmulConfig, problem: Problem, device: Device) -> MatmulConf
     few = config.tiles(problem) <= costs.trimmed_waves * config.clusters(device)
     trimmed = few and rows * config.bm * cm - seen.m >= PANEL, few and last - seen.n >= piece
     group = 1 if cm > cn and config.tiles(problem) <= config.clusters(device) else config.group
-    deep = deepened(config, problem)
+    deep = deepened(stored_whole(config, problem), problem)
     if streamed is None and not any(trimmed) and group == config.group:
         return deep
     return replace(deep, streamed=streamed, trimmed=trimmed, kept=kept, group=group)

@@ -248,6 +248,21 @@ def _spills_by_elements(problem: Problem, high: int, bn: int, groups: int) -> bo
     return bool(problem.matrix) and groups != 2 and bn > 96
 
 
+def stored_whole(config: MatmulConfig, problem: Problem) -> MatmulConfig:
+    """The configuration that stores a tile in one part, where its ring still holds more than the steps of a tile.
+
+    Parts make room for more stages. Along so short a K stages bring nothing more, and each part costs a wait.
+    """
+    held = config.bm // config.groups * config.bn
+    if config.parts == 1 or held > MOST_HELD[config.groups] or problem.fused or problem.vectors or not problem.staged:
+        return config
+    stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
+    room = SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, config.bm, config.bn)
+    stages = min(MAX_STAGES, room // stage)
+    steps = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES)
+    return replace(config, parts=1, stages=stages) if stages > steps else config
+
+
 def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with a ring of up to `DEEPEST` stages."""
     if config.stages != MAX_STAGES:
