@@ -31,6 +31,7 @@ from phalanx.ir.types import (
 )
 from phalanx.ir.types import bool_ as bool
 from phalanx.language.auto import auto
+from phalanx.language.choose import choose
 from phalanx.language.examples import example
 from phalanx.language.kernel import bind_with, func, kernel, trace_with
 from phalanx.language.ops import clc, cluster, cp_async, fence, tcgen05, tma
@@ -185,8 +186,8 @@ __version__ = "0.2.0"
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
-    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos", "counters",
-    "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
+    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "choose", "clc", "cluster", "compile", "cos",
+    "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
     "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",
     "f8e4m3", "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep",
     "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",

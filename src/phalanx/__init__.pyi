@@ -31,6 +31,7 @@ from phalanx.types import Barrier, Kernel, Number, Pipe, Ring, Shape, Tile, View
 _P = ParamSpec("_P")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C")
+_V = TypeVar("_V")
 _Chosen = int | Callable[..., int]
 _Cluster = int | tuple[int, ...] | Callable[..., int | tuple[int, ...]]
 
@@ -75,6 +76,9 @@ def kernel(
     on_loss: str = "error",
 ) -> Callable[[Callable[_P, object]], Kernel[_P]]:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants."""
+
+def choose(*values: _V) -> _V:
+    """Stands for the one of several values of a kernel's constant with which a launch takes the least time on a model."""
 
 def func(fn: _F) -> _F:
     """A helper that is inlined where kernels call it; recursion is refused."""
@@ -549,13 +553,13 @@ class tma:
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
     "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
-    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "clc", "cluster", "compile", "cos",
-    "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example", "exp",
-    "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3", "f8e5m2", "f8e8m0",
-    "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep", "kernel", "kernels",
-    "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply", "num_blocks",
-    "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring", "round", "rsqrt",
-    "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum", "sync", "tanh",
-    "tcgen05", "tma", "tmem", "topk", "trace", "trunc", "tune", "u16", "u32", "u4", "u64", "u8", "unroll",
-    "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
+    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "choose", "clc", "cluster", "compile",
+    "cos", "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
+    "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3", "f8e5m2",
+    "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep", "kernel",
+    "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
+    "num_blocks", "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring",
+    "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum",
+    "sync", "tanh", "tcgen05", "tma", "tmem", "topk", "trace", "trunc", "tune", "u16", "u32", "u4", "u64", "u8",
+    "unroll", "wait_prior", "warps", "wgmma", "wgmma_commit", "wgmma_wait", "where", "zeros",
 ]

@@ -14,11 +14,14 @@ from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.language.auto import auto
 from phalanx.language.builtin import Builtin
+from phalanx.language.choose import Choose
 from phalanx.language.inlined import InlinedFunction, by_name
 from phalanx.language.reader.source import FunctionSource, keep_source, read_source
 from phalanx.language.structs import StructClass
 from phalanx.location import Location
 
+SHAPING = ("warps", "cluster", "ctas_per_sm")
+"""Arguments of `@px.kernel` that follow from the constants of a launch."""
 MAX_WARPS = 32
 MAX_BOUND = 256  # grids whose bound launches a kernel remembers
 MAX_CLUSTER = 16
@@ -127,6 +130,11 @@ class Kernel:
     def __reduce__(self) -> tuple[object, ...]:
         """By module and name, as functions are: another process imports it."""
         return by_name(self, self.fn)
+
+    @property
+    def shaping(self) -> tuple[str, ...]:
+        """What of the decorator is `px.choose`: a constant of that name, which the kernel's own code does not see."""
+        return tuple(name for name in SHAPING if type(getattr(self, name)) is Choose)
 
     def bind_constants(self, given: dict[str, object]) -> dict[str, object]:
         """All constants: defaults overridden by `given`."""
@@ -277,6 +285,10 @@ def kernel(
                 fields = tuple(f"{parameter.name}_{name}" if name in taken else name for name in struct.fields)
                 groups.append((parameter.name, struct, fields))
                 positional += fields
+        for name, value in zip(SHAPING, (warps, cluster, ctas_per_sm)):
+            if type(value) is Choose:
+                constants[name] = value
+                refuse_same_name(target, name)
         return Kernel(
             target, warps, cluster, exit_sync, watchdog, tuple(positional), constants, tuple(required), ctas_per_sm,
             pdl, cooperative, strict, on_loss, tuple(groups),
@@ -309,6 +321,16 @@ def check_function(target: Any) -> None:
             f"kernel '{target.__name__}' is a method: nothing would be passed as its first parameter",
             location=caller_location(),
             remedy="leave the first parameter out and write @staticmethod above @px.kernel; pass what it needs as arguments",
+        )
+
+
+def refuse_same_name(target: Callable[..., object], name: str) -> None:
+    """Raises an error where a kernel has a parameter with the name of what its decorator leaves open."""
+    if name in inspect.signature(target).parameters:
+        raise Error(
+            f"kernel '{target.__name__}' has a parameter '{name}', and {name}= of @px.kernel is px.choose",
+            location=read_source(target).locate(read_source(target).node),
+            remedy=f"a launch gives it by that name: rename the parameter, or write {name}=lambda {name}: {name}",
         )
 
 
@@ -389,9 +411,17 @@ def constants_for(
     return (), {name: constants[name] for name in parameters if name in constants}
 
 
+def of_decorator(kernel: Kernel, name: str, constants: dict[str, object]) -> object:
+    """What an argument of `@px.kernel` is with these constants: itself, what a function says, or what was chosen."""
+    value = getattr(kernel, name)
+    if type(value) is Choose:
+        return constants[name]
+    return call_with_constants(kernel, f"{name}=", value, constants) if callable(value) else value
+
+
 def resolve_warps(kernel: Kernel, constants: dict[str, object]) -> int:
     """How many warps a CTA has, with these constants."""
-    value = call_with_constants(kernel, "warps=", kernel.warps, constants) if callable(kernel.warps) else kernel.warps
+    value = of_decorator(kernel, "warps", constants)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_WARPS:
         raise Error(
             f"kernel '{kernel.name}' asks for {value!r} warps",
@@ -403,11 +433,7 @@ def resolve_warps(kernel: Kernel, constants: dict[str, object]) -> int:
 
 def resolve_cluster(kernel: Kernel, constants: dict[str, object]) -> tuple[int, int, int]:
     """The cluster's three sizes in CTAs, with these constants."""
-    value = (
-        call_with_constants(kernel, "cluster=", kernel.cluster, constants)
-        if callable(kernel.cluster)
-        else kernel.cluster
-    )
+    value = of_decorator(kernel, "cluster", constants)
     sizes = value if isinstance(value, tuple) else (value,)
     total = 1
     for size in sizes:
@@ -425,8 +451,7 @@ def resolve_cluster(kernel: Kernel, constants: dict[str, object]) -> tuple[int, 
 
 def resolve_ctas_per_sm(kernel: Kernel, constants: dict[str, object], warps: int) -> int:
     """How many CTAs of so many warps are to be on an SM at once, with these constants."""
-    asked = kernel.ctas_per_sm
-    value = call_with_constants(kernel, "ctas_per_sm=", asked, constants) if callable(asked) else asked
+    value = of_decorator(kernel, "ctas_per_sm", constants)
     most = min(MAX_CTAS_PER_SM, MAX_WARPS_PER_SM // warps)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise Error(

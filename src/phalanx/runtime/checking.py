@@ -12,6 +12,8 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import ARCHS, Arch
 from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
+from phalanx.runtime.choosing.candidates import chosen_part, combinations, has_choice, named
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.device.devices import SIMULATED_SMS
 from phalanx.runtime.device.outlines import tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
@@ -39,7 +41,8 @@ _REFUSALS = Beside[dict[Arch, Error | None]]("refusals")
 
 def check(
     bound: BoundLaunch, *args: Any, schedules: int = DEFAULT_SCHEDULES, seed: int = 0, strict: bool = False,
-    executor: Executor | None = None, arch: str | None = None, pipelined: bool = True, **constants: Any,
+    executor: Executor | None = None, arch: str | None = None, pipelined: bool = True, choices: str = "best",
+    **constants: Any,
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
 
@@ -50,7 +53,8 @@ def check(
     all but the first schedule; without one, processes of this machine help where there is much to run. `arch` is the
     target whose version of the kernel is checked (default: the first of sm_90a, sm_100a, sm_120a that has all of its
     instructions); an instruction that it lacks is an error. `pipelined=False` checks loops over `px.pipelined` as they are
-    written. Example::
+    written. Of constants that are `px.choose` those are checked that a launch takes; with `choices="all"` all combinations,
+    where notes name those that do not compile or fit. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -61,8 +65,10 @@ def check(
     if not isinstance(strict, bool):
         raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
     require_executor(executor)
+    if choices not in ("best", "all"):
+        raise Error(f"choices={choices!r}", location=caller_location(), remedy='it is "best" or "all"')
     tell_launch(bound, args, constants)
-    return check_launch(
+    return (check_choices if choices == "all" else check_launch)(
         bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch, pipelined=pipelined
     )
 
@@ -104,8 +110,8 @@ def check_launch(
     report = Report(kernel.name)
     with debugging(kernel):
         target = named_arch(arch)
-        values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
+        values = choice_of(kernel, bound.grid, arguments, kernel.bind_constants(constants), target).constants
         try:
             resolved = resolved_constants(kernel, arguments, values)
         except Error as error:
@@ -136,6 +142,33 @@ def check_launch(
             return report
         check_function(
             function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor, progress=progress
+        )
+    return report
+
+
+def check_choices(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, Any], schedules: int, **how: Any) -> Report:
+    """`check_launch` for every combination of constants that are `px.choose`, in one report that names them."""
+    kernel = bound.kernel
+    constants = kernel.bind_constants(given)
+    if not has_choice(constants):
+        return check_launch(bound, args, given, schedules, **how)
+    report = Report(kernel.name)
+    for candidate in combinations(kernel, constants):
+        name = named(chosen_part(constants, candidate))
+        try:
+            part = check_launch(bound, args, candidate, schedules, **how)
+        except Error as error:
+            report.notes.append(f"{name}: not checked: {error.message}")
+            continue
+        found = [replace(finding, message=f"{finding.message} (with {name})") for finding in part.findings]
+        report.findings = merged(report.findings, found)
+        report.notes += [f"{name}: {note}" for note in part.notes]
+        report.schedules = max(report.schedules, part.schedules, key=len)
+        report.order = report.order or part.order
+    if not report.schedules and not report.findings:
+        raise Error(
+            f"none of the combinations of px.choose of kernel '{kernel.name}' can be checked", location=kernel.location,
+            details="\n".join(report.notes), remedy="check one of them by itself to see its whole message",
         )
     return report
 

@@ -13,6 +13,7 @@ from phalanx.ir.archs import Arch
 from phalanx.ir.core import Function
 from phalanx.ir.views import Buffer
 from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_function, require_bound, require_number
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.device.devices import SIMULATED_SMS
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
@@ -58,8 +59,8 @@ def debug(
     kernel = bound.kernel
     with debugging(kernel):
         target = named_arch(arch)
-        values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
+        values = choice_of(kernel, bound.grid, arguments, kernel.bind_constants(constants), target).constants
         resolved = resolved_constants(kernel, arguments, values)
         specialisation = specialise(kernel, arguments, values).with_stops
         specialisation = as_launched(specialisation, arguments, args, require_pipelined(pipelined))

@@ -10,6 +10,7 @@ from typing import Any
 from phalanx.errors import Error
 from phalanx.ir.core import Function
 from phalanx.runtime.checking import require_bound, require_executor, require_number
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.device.outlines import tell_launch
 from phalanx.runtime.launch.auto_grid import leaves_grid
 from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for, on_host, require_data
@@ -96,8 +97,8 @@ def explore(
     kernel = bound.kernel
     with debugging(kernel):
         target = named_arch(arch)
-        values = kernel.bind_constants(constants)
         arguments = require_data(kernel, read_arguments(kernel, args))
+        values = choice_of(kernel, bound.grid, arguments, kernel.bind_constants(constants), target).constants
         specialisation = specialise(kernel, arguments, values)
         specialisation = as_launched(specialisation, arguments, args, require_pipelined(pipelined))
         if leaves_grid(bound.grid):

@@ -11,7 +11,7 @@ import typer
 
 from phalanx.errors import Error
 from phalanx.language.examples import Launch
-from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_launch
+from phalanx.runtime.checking import DEFAULT_SCHEDULES, check_choices, check_launch
 from phalanx.sanitizer.report import Report
 from phalanx.tools.output import CLEAN, FOUND, UNABLE, complain, say
 from phalanx.tools.user_files import declared
@@ -25,6 +25,7 @@ def check(
         str | None, typer.Option(help="The target whose version is checked (default: the first that has all of it).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as a JSON list.")] = False,
+    all_choices: Annotated[bool, typer.Option(help="Check every combination of constants that are px.choose.")] = False,
 ) -> None:
     """Checks the kernels of a file, as its @px.example functions launch them, or the file itself when it is imported.
 
@@ -33,7 +34,7 @@ def check(
     """
     try:
         launches = declared(file)
-        reports = run(launches, schedules, seed, arch, quiet=as_json)
+        reports = run(launches, schedules, seed, arch, quiet=as_json, all_choices=all_choices)
         if as_json:
             say(json.dumps([json.loads(report.to_json()) for report in reports], indent=1))
         else:
@@ -45,7 +46,9 @@ def check(
     raise typer.Exit(CLEAN if all(report.ok for report in reports) else FOUND)
 
 
-def run(launches: list[Launch], schedules: int, seed: int, arch: str | None, *, quiet: bool) -> list[Report]:
+def run(
+    launches: list[Launch], schedules: int, seed: int, arch: str | None, *, quiet: bool, all_choices: bool = False
+) -> list[Report]:
     """The report of each launch, with a progress bar where a person looks."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -61,7 +64,7 @@ def run(launches: list[Launch], schedules: int, seed: int, arch: str | None, *, 
             def progress(done: int, task: Any = task) -> None:
                 bar.update(task, completed=done)
 
-            report = check_launch(
+            report = (check_choices if all_choices else check_launch)(
                 launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress, arch=arch
             )
             reports.append(report)

@@ -13,6 +13,7 @@ from phalanx.errors import Error
 from phalanx.ir.core import Note
 from phalanx.language.examples import Launch
 from phalanx.location import NOWHERE
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.compiled import planned
 from phalanx.runtime.launch.dispatch import debugging, function_for
 from phalanx.runtime.launch.options import named_arch
@@ -106,12 +107,16 @@ def explanation_of(launch: Launch, arch: str | None) -> Explanation:
     """What the compiler chose for a launch."""
     kernel = launch.bound.kernel
     with debugging(kernel):
-        specialisation = specialise(kernel, read_arguments(kernel, launch.args), kernel.bind_constants(launch.constants))
+        arguments = read_arguments(kernel, launch.args)
+        constants = kernel.bind_constants(launch.constants)
+        choice = choice_of(kernel, launch.bound.grid, arguments, constants, named_arch(arch))
+        specialisation = specialise(kernel, arguments, choice.constants)
         target = named_arch(arch) or specialisation.default_arch
         function = function_for(specialisation, target)
         plan = planned(function, target)
     source = kernel.source
-    notes = tuple(dict.fromkeys(note for note in plan.notes if note.message))
+    chosen = () if choice.note is None else (choice.note,)
+    notes = tuple(dict.fromkeys(note for note in (*chosen, *plan.notes) if note.message))
     notes = tuple(sorted(notes, key=lambda note: (note.loc is NOWHERE, note.loc.file != source.file, note.loc.line)))
     return Explanation(
         kernel.name, target.name, function.warps, plan.shared_bytes, source.file, source.first_line,

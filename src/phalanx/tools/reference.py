@@ -34,8 +34,8 @@ MEMBERS = (("Barriers", BarrierValue), ("Tiles", TileObject), ("Views", ViewValu
 VARIABLES = {"Barriers": "bar", "Tiles": "x", "Views": "view", "Arrays": "X"}
 """What a value of each kind is called in the headings of its members."""
 OUTSIDE = (
-    "kernel", "func", "struct", "auto", "compile", "spec", "packed", "device", "check", "debug", "explore", "trace",
-    "example", "tune", "bench", "export",
+    "kernel", "func", "struct", "auto", "choose", "compile", "spec", "packed", "device", "check", "debug", "explore",
+    "trace", "example", "tune", "bench", "export",
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from phalanx.types import Barrier, Kernel, Number, Pipe, Ring, Shape, Tile, View
 _P = ParamSpec("_P")
 _F = TypeVar("_F", bound=Callable[..., Any])
 _C = TypeVar("_C")
+_V = TypeVar("_V")
 _Chosen = int | Callable[..., int]
 _Cluster = int | tuple[int, ...] | Callable[..., int | tuple[int, ...]]
 
@@ -44,6 +45,9 @@ def kernel(
     on_loss: str = "error",
 ) -> Callable[[Callable[_P, object]], Kernel[_P]]:
     """Makes a kernel of a Python function: positional parameters are run-time values, keyword-only ones constants."""
+
+def choose(*values: _V) -> _V:
+    """Stands for the one of several values of a kernel's constant with which a launch takes the least time on a model."""
 
 def func(fn: _F) -> _F:
     """A helper that is inlined where kernels call it; recursion is refused."""

@@ -20,6 +20,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.types import DTYPES, DType
 from phalanx.language.auto import auto
 from phalanx.language.kernel import Kernel, call_with_constants
+from phalanx.runtime.choosing.candidates import first_combination, has_choice
 from phalanx.runtime.device.arrays import torch_dtype_name
 from phalanx.runtime.device.torch_tensors import lost_gradient
 from phalanx.runtime.launch.auto_grid import leaves_grid
@@ -90,12 +91,23 @@ def _kind_of(kernel: Any, x: Any) -> Any:
 def _sizes_of(kernel: Any, kinds: Kinds, grid: Any, constants: dict[str, Any]) -> tuple[Any, ...]:
     """The grid's numbers, which may be symbols."""
     if callable(grid):
+        kernel.run_unread(_require_settled, **constants)
         every = {**kernel.constants, **constants}
         if not traced():
             grid = call_with_constants(kernel, "the grid", grid, _settled(kernel, kinds, **constants))
         else:
             grid = _called(kernel, kinds, grid, every, constants)
     return grid if isinstance(grid, tuple) else (grid,)
+
+
+def _require_settled(kernel: Kernel, /, **constants: Any) -> None:
+    """Refuses a grid that would be a function of candidates: a graph is made before the sizes of its calls are known."""
+    if has_choice(kernel.bind_constants(split_target(kernel, constants)[0])):
+        raise Error(
+            f"in a graph of torch the grid of kernel '{kernel.name}' is a function of constants that are px.choose",
+            location=kernel.location,
+            remedy="give the constants, or the grid as px.auto or numbers",
+        )
 
 
 def _called(kernel: Any, kinds: Kinds, grid: Any, every: dict[str, Any], constants: dict[str, Any]) -> Any:
@@ -128,7 +140,7 @@ def specialised(kernel: Kernel, kinds: Kinds, constants: dict[str, Any]) -> Spec
     named, _, _ = split_target(kernel, {name: _given(value) for name, value in constants.items()})
     examples: dict[Any, Any] = {None: None, "SymInt": 1, "float": 1.0, "bool": True}
     values = tuple(examples[kind] if kind in examples else some_array(kind[1], torch_dtype_name(kind[0])) for kind in kinds)
-    return specialise(kernel, read_arguments(kernel, values), kernel.bind_constants(named))
+    return specialise(kernel, read_arguments(kernel, values), first_combination(kernel.bind_constants(named)))
 
 
 def operator_of(kernel: Kernel, kinds: Kinds, sizes: int, /, **constants: Any) -> str:

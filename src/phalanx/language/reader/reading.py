@@ -47,8 +47,10 @@ def read_kernel(kernel: Kernel, types: tuple[ArrayType | ScalarType | None, ...]
         arguments[name] = param
     for name, struct, fields in kernel.groups:
         arguments[name] = new_struct(ctx, struct, {own: arguments.pop(given) for own, given in zip(struct.fields, fields)})
+    shaping = kernel.shaping
     for name, value in constants.items():
-        arguments[name] = check_constant(kernel, name, value)
+        if name not in shaping:
+            arguments[name] = check_constant(kernel, name, value)
     ctx.owned = Param(ArrayType(1, i32), "counters", len(params))
     try:
         reader.run_function(source, arguments, None)

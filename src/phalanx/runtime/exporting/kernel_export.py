@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.errors import Error
+from phalanx.ir.archs import arch_of
 from phalanx.ir.types import ArrayType
 from phalanx.language.kernel import call_with_constants
+from phalanx.runtime.choosing.candidates import has_choice
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.exporting.c_function import CFunction, named_sizes
 from phalanx.runtime.exporting.endings import CArray, endings_of
 from phalanx.runtime.exporting.exported_ways import tree_of
@@ -24,6 +27,7 @@ from phalanx.runtime.symbolic.tracing import (
     ScalarGiven,
     TracedLaunch,
     Way,
+    open_choice,
     open_number_of_tiles,
 )
 
@@ -33,8 +37,11 @@ def kernel_export(
 ) -> CFunction:
     """What is to be written for a kernel, which is compiled for every target."""
     kernel = bound.kernel
-    constants = kernel.bind_constants(options)
     arguments = read_arguments(kernel, args)
+    constants = kernel.bind_constants(options)
+    if has_choice(constants) and any(isinstance(each.value, Spec) and each.value.names for each in arguments):
+        raise open_choice(kernel)
+    constants = choice_of(kernel, bound.grid, arguments, constants, arch_of(archs[0])).constants
     specialisation = specialise(kernel, arguments, constants)
     named = [(name, each) for name, each in zip(kernel.parameters, arguments, strict=True) if each.type is not None]
     given = tuple(_given(name, argument) for name, argument in named)

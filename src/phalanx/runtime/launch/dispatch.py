@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from phalanx.errors import Error, caller_location, internal_error, wants_traceba
 from phalanx.ir.archs import Arch, arch_of
 from phalanx.ir.core import Function
 from phalanx.language.kernel import Kernel, launch_traced
+from phalanx.runtime.choosing.candidates import has_choice
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.device.arrays import ArrayInfo, call_key
 from phalanx.runtime.device.host_copies import put_back, to_host
 from phalanx.runtime.device.outlines import is_outlined, launch_taker, tell_launch
@@ -187,10 +190,13 @@ class BoundLaunch:
                 launch_traced(kernel, self.grid, args, given)
                 return
             by_fit = leaves_grid(self.grid)
+            ordinal = device_of(kernel, arguments)
+            chooses = has_choice(constants)
+            if chooses:
+                constants = choice_of(kernel, self.grid, arguments, constants, arch or arch_on(ordinal)).constants
             grid = (0, 0, 0)
             if not by_fit:
                 grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
-            ordinal = device_of(kernel, arguments)
             specialisation = specialise(kernel, arguments, constants)
             watched = watched_by(specialisation, arguments) if pipelined else None
             overlap = watched is not None and watched.overlap(args)
@@ -224,7 +230,7 @@ class BoundLaunch:
                 return
             none_at = tuple(n for n, a in enumerate(arguments) if a.type is None)
             route = Route(specialisation, launcher, none_at)
-            if watched is None and not by_fit and types is not None and types.device is not None:
+            if watched is None and not by_fit and not chooses and types is not None and types.device is not None:
                 self.memory.routes[types.key, constants_as_given(given), types.device] = route
             if watched is None and is_recorded():
                 launcher.launch_anew(grid, values, infos, matched=False)
@@ -368,6 +374,15 @@ def function_for(specialisation: Specialisation, arch: Arch | None) -> Function:
     return function
 
 
+def arch_on(ordinal: int | None) -> Arch | None:
+    """The target of a CUDA device; None for host arrays."""
+    if ordinal is None:
+        return None
+    from phalanx.runtime.device.driver import get_driver
+
+    return arch_of(get_driver().device(ordinal).arch)
+
+
 def require_device_arch(ordinal: int, arch: Arch) -> None:
     """A launch on CUDA arrays runs on their GPU: another target can't be asked for."""
     from phalanx.runtime.device.driver import get_driver
@@ -472,14 +487,15 @@ def compile(
     tell_launch(bound, args, constants)
     kernel = bound.kernel
     with debugging(kernel):
-        bound_constants = kernel.bind_constants(constants)
         arguments = read_arguments(kernel, args)
+        choice = choice_of(kernel, bound.grid, arguments, kernel.bind_constants(constants), arch_of(arch))
         if not leaves_grid(bound.grid):
-            normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, bound_constants))
-        specialisation = specialise(kernel, arguments, bound_constants)
+            normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, choice.constants))
+        specialisation = specialise(kernel, arguments, choice.constants)
         specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
         if leaves_grid(bound.grid):
             specialisation.fitting(bound.grid, arguments, numbers=False)
         if line_info is not None and not isinstance(line_info, bool):
             raise Error(f"line_info={line_info!r}", location=caller_location(), remedy="it is True, False or None")
-        return compiled_for(specialisation, arch, wanted_extras(kernel, watchdog, line_info))
+        made = compiled_for(specialisation, arch, wanted_extras(kernel, watchdog, line_info))
+        return made if choice.note is None else replace(made, notes=(str(choice.note), *made.notes))

@@ -44,15 +44,16 @@ class LaunchMemory:
 class KernelMemory(LaunchMemory):
     """What is kept of one kernel: launches by geometry, and what was read and loaded, by types and constants.
 
-    `latest` has the last launch with given constants, which is tried before anything is looked at; `specialisations` the
-    kernel as read; `routes` what was loaded, by device as well. `bound` is the kernel's own table of what `kernel[grid]`
-    gave.
+    `choices` has what `px.choose` became, by sizes; `latest` has the last launch with given constants, which is tried before
+    anything is looked at; `specialisations` the kernel as read; `routes` what was loaded, by device as well. `bound` is the
+    kernel's own table of what `kernel[grid]` gave.
     """
 
-    __slots__ = ("bound", "latest", "routes", "specialisations")
+    __slots__ = ("bound", "choices", "latest", "routes", "specialisations")
 
     def __init__(self, bound: dict[Any, Any]) -> None:
         super().__init__()
+        self.choices: dict[Any, Any] = {}
         self.latest: dict[tuple[Any, ...], KernelReplay] = {}
         self.specialisations: dict[Any, Specialisation] = {}
         self.routes: dict[Any, Route] = {}
@@ -60,7 +61,7 @@ class KernelMemory(LaunchMemory):
 
     def clear(self) -> None:
         super().clear()
-        for table in (self.latest, self.specialisations, self.routes):
+        for table in (self.choices, self.latest, self.specialisations, self.routes):
             table.clear()
         for bound in self.bound.values():
             bound.last = None

@@ -16,6 +16,7 @@ from phalanx.errors import Error
 from phalanx.frozen import frozen
 from phalanx.ir.types import DTYPES, ArrayType, ScalarType
 from phalanx.language.kernel import Kernel, call_with_constants
+from phalanx.runtime.choosing.candidates import has_choice
 from phalanx.runtime.device.arrays import PER_BYTE, describe
 from phalanx.runtime.device.outlines import taking_launches
 from phalanx.runtime.launch.auto_grid import leaves_grid
@@ -193,6 +194,8 @@ def _launch(trace: Trace, bound: BoundLaunch, args: tuple[Any, ...], options: di
     if arch is not None and trace.asks_again:
         raise NotExported(f"the launch of '{kernel.name}' names a target", remedy="leave arch= out")
     constants = kernel.bind_constants(named)
+    if has_choice(constants):
+        raise open_choice(kernel)
     if len(args) != len(kernel.parameters):
         raise Error(
             f"kernel '{kernel.name}' takes {len(kernel.parameters)} run-time arguments, not {len(args)}",
@@ -206,6 +209,15 @@ def _launch(trace: Trace, bound: BoundLaunch, args: tuple[Any, ...], options: di
         raise open_number_of_tiles(kernel)
     values = tuple(_value(argument.value) for argument in arguments if argument.type is not None)
     return TracedLaunch(specialisation if pipelined else specialisation.plain, counts, values, arguments)
+
+
+def open_choice(kernel: Kernel) -> Error:
+    """The error for px.choose in a kernel whose sizes only a later call knows."""
+    return NotExported(
+        f"kernel '{kernel.name}' leaves constants to px.choose, which takes those that suit the sizes of a call",
+        remedy="give the constants, or all sizes as numbers",
+        location=kernel.location,
+    )
 
 
 def open_number_of_tiles(kernel: Kernel) -> Error:
@@ -266,5 +278,5 @@ def _value(value: Any) -> Any:
 
 __all__ = [
     "ArrayGiven", "ArrayView", "Given", "Grid", "NewArray", "ScalarGiven", "TracedLaunch", "Way",
-    "new_arrays", "open_number_of_tiles", "run_traced", "viewed",
+    "new_arrays", "open_choice", "open_number_of_tiles", "run_traced", "viewed",
 ]

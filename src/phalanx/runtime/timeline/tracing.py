@@ -5,37 +5,22 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from phalanx.cuda.lower.lower import shared_bytes_of
 from phalanx.errors import Error, caller_location
-from phalanx.ir.archs import Arch
-from phalanx.ir.core import Function
-from phalanx.ir.types import ArrayType
-from phalanx.machines.rates import Rates, rates_of
+from phalanx.machines.rates import rates_of
 from phalanx.runtime.checking import require_bound
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.launch.auto_grid import leaves_grid
-from phalanx.runtime.launch.dispatch import debugging, function_for, on_host
+from phalanx.runtime.launch.dispatch import debugging, function_for
 from phalanx.runtime.launch.options import named_arch
 from phalanx.runtime.launch.specialise import (
-    Argument,
-    Spec,
     normalise_grid,
     read_arguments,
     resolved_constants,
     specialise,
 )
+from phalanx.runtime.timeline.places import arrays_of, places_of
 from phalanx.runtime.timeline.trace import Trace
-from phalanx.sim.timeline.clock import Places, clocked
-
-SM_SHARED = 233_472
-CTA_SHARED = 1024
-"""Bytes of an SM's shared memory, and what the hardware takes of it for each CTA."""
-SM_WARPS, SM_CTAS, SM_REGISTERS = 64, 32, 65_536
-BESIDE_TILES = 40
-"""Registers of a thread beside its largest tile."""
-LARGER_CLUSTERS = {4: 30, 8: 15, 16: 7}
-"""Clusters of that size that an H200 holds at one CTA an SM: SMs of a GPC that are too few stay idle."""
+from phalanx.sim.timeline.clock import clocked
 
 
 def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> Trace:
@@ -53,10 +38,10 @@ def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> 
     launch = require_bound("px.trace", bound)
     kernel = launch.kernel
     with debugging(kernel):
-        values = kernel.bind_constants(constants)
-        arguments = read_arguments(kernel, args)
-        specialisation = specialise(kernel, arguments, values)
         target = named_arch(arch)
+        arguments = read_arguments(kernel, args)
+        values = choice_of(kernel, launch.grid, arguments, kernel.bind_constants(constants), target).constants
+        specialisation = specialise(kernel, arguments, values)
         function = function_for(specialisation, target)
         rates = rates_of((target or specialisation.default_arch).name)
         places = places_of(function, target or specialisation.default_arch, rates)
@@ -72,36 +57,3 @@ def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> 
         host = arrays_of(function, arguments)
         run, cycles = clocked(function, grid, host, rates, places)
     return Trace.of_run(kernel.name, run, cycles, rates, prod(grid), places.held)
-
-
-def arrays_of(function: Function, arguments: list[Argument]) -> list[Any]:
-    """What the simulator runs on: arrays of the user's as copies, zeros where only a `px.spec` is given."""
-    taken = [argument for argument in arguments if argument.type is not None]
-    found: list[Any] = []
-    for argument in taken:
-        if isinstance(argument.value, Spec):
-            assert isinstance(argument.type, ArrayType)
-            found.append(np.zeros(argument.value.shape, argument.value.dtype.numpy))
-        else:
-            (value,) = on_host([argument])
-            found.append(value.copy() if isinstance(value, np.ndarray) else value)
-    return found
-
-
-def places_of(function: Function, arch: Arch, rates: Rates) -> Places:
-    """How many clusters the card holds at a time: by shared memory, threads and registers."""
-    size = function.cluster_size
-    groups = min(rates.sms // size, LARGER_CLUSTERS.get(size, rates.sms))
-    shared = shared_bytes_of(function) + CTA_SHARED
-    threads = function.warps * 32
-    widest = max(
-        (
-            prod(getattr(value.type, "shape", ())) * value.type.dtype.itemsize
-            for op in function.walk()
-            for value in op.defined_values()
-        ),
-        default=0,
-    )
-    registers = min(255, BESIDE_TILES + widest / threads / 4)
-    held = min(SM_SHARED // shared, SM_WARPS // function.warps, SM_CTAS, int(SM_REGISTERS // (registers * threads)))
-    return Places(groups, max(1, held, min(function.ctas_per_sm, SM_SHARED // shared)))

@@ -17,6 +17,7 @@ from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
 from phalanx.language.reader.capture import kind_of
+from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.compiled import compiler_identity, program_key
 from phalanx.runtime.device.power import Reading, median_reading
 from phalanx.runtime.device.timing import MODES, mode_named
@@ -296,6 +297,7 @@ class TuningSearch:
             constants = kernel.bind_constants(candidate.config)
             with debugging(kernel):
                 arguments = read_arguments(kernel, self.args)
+                constants = choice_of(kernel, self.grid, arguments, constants, arch_of(self.arch())).constants
                 specialisation = specialise(kernel, arguments, constants)
                 if leaves_grid(self.grid):
                     candidate.fitting = specialisation.fitting(self.grid, arguments, numbers=self.ordinal is None)

@@ -1,0 +1,1 @@
+"""`px.choose`: which combination of constants a launch takes."""

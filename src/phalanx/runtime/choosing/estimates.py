@@ -1,0 +1,107 @@
+"""How long a launch of one combination takes on the model of a card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from phalanx.cuda.lower.lower import lower
+from phalanx.cuda.text.cells import find_cells
+from phalanx.cuda.text.pressure import Pressure
+from phalanx.errors import Error
+from phalanx.frozen import frozen
+from phalanx.ir.archs import Arch, entry_registers
+from phalanx.ir.beside import Beside
+from phalanx.ir.core import Function
+from phalanx.ir.ops.control import Role
+from phalanx.ir.types import ArrayType
+from phalanx.machines.rates import Rates, rates_of
+from phalanx.runtime.device.host_copies import to_host
+from phalanx.runtime.launch.auto_grid import FittingGrid
+from phalanx.runtime.launch.specialise import Argument, Specialisation
+from phalanx.runtime.timeline.places import places_of
+from phalanx.sim.timeline.clock import Places, clocked
+
+SMALL = 1 << 24
+"""Bytes of integers that are brought from a GPU to see what loops depend on."""
+_ROOMY = Beside[dict[Arch, bool]]("roomy")
+
+
+@frozen
+class Estimate:
+    """Cycles of a launch on the model; `spills`: its tiles take more registers than a thread has."""
+
+    cycles: float
+    spills: bool
+    rates: Rates
+
+    @property
+    def microseconds(self) -> float:
+        """The time at the model's clock."""
+        return self.cycles / self.rates.clock
+
+
+@dataclass
+class Planned:
+    """A combination that compiles and fits, as the model takes it."""
+
+    function: Function
+    rates: Rates
+    places: Places
+    spills: bool
+
+
+def planned(specialisation: Specialisation, arch: Arch) -> Planned:
+    """A combination for a target; an error where the compiler refuses it, or a CTA has no room for it."""
+    function = specialisation.prepared_for(arch)
+    rates = rates_of(arch.name)
+    return Planned(function, rates, places_of(function, arch, rates), not is_roomy(function, arch))
+
+
+def is_roomy(function: Function, arch: Arch) -> bool:
+    """Whether the tiles of every role have room in the registers of its threads. Plans the kernel for the target."""
+    known = _ROOMY.get(function) or _ROOMY.keep(function, {})
+    if arch not in known:
+        plan = lower(function, arch)
+        body = plan.function.body
+        pressure = Pressure(body, find_cells(body, plan.layouts), plan.layouts)
+        usual = entry_registers(function.warps, function.ctas_per_sm)
+        roles = [op for op in body.walk() if isinstance(op, Role) and op.regs is not None]
+        known[arch] = all(pressure.peak(role.body) <= (role.regs or usual) for role in roles) and (
+            bool(roles) or pressure.peak(body) <= usual
+        )
+    return known[arch]
+
+
+def estimate(made: Planned, grid: tuple[int, int, int] | FittingGrid, arguments: list[Argument]) -> Estimate:
+    """The time of a launch of that grid: its run on the model of the card."""
+    places = made.places
+    dims = grid.of(places.groups * places.held) if isinstance(grid, FittingGrid) else grid
+    _, cycles = clocked(made.function, dims, stand_ins(arguments), made.rates, places)
+    return Estimate(cycles, made.spills, made.rates)
+
+
+def stand_ins(arguments: list[Argument]) -> list[Any]:
+    """Arrays for a run that nobody sees: zeros in the place of floats, and integers as they are where they can be had."""
+    found: list[Any] = []
+    for argument in arguments:
+        if argument.type is None:
+            continue
+        if not isinstance(argument.type, ArrayType):
+            found.append(argument.value)
+            continue
+        shape = argument.value.shape if argument.info is None else argument.info.shape
+        info, dtype = argument.info, argument.type.dtype
+        reads = info is not None and not dtype.is_float
+        if info is not None and reads and (info.kind == "host" or prod(shape) * dtype.itemsize <= SMALL):
+            value = to_host(argument.value, info)
+            found.append(value.copy() if isinstance(value, np.ndarray) else value)
+        else:
+            found.append(np.zeros(tuple(map(int, shape)), dtype.numpy))
+    return found
+
+
+__all__ = ["Error", "Estimate", "Planned", "estimate", "planned"]
