@@ -115,7 +115,8 @@ def recurrence(torch: Any, gated: bool) -> Loop:
 
 def loops(torch: Any) -> list[Loop]:
     """All of them."""
-    products = [block_scaled(torch), dequantised(torch), dequantised(torch, BM=256, BK=64)]
+    products = [block_scaled(torch), dequantised(torch)]
+    products += [dequantised(torch, BM=rows, BK=steps) for rows, steps in ((128, 128), (192, 128), (256, 32))]
     return [*products, recurrence(torch, False), recurrence(torch, True)]
 
 

@@ -11,7 +11,7 @@ import phalanx as px
 
 
 @px.kernel(warps=8)
-def dequantised(X, W, S, Z, C, *, BM=128, BN=128, BK=128):
+def dequantised(X, W, S, Z, C, *, BM=256, BN=128, BK=64):
     rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
     for t in px.persistent(rows * columns):
         m, n = t // columns * BM, t % columns * BN

@@ -134,6 +134,37 @@ def test_a_product_of_them(kind: Any) -> None:
     assert copies > 0 and rest == 0, "the steps that stand in the text, each for two elements at once"
 
 
+@pytest.mark.parametrize("kind", [I4, U4], ids=lambda kind: np.dtype(kind).name)
+def test_bytes_are_converted_themselves(kind: Any) -> None:
+    """A byte in a register of its own, as fragments of products have it, takes a multiplication and a mask; four that one
+    load brought are taken from the register in which they came. Nothing takes integers out of a byte one by one."""
+    small, name = px.i4 if kind is I4 else px.u4, np.dtype(kind).name.replace("uint", "u").replace("int", "i")
+    bf16, f32 = (lambda *shape: px.spec(shape, px.bf16)), px.spec((64, 64), px.f32)
+    single = px.compile(product[1], bf16(64, 192), px.spec((64, 192), small), bf16(64, 3), bf16(64, 3), f32, arch="sm_90a")
+    several = px.compile(converted[1], px.spec((16, 64), small), bf16(16, 64), arch="sm_90a", M=16, N=64)
+    assert f"ptx::{name}x2_to_bf16(" in single.source and f"ptx::{name}x8_to_bf16(" in several.source
+    assert not any(">> 4 & 15" in made.source for made in (single, several))
+    taken = len(re.findall(r"\bmul\.\S+\s+\S+, \S+, 4097;", single.ptx))
+    assert taken and taken % (64 * 64 // 2 // 128) == 0, "one for each byte of a step"
+    assert len(re.findall(r"\bprmt\.b32", several.ptx)) >= 16 * 64 // 2 // 128
+
+
+@px.kernel
+def there_and_back(X, Y, *, KIND):
+    px.store(Y[0:8, 0:16], px.load(X[0:8, 0:16]).to(KIND).to(px.bf16))
+
+
+@on_host
+@pytest.mark.parametrize("kind", [px.i4, px.u4], ids=str)
+def test_codes_that_were_computed_are_converted_in_pairs(kind: Any) -> None:
+    x = np.random.default_rng(7).integers(-9, 18, (8, 16)).astype(np.float32)
+    simulated, run = np.zeros((8, 16), BF16), np.zeros((8, 16), BF16)
+    there_and_back[1](x, simulated, KIND=kind)
+    run_on_host(there_and_back, 1, x, run, KIND=kind)
+    assert np.array_equal(simulated.view(np.uint16), run.view(np.uint16))
+    assert np.array_equal(simulated.astype(np.float32), np.clip(x, *((-8, 7) if kind is px.i4 else (0, 15))))
+
+
 def test_nothing_computes_with_them() -> None:
     @px.kernel
     def sums(X):

@@ -51,7 +51,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   pack_words
 //   unpack_words
 //   hold_descriptors
-//   wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2
+//   wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced
 //   wgmma_wait_group_1
 //   fold_scalar
 //   fold_bits
@@ -667,8 +667,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, state_1_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_7 * 1024, 0xc000001000400000ull);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_1, px_a, px_b, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced<32>(state_0_1, px_a, px_b, true);
           }
           // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
@@ -930,8 +929,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, state_1_5);
             const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced<32>(state_0_2, px_a, px_b, true);
           }
           // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
           ptx::wgmma_commit_group_sync_aligned();
@@ -1226,8 +1224,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, state_1_5);
           const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_9 * 1024, 0xc000001000400000ull);
-          ptx::wgmma_fence_sync_aligned();
-          ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(state_0_2, px_a, px_b, true);
+          ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced<32>(state_0_2, px_a, px_b, true);
         }
         // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
         ptx::wgmma_commit_group_sync_aligned();
@@ -1563,8 +1560,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         unsigned px_a[8];
         ptx::pack_words<16>(px_a, p_4);
         const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_5 * 1024, 0xc000001000400000ull);
-        ptx::wgmma_fence_sync_aligned();
-        ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2<32>(o, px_a, px_b, true);
+        ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced<32>(o, px_a, px_b, true);
       }
       // forward_tiles.py: px.wgmma_commit()  (called at forward_tiles.py)
       ptx::wgmma_commit_group_sync_aligned();

@@ -53,7 +53,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   exp2_approx
 //   bf16_pair_from_float
 //   pack_words
-//   wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4
+//   wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4_fenced
 //   wgmma_wait_group_1
 //   barrier_cluster_arrive_release_aligned
 //   mapa_shared_cluster
@@ -693,8 +693,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         ptx::pack_words<32>(px_a, p_2);
         const unsigned long long px_b = ptx::wgmma_descriptor(v_addr + taking_2 * 16384, 0x4000004002000000ull);
         ptx::keep_float<64>(sums_4);
-        ptx::wgmma_fence_sync_aligned();
-        ptx::wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4<128, 256, 384>(sums_4, px_a, px_b, true);
+        ptx::wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4_fenced<128, 256, 384>(sums_4, px_a, px_b, true);
       }
       // decode_terms.py: px.wgmma_commit()  (called at decode_ring.py)
       ptx::wgmma_commit_group_sync_aligned();

@@ -39,7 +39,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   pack_words
 //   wrap_sub
 //   unpack_words
-//   wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2
+//   wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2_fenced
 //   wgmma_wait_group_1
 //   fold_scalar
 //   fold_bits
@@ -404,8 +404,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, p_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_6 * 4096, 0x4000004001000000ull);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
+            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2_fenced<128>(acc, px_a, px_b, true);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
@@ -573,8 +572,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, p_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_6 * 4096, 0x4000004001000000ull);
-            ptx::wgmma_fence_sync_aligned();
-            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
+            ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2_fenced<128>(acc, px_a, px_b, true);
           }
           ptx::wgmma_commit_group_sync_aligned();
           // attention.py:17: s = px.where(j + px.arange(KEYS)[None, :] < K.shape[1], px.dot(q, k.T), -float("inf"))
@@ -746,8 +744,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) attention_kernel(
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, p_3);
           const unsigned long long px_b = ptx::wgmma_descriptor(V_ring_addr + take_stage_5 * 4096, 0x4000004001000000ull);
-          ptx::wgmma_fence_sync_aligned();
-          ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2<128>(acc, px_a, px_b, true);
+          ptx::wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2_fenced<128>(acc, px_a, px_b, true);
         }
         ptx::wgmma_commit_group_sync_aligned();
         ptx::wgmma_wait_group_0();

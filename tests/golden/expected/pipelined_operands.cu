@@ -31,7 +31,6 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   wrap_add
 //   elect_sync
 //   setmaxnreg_inc
-//   keep_float
 //   ldmatrix_x4
 //   bits
 //   unpack_words
@@ -45,15 +44,13 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   store_vector
 //   pack_words
 //   wgmma_descriptor
-//   wgmma_fence_sync_aligned
 //   wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced
 //   wgmma_commit_group_sync_aligned
 //   wrap_sub
 //   wgmma_wait_group_1
-//   take_registers
 //   wgmma_wait_group_0
+//   keep_float
 //   store_vector_if
-//   unknown_zero
 
 extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
     const __grid_constant__ px_array<px_bf16, 2> A,
@@ -67,7 +64,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const unsigned px_base = ptx::shared_address(px_smem);
-  const unsigned px_never = ptx::unknown_zero();
   const unsigned A_W_S_full = px_base + 20736;
   const unsigned A_W_S_empty = px_base + 20752;
   const unsigned A_ring_addr = px_base;
@@ -148,7 +144,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
       float acc_1[8];
       #pragma unroll
       for (int px_r = 0; px_r < 8; ++px_r) acc_1[px_r] = acc[px_r];
-      ptx::keep_float<8>(acc_1);
       const bool ran = 0 < t_1;
       if (ran) {
         // pipelined.py:92: a = px.maximum(px.load(A[0:BM, k : k + BK]).to(px.f32), 0.0)
@@ -220,17 +215,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
           unsigned px_a[8];
           ptx::pack_words<16>(px_a, a_1);
           const unsigned long long px_b = ptx::wgmma_descriptor(w_tiles_addr, 0x8000002000010000ull);
-          ptx::wgmma_fence_sync_aligned();
-          asm volatile("// product 0");
           ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced<2>(acc_1, px_a, px_b, true);
         }
         // pipelined.py:91: for k in px.pipelined(range(0, ENDS[t], BK), stages=2):
         ptx::wgmma_commit_group_sync_aligned();
         const int t_9 = ptx::wrap_add(0, 32);
         int following = t_9;
-        unsigned own[8];
-        #pragma unroll
-        for (int px_r = 0; px_r < 8; ++px_r) own[px_r] = 0;
         #pragma unroll 1
         for (int k = t_9; k < ptx::wrap_sub(t_1, 32); k += 64) {
           // pipelined.py:92: a = px.maximum(px.load(A[0:BM, k : k + BK]).to(px.f32), 0.0)
@@ -302,8 +292,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, a_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(w_tiles_addr + 1024, 0x8000002000010000ull);
-            ptx::wgmma_fence_sync_aligned();
-            asm volatile("// product 1");
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced<2>(acc_1, px_a, px_b, true);
           }
           // pipelined.py:91: for k in px.pipelined(range(0, ENDS[t], BK), stages=2):
@@ -379,11 +367,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
           {
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, a_5);
-            ptx::take_registers<8>(own, px_a, px_never);
             const unsigned long long px_b = ptx::wgmma_descriptor(w_tiles_addr, 0x8000002000010000ull);
-            ptx::wgmma_fence_sync_aligned();
-            asm volatile("// product 2");
-            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced<2>(acc_1, own, px_b, true);
+            ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced<2>(acc_1, px_a, px_b, true);
           }
           // pipelined.py:91: for k in px.pipelined(range(0, ENDS[t], BK), stages=2):
           ptx::wgmma_commit_group_sync_aligned();
@@ -467,8 +452,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) computed_kernel(
             unsigned px_a[8];
             ptx::pack_words<16>(px_a, a_3);
             const unsigned long long px_b = ptx::wgmma_descriptor(w_tiles_addr + 1024, 0x8000002000010000ull);
-            ptx::wgmma_fence_sync_aligned();
-            asm volatile("// product 3");
             ptx::wgmma_m64n16k16_f32_bf16_bf16_registers_x2_fenced<2>(acc_1, px_a, px_b, true);
           }
           // pipelined.py:91: for k in px.pipelined(range(0, ENDS[t], BK), stages=2):

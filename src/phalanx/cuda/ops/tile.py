@@ -14,7 +14,14 @@ from phalanx.cuda.tiles.arithmetic import compute_dtype
 from phalanx.cuda.tiles.convert import conversion_scratch_bytes, emit_conversion
 from phalanx.cuda.tiles.coordinates import Coordinates
 from phalanx.cuda.tiles.cumsum import cumsum_scratch_bytes, emit_cumsum
-from phalanx.cuda.tiles.elementwise import computed_operand, emit_eight, emit_elementwise, emit_grouped_cast, operand_element
+from phalanx.cuda.tiles.elementwise import (
+    computed_operand,
+    converts_codes,
+    emit_codes,
+    emit_elementwise,
+    emit_grouped_cast,
+    operand_element,
+)
 from phalanx.cuda.tiles.finished import needs_all_registers
 from phalanx.cuda.tiles.fold import emit_reduce_by, emit_scan_by, fold_scratch_bytes
 from phalanx.cuda.tiles.index import SlotTexts, element, local, local_slots, slot_line, slot_loop
@@ -168,7 +175,10 @@ def emit_select(w: Writer, op: Select) -> None:
 def emit_cast(w: Writer, op: Cast) -> None:
     """Writes a conversion of each element, of two at once where the hardware has that."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
-    if not emit_eight(w, op.x, op.result) and not emit_grouped_cast(w, op.x, op.result):
+    if converts_codes(w, op.x, op.result):
+        made = w.definitions.get(op.x)
+        emit_codes(w, op.x, op.result, made.x if isinstance(made, Unpack) else None)
+    elif not emit_grouped_cast(w, op.x, op.result):
         emit_elementwise(
             w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
         )
@@ -285,8 +295,8 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
 
 @emits(Unpack)
 def emit_unpack(w: Writer, op: Unpack) -> None:
-    """Writes the elements of each byte, those in the lower bits first."""
-    if w.uses(op.result) == 0:
+    """Writes the elements of each byte, those in the lower bits first; not for conversions, which take the bytes."""
+    if all(isinstance(reader, Cast) and converts_codes(w, op.result, reader.result) for reader in w.readers(op.result)):
         return
     dtype = scalar_dtype(op.result)
     name, i, share = w.declare_tile(op.result), local(w, "i"), dtype.per_byte

@@ -259,18 +259,19 @@ def emit_wgmma(w: Writer, op: Wgmma) -> None:
         b_at = _places(w, right, "px_b")
         if copied or _is_made_here(w, op):
             keep_tile(w, op.result)  # else the compiler may put off what makes it until after the first instruction
-        if _has_own_fence(w, op):
-            w.line(f"{w.use(FENCE)}();")
-        if w.plan.careful:
-            w.line(mark(products_of(w.plan.function).index(op)))
         tiles, steps = _tiles(op), _steps(op)
         at_once = steps if tiles == 1 else 1  # blocks of rows take turns with each step
         lists = at_once > 1
+        fenced = left is None and steps == at_once  # what is copied for a statement of its own comes before the fence, too
+        if _has_own_fence(w, op) and not fenced:
+            w.line(f"{w.use(FENCE)}();")
+        if w.plan.careful:
+            w.line(mark(products_of(w.plan.function).index(op)))
         helper = w.use(
             product(
                 width, op.a_dtype.name, op.b.dtype.name, op.result.type.dtype.name, left is None, op.negate,
                 left is not None and left.operand.transposed, right.operand.transposed, at_once,
-                lists and a_at is not None and a_at.listed, lists and b_at.listed, w.plan.careful,
+                lists and a_at is not None and a_at.listed, lists and b_at.listed, fenced or w.plan.careful,
             )
         )
         if lists:

@@ -9,7 +9,7 @@ from phalanx.cuda.text.helper import Helper, find_helper
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.tiles.arithmetic import compute_dtype, operand_text, pair_from_float, widen
 from phalanx.cuda.tiles.index import SlotTexts, broadcast_slots, element, local, plus, slot_line
-from phalanx.cuda.tiles.small_integers import EIGHT, eight_at_once
+from phalanx.cuda.tiles.small_integers import BYTES, codes_of_byte, codes_of_word, two_codes
 from phalanx.ir.types import DType, TileType
 from phalanx.ir.values import Value
 
@@ -101,16 +101,38 @@ def _converted(w: Writer, group: _GroupCast, source_name: str, name: str, at: st
     return f"{w.use(group.function)}({plus(name, at)}, {', '.join(operands)});"
 
 
-def emit_eight(w: Writer, x: Value, result: Value) -> bool:
-    """Integers of 4 bits as bf16 or f16, eight at a time; False where a thread's registers do not group so."""
-    eight = eight_at_once(scalar_dtype(x), scalar_dtype(result))
-    if eight is None or not isinstance(x.type, TileType) or w.plan.layouts[x] != w.plan.layouts[result]:
+def converts_codes(w: Writer, x: Value, result: Value) -> bool:
+    """Whether a tile of integers of 4 bits becomes one of bf16 or f16 two elements at a time."""
+    source, target = scalar_dtype(x), scalar_dtype(result)
+    if not isinstance(x.type, TileType) or two_codes(source, target) is None:
         return False
-    slots = w.registers(result)
-    if slots % EIGHT:
-        return False
-    if w.uses(result):
-        name, var = w.declare_tile(result), local(w, "i")
-        codes = " | ".join(f"(unsigned){w.name(x)}[{plus(var, str(n))}] << {4 * n}" for n in range(EIGHT))
-        slot_line(w, slots, f"{w.use(eight)}({plus(name, var)}, {codes});", var, step=EIGHT)
-    return True
+    return w.registers(result) % 2 == 0 and w.plan.layouts[x] == w.plan.layouts[result]
+
+
+def emit_codes(w: Writer, x: Value, result: Value, packed: Value | None) -> None:
+    """Integers of 4 bits as bf16 or f16 (`converts_codes`).
+
+    `packed` is the tile of bytes that they were unpacked from, if they were: the bytes are converted themselves. Where
+    four of them are neighbours in memory they came in one register, which has all eight.
+    """
+    if w.uses(result) == 0:
+        return
+    source, target = scalar_dtype(x), scalar_dtype(result)
+    name, var = w.declare_tile(result), local(w, "i")
+    if packed is None:
+        codes = f"{w.name(x)}[{var}] | (unsigned){w.name(x)}[{var} + 1] << 16"
+        slot_line(w, w.registers(result), f"{_use(w, two_codes(source, target))}({plus(name, var)}, {codes});", var, step=2)
+        return
+    bytes_, count, layout = w.name(packed), w.registers(packed), w.plan.layouts[packed]
+    if layout.vector_width(layout.rank - 1, BYTES) == BYTES:
+        function = _use(w, codes_of_word(source, target))
+        codes = " | ".join(f"(unsigned){bytes_}[{plus(var, str(n))}] << {8 * n}" for n in range(BYTES))
+        slot_line(w, count, f"{function}({name} + 2 * {var}, {codes});", var, step=BYTES)
+    else:
+        function = _use(w, codes_of_byte(source, target))
+        slot_line(w, count, f"{function}({name} + 2 * {var}, {bytes_}[{var}]);", var)
+
+
+def _use(w: Writer, helper: Helper | None) -> str:
+    assert helper is not None
+    return w.use(helper)

@@ -10,8 +10,8 @@ from phalanx.cuda.text.helper import Helper
 from phalanx.cuda.text.prelude import device_function
 from phalanx.ir.types import DType
 
-EIGHT = 8
-"""Elements of a 32-bit register."""
+BYTES = 4
+"""Bytes of a word."""
 _WHOLE = {"bf16": 0x4300, "f16": 0x6400}
 """128 and 1024: floats of 16 bits whose last bit stands for 1."""
 WHOLE_F32 = 0x4B000000
@@ -40,25 +40,41 @@ def code_text(number: str) -> str:
     return f"(unsigned char)(({number}) & 15)"
 
 
-def eight_at_once(source: DType, target: DType) -> Helper | None:
-    """The function that makes bf16 or f16 of eight integers of 4 bits in a register; None where there is none.
+def codes_of_byte(source: DType, target: DType) -> Helper | None:
+    """The function that makes bf16 or f16 of the two integers of 4 bits in a byte; None where there is none.
 
-    Elements n and n + 4 are 16 bits apart, as the halves of a register are: two are put into floats at once.
+    The product with 4097 has the byte twice, 12 bits apart: so each of its integers begins a half of the register.
+    """
+    return _converter(source, target, "x2", "byte", 1, ["byte * 0x1001u"])
+
+
+def codes_of_word(source: DType, target: DType) -> Helper | None:
+    """The function that makes bf16 or f16 of the eight integers of 4 bits in a register; None where there is none.
+
+    Beside the register stands what it is 4 bits further to the right: each byte of the two begins with an integer.
+    """
+    picked = [f"__byte_perm(codes, codes >> 4, 0x{0x4400 + 0x1111 * n:04x})" for n in range(BYTES)]
+    return _converter(source, target, "x8", "codes", BYTES, picked)
+
+
+def two_codes(source: DType, target: DType) -> Helper | None:
+    """The function that makes bf16 or f16 of two integers of 4 bits, 16 bits apart in a register; None if there is none."""
+    return _converter(source, target, "_pair", "codes", 1, ["codes"])
+
+
+def _converter(source: DType, target: DType, suffix: str, given: str, count: int, picked: list[str]) -> Helper | None:
+    """A function of that name which writes pairs of floats; `picked` has the integers of each at bits 0 and 16.
+
+    Codes of signed integers have their sign's bit flipped: so they are 8 more, and none is below 0.
     """
     if not is_small(source) or target.name not in _WHOLE:
         return None
-    signed = source.kind == "int"
-    one = _WHOLE[target.name]
+    one = _WHOLE[target.name] | (8 if source.kind == "int" else 0)
     whole = one << 16 | one
-    taken = (one | 8) << 16 | (one | 8) if signed else whole
-    lines = ["codes ^= 0x88888888u;"] if signed else []
-    for n in range(4):
-        shifted = f"codes >> {4 * n}" if n else "codes"
-        lines.append(f"unsigned w{n} = ({shifted} & 0x000f000fu) | 0x{whole:08x}u;")
+    lines = [f"unsigned w{n} = ({text} & 0x000f000fu) ^ 0x{whole:08x}u;" for n, text in enumerate(picked)]
     ptx = f"sub.rn.{target.name}x2 %0, %0, %1;"
-    lines += [f'asm("{ptx}" : "+r"(w{n}) : "r"(0x{taken:08x}u));' for n in range(4)]
-    for half in range(2):
-        shift = " >> 16" if half else ""
-        lines += [f"y[{4 * half + n}] = (unsigned short)(w{n}{shift});" for n in range(4)]
-    parameters = (("unsigned short*", "y"), ("unsigned", "codes"))
-    return device_function(f"{source.name}x8_to_{target.name}", "void", parameters, "\n".join(lines))
+    for n in range(count):
+        lines.append(f'asm("{ptx}" : "+r"(w{n}) : "r"(0x{whole:08x}u));')
+        lines += [f"y[{2 * n}] = (unsigned short)w{n};", f"y[{2 * n + 1}] = (unsigned short)(w{n} >> 16);"]
+    parameters = (("unsigned short*", "y"), ("unsigned", given))
+    return device_function(f"{source.name}{suffix}_to_{target.name}", "void", parameters, "\n".join(lines))
