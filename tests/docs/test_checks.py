@@ -40,9 +40,9 @@ def test_what_a_report_has(page: Page, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bug_is_reported_and_the_fix_is_clean(kind: str, tmp_path: Path, regenerate: bool) -> None:
     page = Page(DOCS / "checks" / f"{kind}.md")
-    assert page.text.startswith(f"# {kind}\n") and page.titles() == ["The bug", "The fix", "More of the kind"]
+    assert page.text.startswith(f"# {kind}\n") and page.titles()[:3] == ["The bug", "The fix", "More of the kind"]
     printed = page.printed_here(tmp_path, f"{kind.replace('-', '_')}.py")
     page.compare(printed, regenerate)
-    report, clean = printed
+    report, clean, *_ = printed
     assert report.startswith(f"{kind}: ") and ": 1 finding" in report
     assert re.search(r": no findings under 3 schedules$", clean.rstrip())

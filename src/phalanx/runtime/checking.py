@@ -21,6 +21,7 @@ from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, function_for
 from phalanx.runtime.launch.options import named_arch, require_pipelined
 from phalanx.runtime.launch.overlaps import as_launched
 from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, resolved_constants, specialise
+from phalanx.sanitizer.bounds import Bounds
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, ends_search, merged
 from phalanx.sanitizer.held_runs import Held, HeldRuns
@@ -42,6 +43,7 @@ _REFUSALS = Beside[dict[Arch, Error | None]]("refusals")
 def check(
     bound: BoundLaunch, *args: Any, schedules: int = DEFAULT_SCHEDULES, seed: int = 0, strict: bool = False,
     executor: Executor | None = None, arch: str | None = None, pipelined: bool = True, choices: str = "best",
+    bounds: str | None = None,
     **constants: Any,
 ) -> Report:
     """Runs the kernel in the simulator and reports what is wrong with its choreography.
@@ -54,7 +56,8 @@ def check(
     target whose version of the kernel is checked (default: the first of sm_90a, sm_100a, sm_120a that has all of its
     instructions); an instruction that it lacks is an error. `pipelined=False` checks loops over `px.pipelined` as they are
     written. Of constants that are `px.choose` those are checked that a launch takes; with `choices="all"` all combinations,
-    where notes name those that do not compile or fit. Example::
+    where notes name those that do not compile or fit. `bounds="report"` also finds, in the first run, regions that reach
+    outside a global array, which is legal: elements outside load as fill and are not stored. Example::
 
         report = px.check(copy[64], x, y, BM=128)
         assert report.ok, report
@@ -64,13 +67,24 @@ def check(
     require_number("seed", seed, 0, "seeds are numbers from 0 on")
     if not isinstance(strict, bool):
         raise Error(f"strict={strict!r}", location=caller_location(), remedy="it is True or False")
+    require_bounds(bounds)
     require_executor(executor)
     if choices not in ("best", "all"):
         raise Error(f"choices={choices!r}", location=caller_location(), remedy='it is "best" or "all"')
     tell_launch(bound, args, constants)
     return (check_choices if choices == "all" else check_launch)(
-        bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch, pipelined=pipelined
+        bound, args, constants, schedules, seed=seed, strict=strict, executor=executor, arch=arch, pipelined=pipelined,
+        bounds=bounds,
     )
+
+
+def require_bounds(bounds: Any) -> None:
+    """What `bounds=` may be: regions outside global arrays are masked in silence, or told."""
+    if bounds not in (None, "report"):
+        raise Error(
+            f"bounds={bounds!r}", location=caller_location(),
+            remedy='write bounds="report" to be told of regions outside global arrays, or leave it out',
+        )
 
 
 def require_bound(what: str, bound: Any) -> BoundLaunch:
@@ -103,7 +117,7 @@ def require_executor(executor: Any) -> Executor | None:
 def check_launch(
     bound: BoundLaunch, args: tuple[Any, ...], constants: dict[str, Any], schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
-    arch: str | None = None, pipelined: bool = True,
+    arch: str | None = None, pipelined: bool = True, bounds: str | None = None,
 ) -> Report:
     """`check` for tools that show how far it is: `progress` is told how many schedules are done."""
     kernel = bound.kernel
@@ -140,9 +154,13 @@ def check_launch(
         if 0 in grid:
             report.notes.append(f"the grid {grid} has no CTA: nothing was run; px.cdiv(n, BLOCK) rounds up, n // BLOCK down")
             return report
+        outside = Bounds() if bounds else None
         check_function(
-            function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor, progress=progress
+            function, grid, host, report, schedules, seed=seed, strict=strict, executor=executor, progress=progress,
+            outside=outside,
         )
+        if outside is not None:
+            report.findings += outside.findings(report.schedules[0], seed)
     return report
 
 
@@ -176,6 +194,7 @@ def check_choices(bound: BoundLaunch, args: tuple[Any, ...], given: dict[str, An
 def check_function(
     function: Function, grid: Sequence[int], host: list[Any], report: Report, schedules: int, *, seed: int = 0,
     strict: bool = False, executor: Executor | None = None, progress: Callable[[int], None] = lambda done: None,
+    outside: Bounds | None = None,
 ) -> None:
     """One schedule after the other, until one goes off the rails; `progress` is told how many are done.
 
@@ -187,7 +206,7 @@ def check_function(
     doubts: dict[Any, Doubt] = {}
     report.findings = run_checked(
         function, grid, copies_of(host), first, strict=strict, seed=seed, doubts=doubts, notes=report.notes,
-        sms=SIMULATED_SMS,
+        sms=SIMULATED_SMS, bounds=outside,
     )
     report.order = first if report.findings else None
     took = perf_counter() - began

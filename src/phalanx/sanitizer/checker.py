@@ -17,6 +17,7 @@ from phalanx.sanitizer import messages
 from phalanx.sanitizer.abroad import NOTHING, Abroad, joined
 from phalanx.sanitizer.accesses import Conflicts, covers
 from phalanx.sanitizer.barriers import ARRIVE, BY_ENGINE, COPY, EXPECT, BarrierClock, Event
+from phalanx.sanitizer.bounds import Bounds
 from phalanx.sanitizer.clocks import AgentClock
 from phalanx.sanitizer.cluster_state import ClusterState
 from phalanx.sanitizer.deadlocks import report_stuck
@@ -60,6 +61,8 @@ class Checker(Telling):
             if shares else None,
         )
         self.outside: dict[Op, tuple[int, str]] = {}
+        self.bounds: Bounds | None = None
+        """Takes note of regions outside global arrays, where somebody asked for that."""
         self.refused: dict[Cluster, CopyWork] = {}
         """By cluster, the request for another one that was refused first."""
 
@@ -122,6 +125,8 @@ class Checker(Telling):
         """An access that is over with its instruction is compared with those of the same bytes before it."""
         clock: AgentClock = agent.watch
         if place.is_common:
+            if self.bounds is not None:
+                self.bounds.look(agent, op, access, place)
             if place.window.index in self.memory.arrays:
                 record = Record(clock, op, access, place, clock.rank, clock.dim, clock.now[clock.dim])
                 self.conflicts.global_(record, self.memory)
@@ -174,6 +179,9 @@ class Checker(Telling):
         barriers = copy.barriers
         if self.refused and op.asks_for_work:
             self._asked_again(clock, op)
+        for access, place, _ in accesses if self.bounds is not None else ():
+            if place.is_common:
+                self.bounds.look(agent, op, access, place)  # type: ignore[union-attr]
         if not barriers:
             work = copy.watch = CopyWork(clock, op, (), ())
             for access, place, _ in accesses:

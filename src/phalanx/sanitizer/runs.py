@@ -17,6 +17,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Function
+from phalanx.sanitizer.bounds import Bounds
 from phalanx.sanitizer.checker import Checker
 from phalanx.sanitizer.doubts import Doubt
 from phalanx.sanitizer.findings import KINDS, Finding, Findings
@@ -61,18 +62,19 @@ def held_back(held: Held, seed: int) -> Schedule:
 def run_checked(
     function: Function, grid: Sequence[int], args: list[Any], schedule: Schedule, *, strict: bool = False,
     seed: int = 0, quiet: bool = False, doubts: dict[Any, Doubt] | None = None, notes: list[str] | None = None,
-    sms: int | None = None, gpus: int = 1,
+    sms: int | None = None, gpus: int = 1, bounds: Bounds | None = None,
 ) -> list[Finding]:
     """The findings of one run of a prepared kernel. `args` are changed as the kernel changes them.
 
-    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise. `sms` and `gpus` are
-    those of `simulate`.
+    `doubts` takes up what may go otherwise in another run, `notes` what is legal but may surprise, `bounds` regions that
+    reach outside global arrays. `sms` and `gpus` are those of `simulate`.
     """
     found = Findings(schedule.kind, schedule.seed if schedule.kind == "random" else seed)
     made = OverlapChecker if function.pdl and notes is not None else Checker
     args = with_counters(function, args)
     checker = made(function, tuple(args), found, strict=strict)
     checker.doubts.schedule = schedule
+    checker.bounds = bounds
     collecting = gc.isenabled()
     gc.disable()  # records make no cycles, and there are many of them
     try:

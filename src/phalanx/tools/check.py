@@ -26,6 +26,7 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as a JSON list.")] = False,
     all_choices: Annotated[bool, typer.Option(help="Check every combination of constants that are px.choose.")] = False,
+    bounds: Annotated[bool, typer.Option("--bounds", help="Also find regions that reach outside a global array.")] = False,
 ) -> None:
     """Checks the kernels of a file, as its @px.example functions launch them, or the file itself when it is imported.
 
@@ -34,7 +35,9 @@ def check(
     """
     try:
         launches = declared(file)
-        reports = run(launches, schedules, seed, arch, quiet=as_json, all_choices=all_choices)
+        reports = run(
+            launches, schedules, seed, arch, quiet=as_json, all_choices=all_choices, bounds="report" if bounds else None
+        )
         if as_json:
             say(json.dumps([json.loads(report.to_json()) for report in reports], indent=1))
         else:
@@ -47,7 +50,8 @@ def check(
 
 
 def run(
-    launches: list[Launch], schedules: int, seed: int, arch: str | None, *, quiet: bool, all_choices: bool = False
+    launches: list[Launch], schedules: int, seed: int, arch: str | None, *, quiet: bool, all_choices: bool = False,
+    bounds: str | None = None,
 ) -> list[Report]:
     """The report of each launch, with a progress bar where a person looks."""
     from rich.console import Console
@@ -65,7 +69,8 @@ def run(
                 bar.update(task, completed=done)
 
             report = (check_choices if all_choices else check_launch)(
-                launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress, arch=arch
+                launch.bound, launch.args, launch.constants, schedules, seed=seed, progress=progress, arch=arch,
+                bounds=bounds,
             )
             reports.append(report)
             bar.update(task, completed=schedules)

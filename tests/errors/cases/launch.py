@@ -392,3 +392,8 @@ def line_info_that_is_no_flag():
         px.store(X[0:4], px.zeros((4,), px.f32))
 
     px.compile(nothing[1], px.spec((4,), px.f32), line_info="yes")
+
+
+@case
+def bounds_are_asked_for_by_another_word():
+    px.check(fill[1], X, 1.0, bounds="strict")
