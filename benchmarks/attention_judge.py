@@ -197,7 +197,7 @@ def decoded(call: Call) -> dict[str, Any]:
     """The same of a call that decodes, as `attention/decode.py` measures it."""
     m = call.model
     nbytes = 4 * call.batch * call.tokens * m.kv_heads * m.dim
-    several = max(1, -(-caches.COLD_BYTES // nbytes)) + (nbytes < caches.COLD_BYTES)
+    several = 1 + -(-caches.COLD_BYTES // nbytes)
     q = caches.random(call.batch, 1, m.heads, m.dim)
     shape = call.batch, call.tokens, m.kv_heads, m.dim
     pairs = [(caches.random(*shape), caches.random(*shape)) for _ in range(several)]

@@ -37,7 +37,7 @@ UNEVEN = (64, 32, 8, 32768, 128)
 """Of such caches three sequences are long, (32768, 20000, 9000) tokens, and the others have 500 to 3,000."""
 LISTED, TOKENS = 2048, 65536
 COLD_BYTES = 256 << 20
-"""Caches that are read in turn have together at least as many bytes: more than L2 holds."""
+"""Caches that are read between two calls on the same one have at least as many bytes together: more than L2 holds."""
 BATCH_BYTES = 4 << 30
 """Bytes that a graph reads, at least."""
 
@@ -92,7 +92,7 @@ def cudnn(q: Any, k: Any, v: Any) -> Any:
 def decoding(batch: int, heads: int, kv_heads: int, tokens: int, size: int, rounds: int) -> dict[str, Any]:
     """GB/s of K and V of cuDNN, of contiguous caches and of pages that lie anywhere, and of 8-bit caches."""
     nbytes = 2 * batch * tokens * kv_heads * size * 2
-    several = max(1, -(-COLD_BYTES // nbytes)) + (nbytes < COLD_BYTES)
+    several = 1 + -(-COLD_BYTES // nbytes)
     q = random(batch, 1, heads, size)
     caches = [(random(batch, tokens, kv_heads, size), random(batch, tokens, kv_heads, size)) for _ in range(several)]
     lengths = torch.full((batch,), tokens, device="cuda", dtype=torch.int32)
