@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import phalanx as px
 from phalanx.cuda import nvrtc
+from phalanx.machines.rates import rates_of, text_of
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import driver as cuda
@@ -75,6 +77,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     monkeypatch.setattr(nvrtc, "nvrtc_capabilities", lambda: made.capabilities)
     monkeypatch.setattr(doctor.shutil, "which", lambda name: made.compiler)
     monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(cache))
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(cache))
+    monkeypatch.delenv("PHALANX_CARD", raising=False)
     monkeypatch.setattr(cuda, "get_driver", no_driver)
     for name in ("simulate", "compile_for", "launch"):
         monkeypatch.setattr(trial, name, tried(name))
@@ -106,6 +110,7 @@ absent  driver             libcuda.so.1 is not on this machine
                            -> kernels run in the simulator; for a GPU, install NVIDIA's driver
 works   C++ compiler       /usr/bin/g++
 works   cache              ~/cache, 0 KiB
+works   model              the numbers that ship for the H200
 works   simulator          a small kernel was run and checked
 works   compiler           it was compiled for sm_90a
 absent  launch             not tried: no GPU that runs kernels
@@ -124,6 +129,8 @@ works   GPU 0              Fake GPU, 132 SMs, capability 9.0, target sm_90a
 works   GPU 1              Fake GPU, 132 SMs, capability 9.0, target sm_90a
 works   C++ compiler       /usr/bin/g++
 works   cache              ~/cache, 0 KiB
+absent  model              the model of time has no numbers of this Fake GPU and uses those of the H200
+                           -> `phalanx calibrate` measures this card
 works   simulator          a small kernel was run and checked
 works   compiler           it was compiled for sm_90a
 works   launch             it ran on GPU 0
@@ -157,6 +164,7 @@ absent  C++ compiler       none found
                            -> needed to build what px.export writes, and by some tests of ours
 absent  cache              off: PHALANX_CACHE turns it off
                            -> kernels are compiled anew in every process
+works   model              the numbers that ship for the H200
 broken  simulator          the simulator computes something else
                            -> the lines above may say why; if none does, please report it with this text
 absent  compiler           not tried: NVRTC does not work
@@ -255,6 +263,19 @@ def test_a_cache_that_can_not_be_written(
     monkeypatch.setattr(doctor.tempfile, "NamedTemporaryFile", refuse)
     text, code = line_of("cache", tmp_path)
     assert text.startswith("broken: ~/cache can't be written: Permission denied -> ") and code == 1
+
+
+def test_the_file_of_a_card(machine: Machine, gpu: FakeLibrary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "cache" / "cards" / "fake_gpu.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text_of(replace(rates_of("h200"), device="Fake GPU")))
+    assert line_of("model", tmp_path) == ("works: ~/cache/cards/fake_gpu.json", 0)
+    path.write_text("{}")
+    text, code = line_of("model", tmp_path)
+    assert text.startswith("absent: ~/cache/cards/fake_gpu.json is left out (it has not the numbers of a card") and code == 0
+    monkeypatch.setenv("PHALANX_CARD", str(tmp_path / "none"))
+    text, code = line_of("model", tmp_path)
+    assert text.startswith("broken: PHALANX_CARD names ~/none, which is no card's file: ") and code == 1
 
 
 def test_a_folder_that_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

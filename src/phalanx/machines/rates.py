@@ -1,13 +1,16 @@
 """How long the parts of a card take: rates and latencies for the model of time (`sim/timeline/`), read from a data file.
 
-A card's file is `machines/<name>_time.json`; every key is a field of `Rates`. Cycles are those of an SM.
+A card's file is `machines/<name>_time.json`, or what `phalanx calibrate` has written; every key is a field of `Rates`.
+Cycles are those of an SM.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from phalanx.frozen import frozen
 
@@ -21,6 +24,8 @@ class Rates:
     """A card in cycles of an SM, and bytes; `source` says where the numbers come from."""
 
     name: str
+    device: str
+    """What the driver calls the card."""
     arch: str
     source: str
     sms: int
@@ -102,6 +107,48 @@ class Rates:
 
 @cache
 def rates_of(card: str) -> Rates:
-    """The numbers of a card by its name ("h200"), or by a target ("sm_90a")."""
-    name = CARDS.get(card, card)
-    return Rates(**json.loads((FOLDER / f"{name}_time.json").read_text()))
+    """The numbers that ship for a card by its name ("h200"), or by a target ("sm_90a")."""
+    return read_rates(FOLDER / f"{CARDS.get(card, card)}_time.json")
+
+
+def shipped() -> list[Rates]:
+    """The numbers of all cards that ship."""
+    return [rates_of(name) for name in sorted(set(CARDS.values()))]
+
+
+def read_rates(path: Path) -> Rates:
+    """The numbers in a file.
+
+    For rooms above, on any machine. A ValueError says what is wrong with a file that is none of a card. Example:
+    ``read_rates(Path("h200_time.json")).sms``.
+    """
+    given = json.loads(path.read_text())
+    kinds = {field.name: str(field.type) for field in fields(Rates)}
+    if not isinstance(given, dict) or given.keys() != kinds.keys():
+        odd = sorted(kinds.keys() ^ given.keys()) if isinstance(given, dict) else []
+        raise ValueError(f"it has not the numbers of a card ({', '.join(odd[:4]) or 'no object'})")
+    for name, value in given.items():
+        if not fits(value, kinds[name]):
+            raise ValueError(f"{name} is {value!r}")
+    return Rates(**given)
+
+
+def fits(value: Any, kind: str) -> bool:
+    """Whether a value is a text, or a number above zero."""
+    if kind == "str":
+        return isinstance(value, str)
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def text_of(rates: Rates) -> str:
+    """A card's file, with four digits a number that was measured."""
+    plain = {name: rounded(value) for name, value in asdict(rates).items()}
+    return json.dumps(plain, indent=2) + "\n"
+
+
+def rounded(value: Any) -> Any:
+    """A number with four digits, whole where it has more before its point."""
+    if not isinstance(value, float):
+        return value
+    found = float(f"{value:.4g}")
+    return int(found) if found.is_integer() else found

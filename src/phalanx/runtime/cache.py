@@ -103,7 +103,7 @@ class DiskCache:
             self.disabled_reason = "PHALANX_CACHE turns it off"
             return
         try:
-            folder = os.path.abspath(root) if root is not None else _default_folder()
+            folder = os.path.abspath(root) if root is not None else default_folder()
             os.makedirs(folder, mode=0o700, exist_ok=True)
             reason = _not_private(os.stat(folder))
             if reason:
@@ -200,7 +200,8 @@ class DiskCache:
             total -= size
 
 
-def _default_folder() -> str:
+def default_folder() -> str:
+    """The folder of this user, which need not be there yet."""
     chosen = os.environ.get("PHALANX_CACHE_DIR")
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))

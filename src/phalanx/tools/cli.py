@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from phalanx.tools.bench import PASSED_ON, bench
+from phalanx.tools.calibrate.command import calibrate
 from phalanx.tools.check import check
 from phalanx.tools.debug import debug
 from phalanx.tools.doctor import doctor
@@ -74,6 +75,7 @@ def clear_cache() -> None:
     disk_cache().clear()
 
 
+app.command(epilog=CODES)(calibrate)
 app.command(epilog=CODES)(check)
 app.command(epilog=CODES)(debug)
 app.command(epilog=CODES)(doctor)

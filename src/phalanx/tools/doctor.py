@@ -88,7 +88,7 @@ def joined(words: list[str], last: str = "and") -> str:
 
 def examine() -> list[Line]:
     """Looks at everything, in the order in which one thing needs another."""
-    lines = [python(), *packages(), nvrtc(), *gpu(), cxx(), cache()]
+    lines = [python(), *packages(), nvrtc(), *gpu(), cxx(), cache(), model()]
     return [*lines, *trials(lines)]
 
 
@@ -250,6 +250,23 @@ def cache() -> Line:
         remedy = "kernels are compiled anew in every process; PHALANX_CACHE_DIR names another folder"
         return Line(BROKEN, "cache", f"{kept.root} can't be written: {os.strerror(problem.errno or 0)}", remedy)
     return Line(WORKS, "cache", f"{kept.root}, {kept.size_bytes() >> 10} KiB")
+
+
+def model() -> Line:
+    """Whose numbers the model of time uses, for `px.trace` and choices."""
+    from phalanx.errors import Error
+    from phalanx.machines.rates import CARDS
+    from phalanx.runtime.device.devices import device
+    from phalanx.runtime.timeline.cards import REMEDY, card_for
+
+    try:
+        arch = device().arch
+        card = card_for(arch if arch in CARDS else "sm_90a")
+    except Error as problem:
+        return Line(BROKEN, "model", problem.message, problem.remedy or "")
+    if card.problem:
+        return Line(ABSENT, "model", card.problem, REMEDY)
+    return Line(WORKS, "model", card.path or f"the numbers that ship for the {card.rates.name}")
 
 
 # --- trials ------------------------------------------------------------------------------------------------------------

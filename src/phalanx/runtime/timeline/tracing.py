@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from phalanx.errors import Error, caller_location
-from phalanx.machines.rates import rates_of
+from phalanx.machines.rates import Rates
 from phalanx.runtime.checking import require_bound
 from phalanx.runtime.choosing.choice import choice_of
 from phalanx.runtime.launch.auto_grid import leaves_grid
@@ -18,6 +18,7 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
+from phalanx.runtime.timeline.cards import rates_for
 from phalanx.runtime.timeline.places import arrays_of, places_of
 from phalanx.runtime.timeline.trace import Trace
 from phalanx.sim.timeline.clock import clocked
@@ -27,13 +28,24 @@ def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> 
     """When a kernel does what: its run in the simulator, on a model of the card's rates and latencies.
 
     Anyone may call it, outside kernels; needs no GPU. Arguments are NumPy arrays, which are copied, or `px.spec`, whose
-    elements count as zeros. `arch` is the target whose version of the kernel is modelled, on the card that stands for it:
+    elements count as zeros. `arch` is the target whose version of the kernel is modelled: on the GPU of this machine, where
+    that is its target, with what `phalanx calibrate` measured or what is known of it, else on the card that stands for it,
     an H200 for sm_90a, a B200 for sm_100a. The first group of SMs runs its clusters one after the other; the others do the
     same at the same time, and share L2 and HBM with it. Times are a model's, not a measurement's. Example::
 
         made = px.trace(copy[64], x, y, BM=128)
         print(made)
         made.save("copy.html")
+    """
+    return trace_on(None, bound, args, constants, arch)
+
+
+def trace_on(
+    rates: Rates | None, bound: Any, args: tuple[Any, ...], constants: dict[str, Any], arch: str | None = None
+) -> Trace:
+    """What `px.trace` gives on a card with these numbers; without them on the card that the target names.
+
+    For `px.trace` and `phalanx calibrate`. Example: ``trace_on(rates, copy[64], (x, y), {"BM": 128}).cycles``.
     """
     launch = require_bound("px.trace", bound)
     kernel = launch.kernel
@@ -43,7 +55,7 @@ def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> 
         values = choice_of(kernel, launch.grid, arguments, kernel.bind_constants(constants), target).constants
         specialisation = specialise(kernel, arguments, values)
         function = function_for(specialisation, target)
-        rates = rates_of((target or specialisation.default_arch).name)
+        rates = rates or rates_for((target or specialisation.default_arch).name)
         places = places_of(function, target or specialisation.default_arch, rates)
         if leaves_grid(launch.grid):
             fitting = specialisation.fitting(launch.grid, arguments, numbers=True)

@@ -116,7 +116,7 @@ class Clock:
         if self.running:
             raise self.stuck()
         run = self.timer.run
-        run.end = max((event.end for event in run.events), default=self.rates.launch)
+        run.end = max([event.end for event in run.events] + run.finished, default=self.rates.launch)
         for sm in self.sms:
             for unit, server in sm.servers.items():
                 run.busy[unit.value] = max(run.busy.get(unit.value, 0.0), server.busy)

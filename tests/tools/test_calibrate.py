@@ -1,0 +1,242 @@
+"""`phalanx calibrate`: a card whose numbers are known is measured, and they are found; whose numbers traces then use."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import phalanx as px
+from phalanx.machines.rates import Rates, rates_of, read_rates, text_of
+from phalanx.runtime.device.devices import Device, described
+from phalanx.runtime.timeline import cards
+from phalanx.tools.calibrate import card, measure, products, threads
+from phalanx.tools.calibrate.probe import Probe
+from phalanx.tools.calibrate.solving import modelled, solve
+from phalanx.tools.cli import app
+from support.fake_driver import fake_gpu
+
+H200 = rates_of("h200")
+IDLE, BUSY = 1980.0, 1800.0
+HOPPER = Device("NVIDIA H999", "sm_90a", 120, 50 << 20, 232448, 0)
+
+
+class ModelledCard:
+    """A card that is a model: it takes what the model says for its numbers, at its clocks."""
+
+    here = HOPPER
+
+    def __init__(self, true: Rates) -> None:
+        self.true = replace(true, sms=self.here.sms, clock=BUSY)
+
+    def microseconds(self, probe: Probe) -> float:
+        if probe in threads.CLOCK:
+            return (7 + threads.FMA_CYCLES * dict(probe.constants)["LENGTH"]) / IDLE
+        if probe in (products.BESIDE, products.ALONE):
+            return 1.0 / (BUSY if probe is products.BESIDE else IDLE)
+        if probe.finds == "l2_bytes":
+            return 2.0 if probe.arrays(Sizes(), 1)[0] > self.true.l2_bytes else 1.0
+        return modelled(probe, self.true) / (BUSY if measure.by_work(probe.finds) else IDLE)
+
+
+class Sizes:
+    """Arrays of which only the size is asked for."""
+
+    sms, real = HOPPER.sms, True
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> int:
+        return int(np.prod(shape)) * dtype.itemsize
+
+
+def disturbed(names: list[str], seed: int) -> Rates:
+    """Numbers of a card that is like an H200, and not one."""
+    drawn = random.Random(seed)
+    return replace(H200, **{name: getattr(H200, name) * drawn.uniform(0.6, 1.6) for name in names})
+
+
+def few(*names: str) -> list[Probe]:
+    return [probe for probe in measure.PROBES if probe.finds in names]
+
+
+FEW = ("sync", "load_latency", "wait", "copy_latency", "peer_latency", "tensor_rate")
+
+
+def test_numbers_are_found_from_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "PROBES", tuple(few(*FEW)))
+    true = disturbed([*FEW, "l2_bytes"], 3)
+    heard: list[str] = []
+    made = measure.measure(ModelledCard(true), H200, "a test", heard.append)
+    for name in FEW:
+        assert getattr(made.rates, name) == pytest.approx(getattr(true, name), rel=0.005), name
+    assert made.rates.l2_bytes == pytest.approx(true.l2_bytes, rel=0.1)
+    assert made.clock_idle == pytest.approx(IDLE) and made.rates.clock == pytest.approx(BUSY)
+    assert not made.problems and heard == ["clock", *FEW, "l2_bytes", ""]
+    assert (made.rates.name, made.rates.device, made.rates.sms) == ("H999", "NVIDIA H999", 120)
+    assert (made.rates.fork, made.rates.source) == (H200.fork, "a test")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_all_numbers_are_found_from_times(seed: int) -> None:
+    names = [probe.finds for probe in measure.PROBES]
+    true = disturbed(names, seed)
+    made = measure.measure(ModelledCard(true), H200, "a test")
+    off = {name: getattr(made.rates, name) / getattr(true, name) - 1 for name in names}
+    assert max(map(abs, off.values())) < 0.02, off
+
+
+def test_what_no_number_explains() -> None:
+    (probe,) = few("sync")
+    rates, (found,) = solve([probe], {"sync": 1.0}, H200)  # less than the loop around it takes
+    assert found.problem == "the model takes longer than the card" and rates.sync == H200.sync
+    _, (found,) = solve([probe], {"sync": 1e6}, H200)
+    assert found.problem == "the card takes longer"
+
+
+def test_a_clock_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "PROBES", ())
+    clocks = iter([IDLE, 1500.0])
+    monkeypatch.setattr(measure, "idle_clock", lambda watch: next(clocks))
+    with pytest.raises(px.Error) as caught:
+        measure.measure(ModelledCard(H200), H200, "a test")
+    assert caught.value.message == "the clock of the NVIDIA H999 went from 1980 to 1500 MHz while it was measured"
+
+
+# --- the GPU -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A fake GPU, whose clock counts a millisecond for each CTA that a launch has."""
+    monkeypatch.setattr(card, "WARM_S", 0.0)
+    monkeypatch.setattr(card.time, "sleep", lambda seconds: None)
+    with fake_gpu() as library:
+        yield library
+
+
+def test_times_are_taken_behind_a_long_launch(gpu: Any) -> None:
+    made = card.Card(px.device())
+    (probe,) = few("cta_start")
+    before = len(gpu.launches)
+    assert made.microseconds(probe) == 132_000.0
+    grids = [launch.grid[0] for launch in gpu.launches[before:]]
+    assert grids[:2] == [132, 132 * 25] and grids[2:6] == [1, 132, 132, 132]  # warm, then behind `chain`
+    assert gpu.names().count("cuMemFree_v2") == 1
+
+
+def test_what_is_to_come_from_hbm_finds_l2_empty(gpu: Any) -> None:
+    made = card.Card(px.device())
+    (probe,) = few("load_latency_hbm")
+    before = gpu.names().count("cuMemsetD8Async")
+    assert made.microseconds(probe) == 0.0
+    assert gpu.names().count("cuMemsetD8Async") - before == 2 * card.ROUNDS * card.LEAST_LAUNCHES
+
+
+def asked(*options: str) -> tuple[str, int]:
+    result = CliRunner().invoke(app, ["calibrate", *options])
+    return result.output, result.exit_code
+
+
+def test_there_has_to_be_a_gpu() -> None:
+    assert asked() == (
+        "phalanx calibrate measures a GPU, and there is none here\n"
+        "  = help: run it on the machine whose card is to be modelled; PHALANX_CARD names the file that it writes\n",
+        2,
+    )
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    probes = few("sync", "wait")
+    monkeypatch.setattr(measure, "PROBES", tuple(probes))
+    times = ModelledCard(replace(H200, sync=60.0)).microseconds
+    monkeypatch.setattr(card.Card, "microseconds", lambda self, probe: times(probe))
+    monkeypatch.setattr(card.time, "perf_counter", lambda: 0.0)
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    text, code = asked("--compare")
+    path = tmp_path / "cards" / "fake_gpu.json"
+    made = read_rates(path)
+    assert code == 0 and [line.split(maxsplit=5) for line in text.splitlines()] == [
+        ["number", "measured", "ships", "ratio", "us", "a step  step"],
+        ["clock", "1800", f"{H200.clock}", f"{1800 / H200.clock:.3f}", "with", "the tensor cores at work"],
+        ["l2_bytes", f"{made.l2_bytes}", f"{H200.l2_bytes}", f"{made.l2_bytes / H200.l2_bytes:.3f}", "what", "L2 keeps"],
+        ["sync", "60", f"{H200.sync}", f"{60 / H200.sync:.3f}", "0.0404", "a barrier of 4 warps"],
+        ["wait", f"{H200.wait}", f"{H200.wait}", "1.000", "0.02828", "a wait that is passed at once"],
+        ["clock,", "idle", "1980", "with", "little", "to do"],
+        ["Fake", "GPU:", "2", "numbers", "in", "0 s"],
+        [str(path)],
+    ]
+    assert read_rates(path).sync == 60 and "phalanx calibrate" in read_rates(path).source
+    assert asked("--to", str(tmp_path / "x.json"))[1] == 0 and read_rates(tmp_path / "x.json").sms == 132
+
+
+# --- whose numbers are used --------------------------------------------------------------------------------------------
+
+
+@px.kernel(warps=1)
+def doubled(X, Y, *, BN=1024):
+    n = px.block_id(0) * BN
+    px.store(Y[n : n + BN], px.load(X[n : n + BN]) * 2)
+
+
+def cycles() -> float:
+    return px.trace(doubled[1024], *[px.spec((1 << 20,), px.f32)] * 2).microseconds
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Device]:
+    """The card of this machine, which a test changes; its files are in a folder of the test's."""
+    found = [described("sm_90a")]
+    monkeypatch.setattr(cards, "device", lambda: found[0])
+    monkeypatch.setattr(cards, "_said", set())
+    monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("PHALANX_CARD", raising=False)
+    return found
+
+
+SLOW = replace(H200, name="H999", device="NVIDIA H999", hbm_rate=H200.hbm_rate / 2)
+
+
+def test_a_card_s_file_changes_traces(here: list[Device], capsys: pytest.CaptureFixture[str]) -> None:
+    usual = cycles()
+    here[0] = HOPPER
+    assert cycles() == usual and cycles() == usual
+    told = "the model of time has no numbers of this NVIDIA H999 and uses those of the H200"
+    assert capsys.readouterr().err == f"phalanx: {told}; `phalanx calibrate` measures this card\n"
+    cards.write_card(text_of(SLOW), HOPPER)
+    assert 1.5 < cycles() / usual < 2 and capsys.readouterr().err == ""
+    here[0] = described("sm_90a")
+    assert cycles() == usual
+
+
+def test_a_known_card_needs_no_file(here: list[Device], capsys: pytest.CaptureFixture[str]) -> None:
+    here[0] = replace(HOPPER, name="NVIDIA H200")
+    assert cards.rates_for("sm_90a") is H200 and cards.rates_for("sm_100a").name == "B200"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_is_named(here: list[Device], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    usual = cycles()
+    path = tmp_path / "slow.json"
+    path.write_text(text_of(SLOW))
+    monkeypatch.setenv("PHALANX_CARD", str(path))
+    assert cycles() > 1.5 * usual
+    path.write_text(text_of(SLOW).replace('"sms": 132', '"sms": "many"'))
+    with pytest.raises(px.Error) as caught:
+        cards.card_for("sm_90a")
+    assert caught.value.message == f"PHALANX_CARD names {path}, which is no card's file: sms is 'many'"
+    path.write_text("[]")
+    with pytest.raises(px.Error, match="it has not the numbers of a card"):
+        cards.card_for("sm_90a")
+
+
+def test_a_file_reads_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "h200.json"
+    path.write_text(text_of(H200))
+    assert read_rates(path) == H200
