@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import phalanx as px
 from phalanx.machines.rates import Rates, rates_of, read_rates, text_of
+from phalanx.runtime.compiled import disk_cache
 from phalanx.runtime.device.devices import Device, described
 from phalanx.runtime.timeline import cards
 from phalanx.tools.calibrate import card, measure, products, threads
@@ -195,6 +196,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Device]:
     found = [described("sm_90a")]
     monkeypatch.setattr(cards, "device", lambda: found[0])
     monkeypatch.setattr(cards, "_said", set())
+    monkeypatch.setattr(cards, "_cards", {})
     monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PHALANX_CARD", raising=False)
     return found
@@ -215,6 +217,37 @@ def test_a_card_s_file_changes_traces(here: list[Device], capsys: pytest.Capture
     assert cycles() == usual
 
 
+@px.kernel(warps=8)
+def summed(WIDE, NARROW, Y, *, PACKED=px.choose(0, 1), BN=8192):
+    """Sums of what is read as it is, or as half as many bytes from which it is computed."""
+    n = px.block_id(0) * BN
+    if PACKED:
+        x = px.load(NARROW[n : n + BN]).to(px.f32)
+        for _ in px.static_range(3):
+            x = px.exp2(x) * x
+    else:
+        x = px.load(WIDE[n : n + BN])
+    px.store(Y[px.block_id(0)], px.sum(x))
+
+
+def test_a_card_s_file_changes_choices(here: list[Device], tmp_path: Path) -> None:
+    ctas = 4 * 132
+    args = [px.spec((ctas * 8192,), px.f32), px.spec((ctas * 8192,), px.bf16), px.spec((ctas,), px.f32)]
+
+    def chosen() -> str:
+        made = px.compile(summed[ctas], *args, arch="sm_90a")
+        return next(note for note in made.notes if "px.choose" in note)
+
+    disk_cache.cache_clear()
+    assert "PACKED=0 (px.choose)" in chosen() and "of the H200" in chosen()
+    here[0] = HOPPER
+    cards.write_card(text_of(SLOW), HOPPER)
+    assert "PACKED=1 (px.choose)" in chosen() and "of the H999" in chosen(), "with half the bandwidth bytes cost more"
+    here[0] = described("sm_90a")
+    assert "PACKED=0 (px.choose)" in chosen()
+    disk_cache.cache_clear()
+
+
 def test_a_known_card_needs_no_file(here: list[Device], capsys: pytest.CaptureFixture[str]) -> None:
     here[0] = replace(HOPPER, name="NVIDIA H200")
     assert cards.rates_for("sm_90a") is H200 and cards.rates_for("sm_100a").name == "B200"
@@ -224,14 +257,14 @@ def test_a_known_card_needs_no_file(here: list[Device], capsys: pytest.CaptureFi
 def test_a_file_that_is_named(here: list[Device], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     usual = cycles()
     path = tmp_path / "slow.json"
-    path.write_text(text_of(SLOW))
+    cards.write_card(text_of(SLOW), HOPPER, path)
     monkeypatch.setenv("PHALANX_CARD", str(path))
     assert cycles() > 1.5 * usual
-    path.write_text(text_of(SLOW).replace('"sms": 132', '"sms": "many"'))
+    cards.write_card(text_of(SLOW).replace('"sms": 132', '"sms": "many"'), HOPPER, path)
     with pytest.raises(px.Error) as caught:
         cards.card_for("sm_90a")
     assert caught.value.message == f"PHALANX_CARD names {path}, which is no card's file: sms is 'many'"
-    path.write_text("[]")
+    cards.write_card("[]", HOPPER, path)
     with pytest.raises(px.Error, match="it has not the numbers of a card"):
         cards.card_for("sm_90a")
 

@@ -19,6 +19,7 @@ from phalanx.machines.rates import rates_of, text_of
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.timeline import cards
 from phalanx.tools import doctor, trial
 from phalanx.tools.cli import app
 from support.fake_driver import FakeLibrary, fake_gpu
@@ -79,6 +80,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     monkeypatch.setattr(compiled, "disk_cache", lambda: DiskCache(cache))
     monkeypatch.setenv("PHALANX_CACHE_DIR", str(cache))
     monkeypatch.delenv("PHALANX_CARD", raising=False)
+    monkeypatch.setattr(cards, "_cards", {})
     monkeypatch.setattr(cuda, "get_driver", no_driver)
     for name in ("simulate", "compile_for", "launch"):
         monkeypatch.setattr(trial, name, tried(name))
@@ -271,6 +273,7 @@ def test_the_file_of_a_card(machine: Machine, gpu: FakeLibrary, tmp_path: Path, 
     path.write_text(text_of(replace(rates_of("h200"), device="Fake GPU")))
     assert line_of("model", tmp_path) == ("works: ~/cache/cards/fake_gpu.json", 0)
     path.write_text("{}")
+    cards._cards.clear()
     text, code = line_of("model", tmp_path)
     assert text.startswith("absent: ~/cache/cards/fake_gpu.json is left out (it has not the numbers of a card") and code == 0
     monkeypatch.setenv("PHALANX_CARD", str(tmp_path / "none"))

@@ -50,12 +50,14 @@ def choice_of(
         return Choice(constants)
     from phalanx.runtime.choosing.kept import load_choice, store_choice
     from phalanx.runtime.choosing.ranking import best_of
+    from phalanx.runtime.timeline.cards import card_for
 
     memory = memory_of(kernel).choices
     candidates = combinations(kernel, constants)
     grids = [grid_or_error(kernel, grid, arguments, candidate) for candidate in candidates]
     arch = arch or usual_arch(kernel, arguments, candidates)
-    key = (sizes_key(arguments), constants_key(constants), tuple(map(str, grids)), arch.name, is_strict(kernel))
+    card = card_for(arch.name).key
+    key = (sizes_key(arguments), constants_key(constants), tuple(map(str, grids)), arch.name, card, is_strict(kernel))
     found = memory.get(key)
     if found is None or not found.specialisation.is_current:
         kept = load_choice(kernel, key)

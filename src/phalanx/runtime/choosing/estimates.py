@@ -18,10 +18,11 @@ from phalanx.ir.beside import Beside
 from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ArrayType
-from phalanx.machines.rates import Rates, rates_of
+from phalanx.machines.rates import Rates
 from phalanx.runtime.device.host_copies import to_host
 from phalanx.runtime.launch.auto_grid import FittingGrid
 from phalanx.runtime.launch.specialise import Argument, Specialisation
+from phalanx.runtime.timeline.cards import rates_for
 from phalanx.runtime.timeline.places import places_of
 from phalanx.sim.timeline.clock import Places, clocked
 
@@ -57,7 +58,7 @@ class Planned:
 def planned(specialisation: Specialisation, arch: Arch) -> Planned:
     """A combination for a target; an error where the compiler refuses it, or a CTA has no room for it."""
     function = specialisation.prepared_for(arch)
-    rates = rates_of(arch.name)
+    rates = rates_for(arch.name)
     return Planned(function, rates, places_of(function, arch, rates), not is_roomy(function, arch))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from phalanx.errors import Error
-from phalanx.frozen import frozen
-from phalanx.machines.rates import CARDS, Rates, rates_of, read_rates, shipped
-from phalanx.runtime.cache import default_folder
+from phalanx.machines.rates import CARDS, Rates, rates_of, read_rates, shipped, text_of
+from phalanx.runtime.cache import default_folder, digest
 from phalanx.runtime.device.devices import Device, device
 
 NAMED = "PHALANX_CARD"
@@ -19,10 +20,10 @@ NAMED = "PHALANX_CARD"
 REMEDY = "`phalanx calibrate` measures this card"
 
 _said: set[str] = set()
-_read: dict[tuple[str, int], Rates] = {}
+_cards: dict[tuple[str, ...], Card] = {}
 
 
-@frozen
+@dataclass(frozen=True)
 class Card:
     """The numbers that are used for a target, where they are from, and what there is to say about that."""
 
@@ -32,23 +33,37 @@ class Card:
     problem: str = ""
     """Why they are not this card's own, where a GPU is there and they are not."""
 
+    @cached_property
+    def key(self) -> str:
+        """What tells its numbers from others."""
+        return digest(text_of(self.rates))
+
 
 def card_for(arch: str) -> Card:
-    """The numbers for a target on this machine.
+    """The numbers for a target on this machine, as they were when they were first asked for.
 
     For `px.trace`, choices among candidates and `phalanx doctor`. Example: ``card_for("sm_90a").rates.hbm_rate``.
     """
+    here = device()
+    key = (arch, here.name, here.arch, os.environ.get(NAMED, ""), default_folder())
+    found = _cards.get(key)
+    if found is None:
+        found = _cards[key] = found_card(arch, here)
+    return found
+
+
+def found_card(arch: str, here: Device) -> Card:
+    """The numbers for a target, looked for."""
     named = os.environ.get(NAMED)
     if named:
         return Card(named_rates(named), named)
-    here = device()
     known = rates_of(arch)
     if here.simulated or CARDS.get(here.arch) != CARDS.get(arch):
         return Card(known, "")
     path = file_of(here.name)
     if path.is_file():
         try:
-            return Card(kept(path), str(path))
+            return Card(read_rates(path), str(path))
         except (OSError, ValueError) as problem:
             return Card(known, "", f"{path} is left out ({problem}), the model of time uses what ships for the {known.name}")
     for each in shipped():
@@ -66,18 +81,10 @@ def rates_for(arch: str) -> Rates:
     return card.rates
 
 
-def kept(path: Path) -> Rates:
-    """The numbers in a file, which is read again where it has changed."""
-    key = (str(path), path.stat().st_mtime_ns)
-    if key not in _read:
-        _read[key] = read_rates(path)
-    return _read[key]
-
-
 def named_rates(path: str) -> Rates:
     """The numbers in the file that the user named."""
     try:
-        return kept(Path(path))
+        return read_rates(Path(path))
     except (OSError, ValueError) as problem:
         raise Error(
             f"{NAMED} names {path}, which is no card's file: {problem}",
@@ -98,4 +105,5 @@ def write_card(text: str, here: Device, to: Path | None = None) -> Path:
     partial = path.with_suffix(".partial")
     partial.write_text(text)
     partial.replace(path)
+    _cards.clear()
     return path
