@@ -86,6 +86,14 @@ def test_specialising_facts(
     assert (info.contiguous_inner, info.aligned16) == (contiguous_inner, aligned16)
 
 
+@pytest.mark.parametrize("shape", [(0, 64), (64, 0), (0, 0), (0,), (3, 0, 64)])
+def test_an_array_without_elements_lies_well(shape: tuple[int, ...]) -> None:
+    """NumPy's strides of it are all 0, which no copy could take."""
+    info = describe(np.zeros(shape, np.float32))
+    assert info is not None and info.contiguous_inner and info.aligned16 and info.whole_rows
+    assert info.facts == describe(np.zeros([max(size, 64) for size in shape], np.float32)).facts  # type: ignore[union-attr]
+
+
 def test_torch(torch: Any) -> None:
     x = torch.Tensor(0x1000, (4, 8), (8, 1), "bfloat16", device=1)
     assert describe(x) == ArrayInfo("cuda", 1, 0x1000, (4, 8), (8, 1), "bf16")

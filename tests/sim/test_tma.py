@@ -38,6 +38,14 @@ def test_load_fills_with_zeros_and_counts_all_bytes(kind, row, column):
     assert np.array_equal(y, padded[20 + row : 28 + row, 20 + column : 28 + column])
 
 
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0)])
+def test_an_array_without_elements_is_all_zeros(shape):
+    """NumPy's strides of it are 0: no fault of the array, since none of its elements lies anywhere."""
+    y = np.ones((8, 8), np.float32)
+    simulate(load_kernel(), 1, [np.zeros(shape, np.float32), y, 0, 0])
+    assert (y == 0).all()
+
+
 def test_a_forgotten_wait_shows_as_poison_when_copies_are_late():
     x, y = np.ones((8, 8), np.float32), np.zeros((8, 8), np.float32)
     simulate(load_kernel(wait=False), 1, [x, y, 0, 0], schedule=LATE)

@@ -478,6 +478,15 @@ def ranks_of(mask: int, cta: Cta, location: Location) -> list[int]:
 
 def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
     """Why the TMA engine can't read or write this array, None if it can."""
+    why = misplaced(view, array) if array.size else None
+    inner = view.dtype.nbytes(prod(view.extents[-view.merged :]))
+    if why is None and inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
+        return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
+    return why
+
+
+def misplaced(view: GlobalView, array: np.ndarray) -> str | None:
+    """What keeps the TMA engine from this array in where its elements lie; an array without any lies well everywhere."""
     item = array.dtype.itemsize
     if array.ndim and array.shape[-1] > 1 and array.strides[-1] != item:
         return f"the last axis of {view.array.name} has a stride of {array.strides[-1]} bytes instead of {item}"
@@ -489,9 +498,6 @@ def misaligned(view: GlobalView, array: np.ndarray) -> str | None:
         if stride % COPY_CHUNK or not 0 <= stride < MAX_STRIDE:
             why = f"no multiple of {COPY_CHUNK}" if stride % COPY_CHUNK else "backwards" if stride < 0 else "2**40 or more"
             return f"axis {axis} of {view.array.name} has a stride of {stride} bytes, {why}"
-    inner = view.dtype.nbytes(prod(view.extents[-view.merged :]))
-    if inner % COPY_CHUNK and prod(view.extents) != view.extents[-1]:  # a single row may have any length
-        return f"the region of {view.array.name} is {inner} bytes wide, no multiple of {COPY_CHUNK}"
     return None
 
 

@@ -63,6 +63,10 @@ ArrayFacts = tuple[int, str, bool, bool, bool, tuple[int, ...], bool]
 """Rank, element type, `contiguous_inner`, `aligned16`, `whole_rows`, `chunk` and `dense` of an array."""
 
 
+EMPTY_ROW = 128
+"""How many elements lie between the rows of an array that has none in them: whole vectors, of whatever type."""
+
+
 class ArrayInfo:
     """One array argument. `strides` count elements; `device` is the CUDA ordinal, or HOST. `dense`: elements of 6 bits lie
     four to three bytes, of which a GPU is told as elements, too: it has them in a descriptor alone.
@@ -295,7 +299,11 @@ def describe_torch(x: Any) -> ArrayInfo:
 def _describe_numpy(x: Any) -> ArrayInfo:
     name = dtype_name(x.dtype)
     pointer = x.__array_interface__["data"][0]
-    info = ArrayInfo("host", HOST, pointer, x.shape, _in_elements(x.strides, x.itemsize), name)
+    if x.size:
+        strides = _in_elements(x.strides, x.itemsize)
+    else:  # NumPy says 0 for each axis, which is nowhere a fault of the caller
+        strides = dense_strides((*x.shape[:-1], x.shape[-1] or EMPTY_ROW))
+    info = ArrayInfo("host", HOST, pointer, x.shape, strides, name)
     return _whole_bytes(info) if name in PER_BYTE else info
 
 
