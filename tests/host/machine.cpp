@@ -355,6 +355,11 @@ uint3 gridDim;
 int px_at;
 
 void px_yield() { leave(); }
+
+unsigned long long px_ticks() {
+  static unsigned long long now = 0;
+  return ++now;
+}
 void px_block(int kind, int expected) { px_vote(kind, expected, true); }
 bool px_vote(int kind, int expected, bool value) {
   Meeting& m = meeting_of(self(), kind);

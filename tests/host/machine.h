@@ -52,6 +52,7 @@ enum { PX_WARP = 1, PX_CTA = 2, PX_GROUP = 18 };  // kinds of barriers; PX_CTA +
 void px_block(int kind, int expected);   // waits until so many threads of the warp or CTA wait for the same
 bool px_vote(int kind, int expected, bool value);  // the same, and whether all of them said yes
 void px_yield();
+unsigned long long px_ticks();  // the clock: one more with every reading
 void px_fail(const char* form, ...) __attribute__((format(printf, 1, 2)));
 int px_print(const char* form, ...) __attribute__((format(printf, 1, 2)));
 px_thread* px_lane(int lane);            // a thread of the same warp

@@ -70,6 +70,18 @@ HOST_FUNCTIONS = {
     "globaltimer": "static inline unsigned long long globaltimer() { return 0; }",
     "px_seed": "static inline unsigned long long px_seed(const unsigned long long*) { return 0; }",
     "px_delay": "static inline void px_delay(const unsigned long long*, unsigned long long, int, unsigned& n) { ++n; }",
+    "px_clock": "static inline unsigned px_clock() { return (unsigned)px_ticks(); }",
+    "px_clock64": "static inline unsigned long long px_clock64() { return px_ticks(); }",
+    "px_time": "static inline unsigned long long px_time() { return px_ticks(); }",
+    "px_sm": "static inline unsigned px_sm() { return 0; }",
+    "px_latest": """static inline void px_latest(unsigned long long* at, unsigned long long time) {
+  if (time > *at) *at = time;
+}""",
+    "px_write": """static inline void px_write(
+    bool written, const unsigned long long* at, unsigned a, unsigned b, unsigned c, unsigned d) {
+  const unsigned words[4] = {a, b, c, d};
+  if (written) memcpy((void*)at, words, 16);
+}""",
     "px_stop": """static inline void px_stop(unsigned long long*, int site, unsigned, int) {
   px_fail("a wait that takes too long at site %d", site);
 }""",
@@ -220,8 +232,11 @@ def run_on_host(kernel: Kernel, grid: Any, *args: Any, arch: str = "sm_90a", see
     return module
 
 
-def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
-    """Runs the text of a module in place on NumPy arrays; what the runtime owns is 0 before, and has to be after."""
+def launch(module: Module, grid: Any, args: list[Any], seed: int, debug: np.ndarray | None = None) -> None:
+    """Runs the text of a module in place on NumPy arrays; what the runtime owns is 0 before, and has to be after.
+
+    `debug` is the memory that the debug pointer names, if the text has one.
+    """
     owned = [np.zeros(module.signature.counters, np.int32)] if getattr(module, "signature", None) else []
     owned = [counters for counters in owned if counters.size]
     with in_bytes([*(value for value in args if value is not None), *owned]) as bare:
@@ -231,7 +246,7 @@ def launch(module: Module, grid: Any, args: list[Any], seed: int) -> None:
             [story] = run_program([module], [(grid, bare, seed)])
         else:
             functions = (ctypes.c_void_p * 1).in_dll(host_build.library(host_source(module)), "px_kernels")
-            story = called(functions[0], module, grid, bare, seed)
+            story = called(functions[0], module, grid, bare, seed, debug)
     if story is not None:
         raise HostFailure(story)
     for counters in owned:
@@ -297,9 +312,13 @@ SECONDS = 300
 """What one launch may take."""
 
 
-def called(function: Any, module: Module, grid: Any, args: list[Any], seed: int) -> str | None:
+def called(
+    function: Any, module: Module, grid: Any, args: list[Any], seed: int, debug: np.ndarray | None = None
+) -> str | None:
     """Calls a kernel of a library; why it failed, if it did."""
     packed = [data for data, _ in packed_arguments(module, args)]
+    if debug is not None:
+        packed[-1] = struct.pack("<Q", debug.ctypes.data)
     # Descriptors and structs are copied by the call; only the array of their addresses is passed.
     kept = [ctypes.create_string_buffer(len(data) + 127) for data in packed]
     places = [-(-ctypes.addressof(buffer) // 128) * 128 for buffer in kept]  # a descriptor's alignment

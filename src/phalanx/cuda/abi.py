@@ -7,7 +7,7 @@ then the debug pointer if there is one.
   axes outermost first, padded to a multiple of 8 bytes; of rank 0 it is `{ T* data; }`.
 - A scalar is the C type of `SCALAR_FORMATS`; a bool is an `unsigned char` of 0 or 1.
 - A TMA descriptor is a `const __grid_constant__` struct of 128 bytes, `alignas(128)`.
-- The debug pointer (watchdog, print) is a `void*`.
+- The debug pointer (watchdog, stamps) is a `void*`.
 """
 
 from __future__ import annotations
@@ -41,17 +41,29 @@ class Extras:
     """What a build has beside the kernel itself.
 
     `watchdog`: waits end by themselves after a while, and report. `shaken`: delays before and behind what agents tell each
-    other (`text.delays`). `line_info`: the machine code says from which of the user's lines it comes.
+    other (`text.delays`). `stamps`: in so many clusters of the grid, spread over it, agents write down when they do what
+    (`text.stamps`). `line_info`: the machine code says from which of the user's lines it comes.
     """
 
     watchdog: bool = False
     shaken: bool = False
+    stamps: int = 0
     line_info: bool = False
 
 
 PLAIN = Extras()
 MOST_SITES = 4096
 """Places of a kernel that may have a delay: the debug buffer has a bit for each, and those behind them have none."""
+
+STAMP_RECORDS = 8192
+"""Stamps that a warp may write: what comes behind them is only counted."""
+STAMP_HEAD = 16
+"""Words of 64 bits at the head of the buffer of stamps, and of each of its CTAs."""
+
+
+def stamp_words(ctas: int, warps: int) -> int:
+    """The 64-bit words of a buffer for the stamps of so many CTAs."""
+    return STAMP_HEAD + ctas * (STAMP_HEAD + warps * (2 + 2 * STAMP_RECORDS))
 
 
 @frozen

@@ -11,6 +11,7 @@ from phalanx.cuda.plan import Plan
 from phalanx.cuda.text.helper import helper
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block
+from phalanx.cuda.text.stamps import enter_kernel, leave_kernel
 from phalanx.cuda.text.writer import TYPEDEFS, Site, Writer
 from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.frozen import frozen
@@ -52,8 +53,10 @@ def generate(plan: Plan) -> Module:
         w.name(param)  # parameters keep their names
     w.tensor_maps += [w.unique(f"{function.params[slot.array].name}_map") for slot in plan.tensor_maps]
     with w.as_agent(WrittenAgent("", 0, function.warps, 0)):
+        enter_kernel(w)
         _prefetch_descriptors(w)
         emit_block(w, function.body)
+        leave_kernel(w)
     body = w.body()
     prologue = w.prologue()
     parameters = _parameters(w)

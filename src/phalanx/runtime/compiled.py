@@ -208,7 +208,9 @@ def build(function: Function, arch: Arch, extras: Extras = PLAIN) -> Compiled:
                 more = cautions.after_loss(plan.own_registers, products_of(plan.function))
             if more is not None:
                 cautions = more
-            elif failure.image is not None and (extras.shaken or (function.on_loss == "note" and not function.strict)):
+            elif failure.image is not None and (
+                extras.shaken or extras.stamps or (function.on_loss == "note" and not function.strict)
+            ):
                 return _compiled(function, plan, module, failure.image, failure.warnings)
             else:
                 raise _refused(function, plan, module, failure) from None
@@ -411,21 +413,7 @@ def to_meta(made: Compiled) -> dict[str, Any]:
         "spills": made.spills,
         "addresses_cluster": made.addresses_cluster,
         "signature": made.signature.to_json(),
-        "sites": [
-            [
-                s.kind,
-                s.name,
-                s.role,
-                s.location.file,
-                s.location.line,
-                s.location.column,
-                s.location.end_column,
-                s.location.text,
-                s.location.function,
-                *(s.copies or (0, 0)),
-            ]
-            for s in made.sites
-        ],
+        "sites": [site.to_json() for site in made.sites],
     }
 
 
@@ -433,13 +421,6 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
     """A cached result; None if the entry does not have the expected form."""
     try:
         meta, blobs = entry.meta, entry.blobs
-        sites = tuple(
-            Site(
-                kind, name, role, Location(file, line, column, line, end, text_, inside) if line else NOWHERE,
-                (first, count) if count else None,
-            )
-            for kind, name, role, file, line, column, end, text_, inside, first, count in meta["sites"]
-        )
         return Compiled(
             name=str(meta["name"]),
             arch=arch.name,
@@ -454,7 +435,7 @@ def from_entry(entry: Entry, function: Function, arch: Arch) -> Compiled | None:
             warps=function.warps,
             cluster=function.cluster,
             signature=Signature.from_json(meta["signature"]),
-            sites=sites,
+            sites=tuple(map(Site.from_json, meta["sites"])),
             from_cache=True,
             pdl=function.pdl,
             cooperative=function.cooperative,

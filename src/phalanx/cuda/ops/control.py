@@ -10,6 +10,7 @@ from phalanx.cuda.text.by_rank import rank_of_cta
 from phalanx.cuda.text.literals import atom, bare, plus
 from phalanx.cuda.text.prelude import instruction
 from phalanx.cuda.text.registry import emit_block, emits, never_emits
+from phalanx.cuda.text.stamps import begin_agent, end_agent, stamp_step
 from phalanx.cuda.text.writer import Writer, scalar_dtype
 from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.cuda.tiles.control_text import counted_axes, for_header, printf_format
@@ -124,6 +125,7 @@ def emit_for(w: Writer, op: For) -> None:
         elif blocks_somewhere(op.body):
             w.line("#pragma unroll 1")  # a pipeline's loop: copies of its body only cost instruction cache
         with w.block(header):
+            stamp_step(w, op.body, op.loc)
             _loop_body(w, op.body, op.label)
     _landing(w, ("break", op.label))
 
@@ -138,6 +140,7 @@ def emit_while(w: Writer, op: While) -> None:
             w.rewrite_line(header, f"while ({bare(w.name(op.cond))}) {{")
         else:
             w.line(f"if (!{atom(w.name(op.cond))}) break;")
+        stamp_step(w, op.body, op.loc)
         _loop_body(w, op.body, op.label)
     _landing(w, ("break", op.label))
 
@@ -225,6 +228,7 @@ def emit_roles(w: Writer, op: Roles) -> None:
         w.line(f"{'} else ' if position else ''}if ({_range(w, region)}) {{  // {_title(region)}")
         with w.indent(), w.as_agent(agent):
             _reallocate(w, region)
+            begin_agent(w, region.loc)
             loops, w.loops = w.loops, []
             running = _running(w, region)
             if not running:
@@ -233,6 +237,7 @@ def emit_roles(w: Writer, op: Roles) -> None:
                 with w.block(f"if ({running})"):
                     emit_block(w, region.body)
             w.loops = loops
+            end_agent(w, region.loc)
     w.line("}")
     if op.joins:
         assert outer.warps == w.plan.function.warps

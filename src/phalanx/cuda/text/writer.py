@@ -14,7 +14,7 @@ from phalanx.cuda.text.lines import source_comment
 from phalanx.cuda.text.literals import atom, bare, literal, minus, plus
 from phalanx.cuda.text.pressure import Pressure
 from phalanx.cuda.text.read_again import find_read_again
-from phalanx.cuda.text.sites import Site
+from phalanx.cuda.text.sites import Site, Stamp, Stamping
 from phalanx.cuda.text.written_agent import WrittenAgent
 from phalanx.errors import Error
 from phalanx.ir.core import Block, Op
@@ -92,6 +92,7 @@ class Writer:
         self.cells: Cells = find_cells(plan.function.body, plan.layouts)
         self.sites: list[Site] = []
         self.uses_debug = False
+        self.stamping = Stamping()
         self.helpers: dict[str, Helper] = {}
         self.typedefs: set[str] = set()
         self.tensor_maps: list[str] = []
@@ -535,11 +536,11 @@ class Writer:
 
     # ------------------------------------------------------------------ the end
 
-    def site(self, kind: str, name: str, loc: Location) -> int:
-        """The number of a place that may stop the kernel, for the host's report."""
+    def site(self, kind: str, name: str, loc: Location, stamp: Stamp | None = None, work: Location = NOWHERE) -> int:
+        """The number of a place that the host hears of, for its report."""
         agent = self.agent
         copies = (agent.first, agent.pitch) if agent.copies > 1 else None
-        self.sites.append(Site(kind, name, agent.name, loc, copies))
+        self.sites.append(Site(kind, name, agent.name, loc, copies, agent.warps, stamp, work))
         return len(self.sites) - 1
 
     def prologue(self) -> list[str]:

@@ -35,6 +35,7 @@ from phalanx.runtime.launch.specialise import (
     resolved_constants,
     specialise,
 )
+from phalanx.runtime.launch.stamping import run_stamped, wanted_stamps
 from phalanx.runtime.launch.strictness import refuse_overlap
 from phalanx.runtime.launch.watchdog import Delays, delays, run_watched, shaken
 
@@ -222,7 +223,8 @@ class BoundLaunch:
                 return
             if compiled.signature.debug:
                 refuse_recording()
-                run_watched(launcher, compiled, grid, values, ordinal)
+                run = run_watched if wanted_stamps() is None else run_stamped
+                run(launcher, compiled, grid, values, ordinal)
                 return
             if overlap:  # another call may have the same geometry, and no overlap
                 refuse_recording()
@@ -242,7 +244,7 @@ class BoundLaunch:
     def launch_known(self, types: Types, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
         """Launches a kernel that was launched before with arguments of these types, of any sizes; else does nothing."""
         grid = self.plain_grid
-        if grid is None or types.device is None or wants_watchdog(self.kernel):
+        if grid is None or types.device is None or wants_watchdog(self.kernel) or wanted_stamps() is not None:
             return False
         try:
             route = self.memory.routes.get((types.key, constants_as_given(given), types.device))
@@ -428,6 +430,9 @@ def wants_watchdog(kernel: Kernel) -> bool:
 
 def wanted_extras(kernel: Kernel, watchdog: bool | None = None, line_info: bool | None = None) -> Extras:
     """What a build has beside the kernel: as given; what is None, as kernel, surroundings and environment say."""
+    stamps = wanted_stamps()
+    if stamps is not None:
+        return Extras(stamps=stamps.sample, line_info=wants_line_info(line_info))
     bounded = wants_watchdog(kernel) if watchdog is None else watchdog
     return Extras(watchdog=bounded, shaken=delays() is not None, line_info=wants_line_info(line_info))
 

@@ -49,17 +49,40 @@ class Change:
 
 
 @frozen
+class WaitChange:
+    """Waits of agents of one name at a line, for what an instruction does: the share of their time, in two timelines."""
+
+    who: str
+    line: str
+    waited_for: str
+    before: float
+    after: float
+
+
+@frozen
 class Comparison:
-    """Two timelines of one kernel, or of two forms of it: how much longer the second takes, and at which lines."""
+    """Two timelines of one kernel, or of two forms of it: how much longer the second takes, at which lines, and who waits.
+
+    The two may be a model's and a GPU's: where both wait in the same places, the model is right about the choreography.
+    """
 
     ratio: float
     before: float
     after: float
     lines: tuple[Change, ...]
+    waits: tuple[WaitChange, ...] = ()
+
+    def differing(self, least: float = 0.05) -> tuple[WaitChange, ...]:
+        """Waits that take at least that share of an agent's time in one timeline, and less than half of it in the other."""
+        pairs = ((row, sorted((row.before, row.after))) for row in self.waits)
+        return tuple(row for row, (less, more) in pairs if more >= least and less < least / 2)
 
     def __str__(self) -> str:
         head = f"{self.after:,.0f} cycles instead of {self.before:,.0f} ({self.ratio:.3f})"
         rows = [f"  {row.line:<24} {row.before:>12,.0f} -> {row.after:>12,.0f}" for row in self.lines[:12]]
+        for wait in self.waits[:8]:
+            what = f"{wait.who} at {wait.line} for {wait.waited_for or 'what had begun before'}"
+            rows.append(f"  waits: {what}: {wait.before:.0%} -> {wait.after:.0%} of the time")
         return "\n".join([head, *rows])
 
 
@@ -83,6 +106,10 @@ class Trace:
     held: int
     span: float
     """The cycles that the events are of: less than `cycles` where clusters of a place stand for others."""
+    lost: int = 0
+    """Stamps of a real run for which there was no room."""
+    stamp_cycles: float = 0.0
+    """What a stamp of a real run took, which is taken off the work around it."""
 
     @classmethod
     def of_run(cls, kernel: str, run: Run, cycles: float, rates: Rates, ctas: int, held: int) -> Trace:
@@ -155,7 +182,26 @@ class Trace:
             Change(line, sum(mine.get(line, {}).values()), sum(theirs.get(line, {}).values())) for line in {**mine, **theirs}
         ]
         rows.sort(key=lambda row: -abs(row.after - row.before))
-        return Comparison(other.cycles / self.cycles, self.cycles, other.cycles, tuple(rows))
+        before, after = self.waiting(), other.waiting()
+        waits = [WaitChange(*key, before.get(key, 0.0), after.get(key, 0.0)) for key in {**before, **after}]
+        waits.sort(key=lambda row: -max(row.before, row.after))
+        return Comparison(other.cycles / self.cycles, self.cycles, other.cycles, tuple(rows), tuple(waits))
+
+    def waiting(self) -> dict[tuple[str, str, str], float]:
+        """The share of the time that agents of one name wait, by who, line, and the instruction that they wait for."""
+        spans: dict[Lane, tuple[float, float]] = {}
+        for event in self.events:
+            if not event.lane.engine:
+                first, last = spans.get(event.lane, (event.start, event.end))
+                spans[event.lane] = min(first, event.start), max(last, event.end)
+        total: dict[str, float] = {}
+        for lane, (first, last) in spans.items():
+            total[lane.title] = total.get(lane.title, 0.0) + last - first
+        found: dict[tuple[str, str, str], float] = {}
+        for stall in self.stalls():
+            key = stall.who, stall.line, stall.waited_for
+            found[key] = found.get(key, 0.0) + stall.cycles / max(1.0, total[stall.who])
+        return found
 
     def save(self, path: str | Path) -> None:
         """Writes a page (`.html`) or a file for Perfetto and Chrome's tracing (`.json`)."""
@@ -185,7 +231,9 @@ class Trace:
         head = (
             f"{self.kernel}: {self.cycles:,.0f} cycles, {self.microseconds:,.1f} us at {self.clock:,.0f} MHz ({self.source})"
         )
-        rows = [head, f"limited by {self.bound()}"]
+        rows = [head, f"limited by {self.bound()}"] if self.busy else [head]
+        if self.lost:
+            rows.append(f"{self.lost:,} stamps are missing at the end: trace a smaller problem, or fewer steps")
         for stall in self.stalls()[:6]:
             what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
             rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")

@@ -1,4 +1,4 @@
-"""`px.trace`: a kernel's run on the model of a card."""
+"""`px.trace`: a kernel's run on the model of a card, or the real one on a GPU."""
 
 from __future__ import annotations
 
@@ -20,23 +20,34 @@ from phalanx.runtime.launch.specialise import (
 )
 from phalanx.runtime.timeline.cards import rates_for
 from phalanx.runtime.timeline.places import arrays_of, places_of
+from phalanx.runtime.timeline.real_runs import SAMPLE, is_real, trace_real
 from phalanx.runtime.timeline.trace import Trace
 from phalanx.sim.timeline.clock import clocked
 
 
-def trace(bound: Any, *args: Any, arch: str | None = None, **constants: Any) -> Trace:
-    """When a kernel does what: its run in the simulator, on a model of the card's rates and latencies.
+def trace(
+    bound: Any, *args: Any, arch: str | None = None, on: str | None = None, sample: int = SAMPLE, **constants: Any
+) -> Trace:
+    """When a kernel does what: on NumPy arrays by a model of the card, on CUDA arrays as it really was.
 
-    Anyone may call it, outside kernels; needs no GPU. Arguments are NumPy arrays, which are copied, or `px.spec`, whose
-    elements count as zeros. `arch` is the target whose version of the kernel is modelled: on the GPU of this machine, where
-    that is its target, with what `phalanx calibrate` measured or what is known of it, else on the card that stands for it,
-    an H200 for sm_90a, a B200 for sm_100a. The first group of SMs runs its clusters one after the other; the others do the
-    same at the same time, and share L2 and HBM with it. Times are a model's, not a measurement's. Example::
+    Anyone may call it, outside kernels. With NumPy arrays, which are copied, or `px.spec`, whose elements count as zeros,
+    the simulator runs the kernel on a model of the card's rates and latencies; that needs no GPU. `arch` is the target
+    whose version of the kernel is modelled: on the GPU of this machine, where that is its target, with what `phalanx
+    calibrate` measured or what is known of it, else on the card that stands for it, an H200 for sm_90a, a B200 for sm_100a.
+    The first group of SMs runs its clusters one after the other; the others do the same at the same time, and share L2 and
+    HBM with it.
+
+    CUDA arrays are given to a real launch, which changes them as any other: a build in which agents write down when they
+    wait, signal, copy and multiply (%clock64, %globaltimer), in `sample` clusters spread over the grid. Nothing is added to
+    other launches. `on="model"` models a launch on CUDA arrays, too. Example::
 
         made = px.trace(copy[64], x, y, BM=128)
         print(made)
         made.save("copy.html")
     """
+    require_bound("px.trace", bound)
+    if is_real(bound, args, on, sample):
+        return trace_real(bound, args, constants, arch, sample)
     return trace_on(None, bound, args, constants, arch)
 
 
