@@ -77,6 +77,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("analysis/ranks.py", "type(b)"): "a number: 1 and True are different terms",
     ("analysis/trace.py", "type(a[var])"): "a number: 1 and True are different terms",
     ("analysis/trace.py", "type(b[var])"): "a number: 1 and True are different terms",
+    ("cuda/text/stamps.py", "op.mnemonic"): "what a timeline calls it",
     ("cuda/text/registry.py", "type(op)"): "the look-up of what a family registered",
     ("sim/registry.py", "type(op)"): "the look-up of what a family registered",
     ("analysis/across_ranks.py", "getattr(op, name)"): "each of its declared fields, by name",
