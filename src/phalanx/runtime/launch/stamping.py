@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phalanx.cuda.abi import stamp_words
-from phalanx.cuda.text.sites import Site
 from phalanx.runtime.device.driver import DriverError
 from phalanx.runtime.launch.launch_list import recording
 
 if TYPE_CHECKING:
+    from phalanx.cuda.text.sites import Site
     from phalanx.runtime.compiled import Compiled
 
 
