@@ -12,7 +12,7 @@ multicast write names one `BufferPlace` and the ranks it lands in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +49,10 @@ class Monitor:
 
     def cluster_finished(self, cluster: Cluster) -> None:
         """All its CTAs have exited and all its copies have landed."""
+
+    def rounds(self, op: Op, agent: Agent) -> Callable[[range], Iterable[int]]:
+        """Which numbers a counted loop runs through, in a run on a clock."""
+        return lambda numbers: numbers
 
     def fork(self, parent: Agent, child: Agent) -> None:
         """A role begins."""

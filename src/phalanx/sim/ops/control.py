@@ -82,7 +82,10 @@ def for_(op: For, emit: Emitter) -> None:
     step = emit.expr(op.step)
     if not isinstance(op.step, Const):
         step = f"{step} or {emit.bind('f', lambda agent: lambda: refuse_step(op))}()"
-    head = f"for {emit.define(op.index)} in range({emit.expr(op.start)}, {emit.expr(op.stop)}, {step}):"
+    numbers = f"range({emit.expr(op.start)}, {emit.expr(op.stop)}, {step})"
+    if emit.clocked:  # who keeps the time may have a few rounds stand for all
+        numbers = f"{emit.bind('o', lambda agent: agent.cta.cluster.machine.monitor.rounds(op, agent))}({numbers})"
+    head = f"for {emit.define(op.index)} in {numbers}:"
     emit.loop(head, op.label, body, asks, rounds=op)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import io
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters
 from phalanx.sim.scheduler import IN_VAIN
 from phalanx.sim.timeline.events import Run
+from phalanx.sim.timeline.rounds import RoundKeeper
 from phalanx.sim.timeline.timer import Timer
 from phalanx.sim.timeline.units import Sm
 
@@ -66,13 +67,15 @@ class Clock:
         rates: Rates,
         places: Places,
         missed: dict[int, float],
+        keeper: RoundKeeper | None = None,
+        most_waves: int = MOST_WAVES,
     ) -> None:
         self.rates = rates
         self.function = function
         self.clusters = dims[0] * dims[1] * dims[2] // function.cluster_size
         crowd = min(places.groups, self.clusters) * function.cluster_size
         self.sms = [Sm(rates, crowd) for _ in range(function.cluster_size)]
-        self.timer = Timer(function, rates, self.sms, missed)
+        self.timer = Timer(function, rates, self.sms, missed, keeper)
         self.timer.others = max(0, min(self.clusters, places.groups * places.held) - 1)
         self.machine = Machine(
             function,
@@ -91,7 +94,7 @@ class Clock:
             self.machine.waiting = deque(dealt[places.held :])
             self.chosen = self.all
         else:
-            chosen = dealt if len(dealt) <= MOST_WAVES * places.held else spread(dealt, MOST_WAVES * places.held)
+            chosen = dealt if len(dealt) <= most_waves * places.held else spread(dealt, most_waves * places.held)
             self.chosen = len(chosen)
             self.machine.resident, self.machine.waiting = deque(chosen), deque()
         self.held = places.held
@@ -114,7 +117,7 @@ class Clock:
             while self.heap:
                 self.step(*heapq.heappop(self.heap))
         if self.running:
-            raise self.stuck()
+            self.stop_short()
         run = self.timer.run
         run.end = max([event.end for event in run.events] + run.finished, default=self.rates.launch)
         for sm in self.sms:
@@ -186,6 +189,10 @@ class Clock:
         self.free.append(cluster)
         self.start(end)
 
+    def stop_short(self) -> None:
+        """Nothing happens any more, and there are clusters that have not ended."""
+        raise self.stuck()
+
     def stuck(self) -> Error:
         """Nobody can go on: a deadlock, or clusters that wait for clusters which are not run."""
         if self.clusters == self.chosen:
@@ -242,16 +249,22 @@ def shares_missed(run: Run, clock: Clock, args: Sequence[Any]) -> dict[int, floa
     scale = clock.clusters / max(1, clock.chosen)
     if clock.machine.asks or clock.function.counters:
         scale = clock.clusters / max(1, len(run.finished))
-    total = sum(arg.nbytes for number, arg in enumerate(args) if number in run.requested)
-    waves = max(1.0, clock.all / clock.held)
+    asked = {number: nbytes * scale for number, nbytes in run.requested.items()}
+    return brought_shares(asked, {number: args[number].nbytes for number in asked}, clock.all / clock.held, clock.rates)
+
+
+def brought_shares(
+    asked: Mapping[int, float], sizes: Mapping[int, int], waves: float, rates: Rates
+) -> dict[int, float]:
+    """The share of what all clusters ask for of each array that HBM brings; `sizes` are the bytes of the arrays."""
+    total = sum(sizes.values())
     found: dict[int, float] = {}
-    for number, asked in run.requested.items():
-        everything = args[number].nbytes
-        asked_by_all = max(1.0, asked * scale)
-        brought = min(asked_by_all, everything)
-        if total > clock.rates.l2_bytes:
-            brought = min(asked_by_all, brought * max(1.0, min(waves, asked_by_all / everything) ** 0.5))
-        found[number] = brought / asked_by_all
+    for number, nbytes in asked.items():
+        by_all = max(1.0, nbytes)
+        brought = min(by_all, sizes[number])
+        if total > rates.l2_bytes:
+            brought = min(by_all, brought * max(1.0, min(waves, by_all / sizes[number]) ** 0.5))
+        found[number] = brought / by_all
     return found
 
 

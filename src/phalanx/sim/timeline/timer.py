@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace
 from phalanx.sim.timeline.costs import CELLS, NOTHING, Cost, cost_of
 from phalanx.sim.timeline.events import Event, Lane, Run, Use
+from phalanx.sim.timeline.rounds import RoundKeeper
 from phalanx.sim.timeline.units import Sm
 
 Accesses = list[tuple[fx.Access, Any, list[int] | None]]
@@ -33,7 +34,11 @@ VECTOR = 16 * 32
 class Timer(Monitor):
     """The clock of each agent. A wait takes over the time of what it waited for, and remembers which event that was."""
 
-    def __init__(self, function: Function, rates: Rates, sms: list[Sm], missed: dict[int, float]) -> None:
+    def __init__(
+        self, function: Function, rates: Rates, sms: list[Sm], missed: dict[int, float], keeper: RoundKeeper | None = None
+    ) -> None:
+        self.keeper = keeper
+        """Of a run of a few rounds of each loop: who keeps how long they took."""
         self.function = function
         self.rates = rates
         self.sms = sms
@@ -42,7 +47,7 @@ class Timer(Monitor):
         self.run = Run()
         self.places: dict[Any, int] = {}
         """The number of a cluster among those that an SM holds at a time, by the slot of the machine."""
-        self.now: dict[Agent, float] = {}
+        self.now: dict[Agent, float] = {} if keeper is None else keeper.now
         self.last: dict[Agent, int] = {}
         self.released: dict[tuple[MBarrier, int], Due] = {}
         self.landing: dict[Any, list[Due]] = {}
@@ -127,10 +132,16 @@ class Timer(Monitor):
     def begin(self, agent: Agent, time: float) -> None:
         """An agent begins, with nothing before it."""
         self.now[agent] = time
+        if self.keeper is not None:
+            self.keeper.begin(agent)
         self.last.pop(agent, None)
         self.ready[agent] = {}
         for engine in [key for key in self.groups if key[0] is agent]:
             del self.groups[engine]
+
+    def rounds(self, op: Op, agent: Agent) -> Callable[[range], Iterable[int]]:
+        found = None if self.keeper is None else self.keeper.rounds(op, agent)
+        return super().rounds(op, agent) if found is None else found
 
     def fork(self, parent: Agent, child: Agent) -> None:
         self.begin(child, self.now[parent] + self.rates.fork)
@@ -277,6 +288,8 @@ class Timer(Monitor):
                 return 0.0
             self.seen.add(key)
         self.run.requested[window.index] = self.run.requested.get(window.index, 0) + nbytes
+        if self.keeper is not None:
+            self.keeper.read(agent, window.index, nbytes)
         return self.missed.get(window.index, 1.0)
 
     def access(self, agent: Agent, op: Op, access: fx.Access, place: Any, ranks: list[int] | None) -> None:
