@@ -51,7 +51,7 @@ class Monitor:
         """All its CTAs have exited and all its copies have landed."""
 
     def rounds(self, op: Op, agent: Agent) -> Callable[[range], Iterable[int]]:
-        """Which numbers a counted loop runs through, in a run on a clock."""
+        """The numbers that a counted loop runs through; a run on a clock may leave some out."""
         return lambda numbers: numbers
 
     def fork(self, parent: Agent, child: Agent) -> None:

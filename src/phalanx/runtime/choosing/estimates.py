@@ -18,6 +18,7 @@ from phalanx.ir.core import Function
 from phalanx.ir.ops.control import Role
 from phalanx.ir.types import ArrayType
 from phalanx.machines.rates import Rates
+from phalanx.runtime.device.arrays import ArrayInfo
 from phalanx.runtime.device.host_copies import to_host
 from phalanx.runtime.launch.auto_grid import FittingGrid
 from phalanx.runtime.launch.specialise import Argument, Specialisation
@@ -102,7 +103,19 @@ def stand_ins(arguments: list[Argument]) -> list[Any]:
         if info is not None and reads and (info.kind == "host" or prod(shape) * dtype.itemsize <= SMALL):
             value = to_host(argument.value, info)
             found.append(value.copy() if isinstance(value, np.ndarray) else value)
-        else:
+        elif info is None:
             found.append(np.zeros(tuple(map(int, shape)), dtype.numpy))
+        else:
+            found.append(zeros_like(info, dtype.numpy))
     return found
+
+
+def zeros_like(info: ArrayInfo, dtype: np.dtype[Any]) -> np.ndarray:
+    """Zeros with the sizes and strides of an array; memory that nobody touches takes none."""
+    reach = [(int(size) - 1) * int(stride) for size, stride in zip(info.shape, info.strides)]
+    if 0 in info.shape or min(reach, default=0) < 0:
+        return np.zeros(tuple(map(int, info.shape)), dtype)
+    flat = np.zeros(1 + sum(reach), dtype)
+    strides = tuple(int(stride) * dtype.itemsize for stride in info.strides)
+    return np.lib.stride_tricks.as_strided(flat, tuple(map(int, info.shape)), strides)
 

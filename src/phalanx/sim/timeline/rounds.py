@@ -65,7 +65,7 @@ class Rounds:
 
 
 class RoundKeeper:
-    """Says which rounds of loops are run, and keeps what they took: one for each modelled run."""
+    """Says which rounds of loops are run, and keeps their times: one for each modelled run."""
 
     def __init__(self, function: Function) -> None:
         ring = max((barrier.n for barrier in function.barriers), default=1)

@@ -38,7 +38,7 @@ class Timer(Monitor):
         self, function: Function, rates: Rates, sms: list[Sm], missed: dict[int, float], keeper: RoundKeeper | None = None
     ) -> None:
         self.keeper = keeper
-        """Of a run of a few rounds of each loop: who keeps how long they took."""
+        """Keeps how long rounds of loops took, in a run of a few of each; None in any other."""
         self.function = function
         self.rates = rates
         self.sms = sms
