@@ -65,7 +65,7 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
     Layouts, and scratch for changes between them, are known only when the kernel is prepared: where they leave less room
     than was thought there is a stage less, and a region that the copy engine refuses then is brought by threads.
     """
-    from phalanx.cuda.lower.lower import ring_problem
+    from phalanx.cuda.lower.lower import ring_problem, unreadable_products
 
     most, refusals = MOST_STAGES, Refusals(overlap=overlap)
     while True:
@@ -78,6 +78,9 @@ def _with_loops_written(function: Function, arch: Arch, overlap: bool) -> Functi
         if problem is None:
             prepared = _prepare_products(whole, arch, measured=not shorter)
             problem = ring_problem(prepared, arch)
+            if made.multiplied and unreadable_products(prepared, arch, measured=False):
+                refusals = dataclasses.replace(refusals, multiplier=False)
+                continue
         if isinstance(problem, Error):
             again = refusals.with_problem(problem.location, made.choices)
             if again is None:

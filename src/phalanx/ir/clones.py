@@ -8,6 +8,7 @@ from typing import Any
 
 from phalanx.ir.core import Block, Op, block_fields
 from phalanx.ir.holders import mapped_fields
+from phalanx.ir.types import Type
 from phalanx.ir.values import Label, Value, Var
 from phalanx.markers import Kind, fields_of
 
@@ -15,12 +16,14 @@ from phalanx.markers import Kind, fields_of
 class Clones:
     """What stands for the values, cells and labels of copied instructions; what was not copied stands for itself.
 
-    With `same_cells` the copies read and write the cells of the originals: they run in the same role.
+    With `same_cells` the copies read and write the cells of the originals: they run in the same role. `retyped` says of
+    which type a copy's result is, where it is another one than the original's.
     """
 
-    def __init__(self, same_cells: bool = False) -> None:
+    def __init__(self, same_cells: bool = False, retyped: Callable[[Type], Type] | None = None) -> None:
         self.known: dict[Any, Any] = {}
         self.same_cells = same_cells
+        self.retyped = retyped
 
     def of(self, item: Any) -> Any:
         """What stands for a value, a cell, a label or storage in the copy."""
@@ -45,6 +48,7 @@ class Clones:
         if isinstance(item, Label):
             made: Any = Label(item.name)
         else:
-            made = Var(item.type, item.name) if isinstance(item, Var) else Value(item.type, item.name)
+            kind = item.type if self.retyped is None else self.retyped(item.type)
+            made = Var(kind, item.name) if isinstance(item, Var) else Value(kind, item.name)
         self.known[item] = made
         return made

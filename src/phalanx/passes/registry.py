@@ -34,6 +34,9 @@ with_updates: Table[Callable[[Any, Pairs], Op]] = Table()
 """For `late_waits`: a wait that hands on these tiles, (old, new) each."""
 factors: Table[Callable[[Any], tuple[Value, Value] | None]] = Table()
 """For `pipelining/rotated`: the two whose product, element by element, an instruction defines, if it only multiplies."""
+by_element = Marks()
+"""For `pipelining/parts`: instructions without effects, each element of whose result follows from those of the operands at
+the same place, as NumPy broadcasts them."""
 takes_every_warp = Marks()
 """For `active_warps`: instructions that all warps of their agent run, although nothing in their effects needs them."""
 needs_peers: Table[Callable[[Any], bool]] = Table()

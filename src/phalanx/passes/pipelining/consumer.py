@@ -22,8 +22,11 @@ from phalanx.location import Location
 from phalanx.passes.pipelining.ahead import Fetch, fetch_ahead
 from phalanx.passes.pipelining.alternated import Alternated
 from phalanx.passes.pipelining.epilogue import Leaving, all_gone, leave
+from phalanx.passes.pipelining.issued import Issued
+from phalanx.passes.pipelining.multiplier import bring_out
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.overlap import Overlaps
+from phalanx.passes.pipelining.parts import PartWriter
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import Flight, Products, Side, StagedProduct, runs
 from phalanx.passes.pipelining.rings import ZERO, Ring
@@ -40,7 +43,7 @@ class Consumer:
 
     def __init__(
         self, places: Places, rings: list[Ring], operands: Operands, products: Products, overlaps: Overlaps,
-        leaving: list[Leaving], fetchers: dict[For, Fetch],
+        leaving: list[Leaving], fetchers: dict[For, Fetch], issued: Issued,
     ) -> None:
         self.places = places
         self.operands = operands
@@ -50,6 +53,10 @@ class Consumer:
         self.rotations = overlaps.rotations
         self.alternations = overlaps.alternations
         self.fetchers = fetchers
+        self.multiplied = issued.forms
+        """Loops whose products another role issues."""
+        self.parts_at = {parts.at: parts for parts in issued.in_parts}
+        self.in_parts = {parts.form.loop for parts in issued.in_parts}
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
@@ -60,13 +67,14 @@ class Consumer:
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
         homes = [home for flight in self.flights.values() for home in flight.residences if home.start is not None]
+        elsewhere = [home for form in issued.forms.values() for home in form.homes]
         self.starts = {home.start: home for home in homes}
         """Sums that begin as zeros, by the write of these: the first product of a loop adds to nothing instead."""
         self.begins = {min(home.products, key=places.order.__getitem__): home for home in homes}
         self.unused = {
-            home.zeros for home in homes if home.zeros is not None and home.zeros.defines is not None
-            and {*places.readers.get(home.zeros.defines, ())} <= self.starts.keys()
-        }
+            home.zeros for home in (*homes, *elsewhere) if home.zeros is not None and home.zeros.defines is not None
+            and {*places.readers.get(home.zeros.defines, ())} <= self.starts.keys() | {home.start for home in elsewhere}
+        } | {home.start for home in elsewhere} | {op for parts in issued.in_parts for op in parts.gone}
         self.first_read: dict[Op, list[Ring]] = {}
         self.last_read: dict[Op, list[Ring]] = {}
         """Tiles that stay over loops, by the instructions that they are waited for before, and come back behind."""
@@ -94,6 +102,8 @@ class Consumer:
                 out += self.take(ring)
             if op in self.operands.views or op in self.kept.views or op in self.staged or self._is_for_places(op):
                 continue
+            if op in self.parts_at:
+                out += PartWriter(self.places, self.parts_at[op], self.leaving).ops()
             if op in self.unused:
                 continue
             if op in self.starts:
@@ -207,6 +217,10 @@ class Consumer:
 
     def loop(self, loop: For) -> list[Op]:
         """A loop that runs ahead, as a plain one."""
+        if loop in self.in_parts:
+            return []
+        if loop in self.multiplied:
+            return bring_out(self.multiplied[loop], self.places.function.warps)
         if loop in self.rotations:
             return Rotated(self, self.rotations[loop]).ops()
         if loop in self.alternations:

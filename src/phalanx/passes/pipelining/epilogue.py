@@ -10,7 +10,7 @@ some of the rows. Registers are cut at powers of two, so that a part may be stor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from phalanx.analysis.divisibility import Divisibility
@@ -50,6 +50,8 @@ class Leaving:
     axis: int
     size: int
     buffer: SharedBuffer | None = None
+    fixed: bool = False
+    """Whether its parts are made one after the other, so that none may be larger."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,8 +83,13 @@ class Leaving:
 
     def with_room(self, nbytes: int) -> Leaving:
         """A way out in fewer parts, of up to `nbytes` bytes; itself where that makes no difference."""
-        size = _size(self.view, self.axis, nbytes)
+        size = None if self.fixed else _size(self.view, self.axis, nbytes)
         return self if size is None or -(-self.length // size) >= self.parts else replace(self, size=size)
+
+    def made_in_parts(self, width: int) -> Leaving | None:
+        """The way out of a tile whose columns are made `width` at a time; None where those are no rows for the engine."""
+        row = width * self.view.dtype.itemsize
+        return None if row % NARROWEST else replace(self, axis=1, size=width, fixed=True)
 
 
 def find_leaving(
@@ -172,29 +179,40 @@ def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def leave(item: Leaving) -> list[Op]:
     """Replaces a store: threads write each part of the tile into a buffer, from which the copy engine stores it."""
-    buffer, view, value, loc = item.buffer, item.view, item.store.value, item.op.loc
-    assert buffer is not None and isinstance(value.type, TileType)
-    code = LoopCode(loc)
-    along = view.kept[item.axis]
+    value, code = item.store.value, LoopCode(item.op.loc)
+    assert isinstance(value.type, TileType)
+    whole = item.shape == item.view.shape
     for start in range(0, item.length, item.size):
-        code.ops.append(TmaWait(0, True, loc=loc))
         end = min(item.length, start + item.size)
-        whole = item.shape == view.shape
+        pieces = []
         for first, size in ((start, end),) if whole else _pieces(start, end):
             part = value
             if not whole:
                 part = Value(TileType(item.shape_of(size), value.type.dtype), value.name)
-                code.ops.append(Part(value, item.at(first), part, loc=loc))
-            code.ops.append(Store(_box(buffer, item.at(first - start), item.shape_of(size)), part, loc=loc))
-        offset = view.offsets[along]
-        if start:
-            offset = code.binary("add", offset, Const(start, offset.type))  # type: ignore[arg-type]
-        region = view.replaced(
-            offsets=tuple(offset if axis == along else o for axis, o in enumerate(view.offsets)),
-            extents=tuple(end - start if axis == along else e for axis, e in enumerate(view.extents)),
-        )
-        out = _box(buffer, item.at(0), item.shape_of(end - start))
-        code.ops += [FenceAsyncProxy("cta", FENCE, loc=loc), TmaStore(out, region, loc=loc), TmaCommit(loc=loc)]
+                code.ops.append(Part(value, item.at(first), part, loc=code.loc))
+            pieces.append((first, size, part))
+        code.ops += leave_part(item, start, end, pieces)
+    return code.ops
+
+
+def leave_part(item: Leaving, start: int, end: int, pieces: Iterable[tuple[int, int, Value]]) -> list[Op]:
+    """Lets the part of a tile from `start` to `end` leave, which is in registers in pieces: (first, size, tile) each."""
+    buffer, view = item.buffer, item.view
+    assert buffer is not None
+    code = LoopCode(item.op.loc)
+    along = view.kept[item.axis]
+    code.ops.append(TmaWait(0, True, loc=code.loc))
+    for first, size, part in pieces:
+        code.ops.append(Store(_box(buffer, item.at(first - start), item.shape_of(size)), part, loc=code.loc))
+    offset = view.offsets[along]
+    if start:
+        offset = code.binary("add", offset, Const(start, offset.type))  # type: ignore[arg-type]
+    region = view.replaced(
+        offsets=tuple(offset if axis == along else o for axis, o in enumerate(view.offsets)),
+        extents=tuple(end - start if axis == along else e for axis, e in enumerate(view.extents)),
+    )
+    out = _box(buffer, item.at(0), item.shape_of(end - start))
+    code.ops += [FenceAsyncProxy("cta", FENCE, loc=code.loc), TmaStore(out, region, loc=code.loc), TmaCommit(loc=code.loc)]
     return code.ops
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from phalanx.ir.clones import Clones
 from phalanx.ir.core import Block, Op, rewrite
@@ -18,6 +19,7 @@ from phalanx.ir.types import I32, ScalarType, TileType
 from phalanx.ir.values import Const, Label, Value
 from phalanx.ir.views import AnyView, BarrierRef, GlobalView, SharedView
 from phalanx.passes.pipelining.multicast import Shared
+from phalanx.passes.pipelining.pairs import Paired
 from phalanx.passes.pipelining.rings import ONE, ZERO, Ring
 from phalanx.passes.pipelining.staging import Staged, Transport
 from phalanx.passes.rank_code import LoopCode
@@ -30,9 +32,15 @@ FENCE = "what threads wrote is seen by the tensor cores"
 class Producer:
     """Writes the role; `kept` is what it runs of the kernel, `rings` what it fills."""
 
-    def __init__(self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared], warps: int) -> None:
+    def __init__(
+        self, rings: list[Ring], kept: set[Op], shared: dict[Staged, Shared], warps: int,
+        paired: Mapping[Staged, Paired] | None = None,
+    ) -> None:
         self.kept = kept
         self.shared = shared
+        self.paired = paired or {}
+        self.ranked: dict[Paired, tuple[Value, Value, Value | None]] = {}
+        """What this rank fetches for pairs: where it begins in the array, and in the tile, and who gets it."""
         self.warps = warps
         """The size of the role."""
         self.masks: dict[Shared, Value] = {}
@@ -102,15 +110,37 @@ class Producer:
         cache = "evict_first" if item.load.once else None
         view, tile = item.view.map(self.clones.of), ring.tile(item, stage)
         together = self.shared.get(item)
-        if view.index_axis is not None:
+        if item in self.paired:
+            self.copy_for_pair(code, item, view, tile, full)
+        elif view.index_axis is not None:
             code.ops.append(TmaGather(view, tile, full, self.warps, cache=cache, loc=item.load.loc))
         elif together is None:
             code.ops.append(TmaLoad(view, tile, full, cache=cache, loc=item.load.loc))
         else:
             code.ops.append(ClusterLoad(view, tile, full, self.masks[together], cache, loc=item.load.loc))
 
+    def copy_for_pair(
+        self, code: LoopCode, item: Staged, view: GlobalView, tile: SharedView, full: BarrierRef
+    ) -> None:
+        """One copy of this rank's share of a tile, whose bytes complete in the even CTA of each pair that gets it."""
+        paired = self.paired[item]
+        start, place, ctas = self.ranked[paired]
+        if paired.extent < item.view.shape[paired.axis]:
+            view = _moved(code, view, paired.axis, start, paired.extent)
+        if paired.extent < item.shape[paired.axis]:
+            tile = _moved(code, tile, paired.axis, place, paired.extent)
+        cache = "evict_first" if item.load.once else None
+        code.ops.append(TmaLoad(view, tile, full, ctas, cache, pair=True, loc=item.load.loc))
+
     def name_masks(self, code: LoopCode) -> None:
         """Computes the masks of the CTAs that fetch together, before anything is fetched."""
+        for paired in dict.fromkeys(self.paired.values()):
+            start, place = (
+                code.chosen(dict(enumerate(numbers)), name)
+                for numbers, name in ((paired.starts, "start"), (paired.places, "place"))
+            )
+            ctas = code.chosen(dict(enumerate(paired.masks)), "ctas", masks=True) if paired.is_sent else None
+            self.ranked[paired] = start, place, ctas
         for together in self.shared.values():
             if together not in self.masks:
                 self.masks[together] = code.chosen(dict(enumerate(together.masks)), "ctas", masks=True)
@@ -118,7 +148,7 @@ class Producer:
     def drain(self, code: LoopCode, rings: list[Ring]) -> None:
         """All stages have come back: no CTA leaves while a peer's release is on its way to it."""
         for ring in rings:
-            if any(item in self.shared for item in ring.loads):
+            if any(item in self.shared or item in self.paired for item in ring.loads):
                 inner = LoopCode(code.loc)
                 ring.advance(inner, ring.filling, ring.acquire(inner))
                 stages = Const(ring.stages, I32)

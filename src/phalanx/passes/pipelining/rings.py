@@ -64,13 +64,7 @@ class Ring:
 
     def advance(self, code: LoopCode, place: Place, stage: Value) -> None:
         """Writes the code that takes a role on to its next stage."""
-        parity = code.read(place.parity)
-        following = code.binary("add", stage, ONE)
-        wraps = code.compare("eq", following, Const(self.stages, I32), "wraps")
-        start, turn = Value(I32, "stage"), Value(I32)
-        code.ops += [Select(wraps, ZERO, following, start, loc=code.loc), Cast(wraps, turn, loc=code.loc)]
-        code.assign(place.parity, code.binary("xor", parity, turn))
-        code.assign(place.stage, start)
+        advance(code, place, stage, self.stages)
 
     def take(self, code: LoopCode) -> Value:
         """The consumer waits until the next stage is full, and goes on; its number."""
@@ -111,3 +105,14 @@ def begin(rings: list[Ring], code: LoopCode, *, fills: bool) -> list[Op]:
     for ring in rings:
         (ring.filling if fills else ring.taking).begin(code)
     return code.ops
+
+
+def advance(code: LoopCode, place: Place, stage: Value, stages: int) -> None:
+    """Writes the code that takes a role from a stage to the next one of so many."""
+    parity = code.read(place.parity)
+    following = code.binary("add", stage, ONE)
+    wraps = code.compare("eq", following, Const(stages, I32), "wraps")
+    start, turn = Value(I32, "stage"), Value(I32)
+    code.ops += [Select(wraps, ZERO, following, start, loc=code.loc), Cast(wraps, turn, loc=code.loc)]
+    code.assign(place.parity, code.binary("xor", parity, turn))
+    code.assign(place.stage, start)

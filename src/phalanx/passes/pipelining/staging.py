@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
@@ -57,16 +58,18 @@ class Staged:
     in_registers: bool = False
     waits_at: int = 0
     """Before which instruction of its block the ring is waited for."""
+    held: tuple[int, ...] | None = None
+    """The shape of what a CTA holds of it, where that is half."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the tile."""
-        return self.view.shape
+        """The shape of the tile, as a stage has it."""
+        return self.view.shape if self.held is None else self.held
 
     @property
     def nbytes(self) -> int:
         """The bytes of a stage."""
-        return self.view.nbytes
+        return self.view.dtype.nbytes(prod(self.shape))
 
 
 @frozen
@@ -86,6 +89,8 @@ class Refusals:
     """Whether results may leave in larger parts than they must: what is left of shared memory was needed otherwise."""
     operands: bool = True
     """Whether what the steps compute may go through shared memory to the tensor cores: there was no room for it."""
+    multiplier: bool = True
+    """Whether a warp of its own may issue products: the tensor cores can't read the operands as they lie."""
 
     def with_problem(self, place: Location, choices: Choices) -> Refusals | None:
         """One more refusal, of whatever was chosen at a place; None where nothing was that is not refused already."""

@@ -27,6 +27,7 @@ from phalanx.passes.pipelining.ahead import Fetch
 from phalanx.passes.pipelining.consumer import Consumer
 from phalanx.passes.pipelining.drawn import counted_before
 from phalanx.passes.pipelining.epilogue import MOST_BYTES, WHOLE_BYTES, Leaving, find_leaving
+from phalanx.passes.pipelining.issued import Issued, find_issued
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.meetings import barrier_of_warps, unequal_meeting
 from phalanx.passes.pipelining.multicast import Shared, sharing
@@ -68,6 +69,8 @@ class Written:
     """Whether anything runs ahead."""
     grown: bool = False
     """Whether results leave in larger parts than they must, since there was room."""
+    multiplied: bool = False
+    """Whether a warp of its own issues products to the tensor cores."""
 
 
 def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusals: Refusals | None = None) -> Written:
@@ -98,6 +101,7 @@ class _Writer:
         self.grown = False
         self.places = Places(function)
         self.notes: list[Note] = []
+        self.issued = Issued()
         self.met: list[BarrierArray] = []
         """The barrier at which the CTAs of the cluster meet without those who fetch, where they do."""
         self.stager = Stager(self.places, find_divisibility(function), refusals, arch)
@@ -132,6 +136,7 @@ class _Writer:
         products = Products(self.places, operands, kept, self.arch, self.refusals.products)
         overlapping = self.loops if self.refusals.overlap else []
         overlaps = find_overlaps(operands, products, overlapping, alone, self.taken)
+        issued = self.issued = self._issued(products, operands, before)
         groups = self._groups(staged)
         stay = [*kept.rings.values()]
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
@@ -146,18 +151,20 @@ class _Writer:
         fetched = [ring for ring in rings if ring not in own]
         start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
         begin(own, start, fills=True)
-        begin([*rings, *stay], start, fills=False)
+        taken = [ring for ring in rings if ring.loads[0].loop not in issued.forms]
+        begin([*taken, *stay], start, fills=False)
+        for form in issued.forms.values():
+            form.begin_taking(start)
         fetchers = self._fetchers(alone, own, slice_, shared, start, end)
-        consumer = Consumer(self.places, rings, operands, products, overlaps, leaving, fetchers)
+        consumer = Consumer(self.places, taken, operands, products, overlaps, leaving, fetchers, issued)
         computing = Block((*start.ops, *consumer.block(rest).ops, *end.ops))
         if fetched or stay:
             fetching = self._fetching([*fetched, *stay], slice_, shared, rest)
-            roles, warps = self._roles(fetching, computing, fetched)
+            roles, warps = self._roles(fetching, computing, issued.role(self.places, rings, rest), fetched)
         else:
             roles, warps = list(computing.ops), self.whole.warps
-        barriers = (array for ring in (*rings, *stay) for array in (ring.full, ring.empty))
         self._say(rings, shared)
-        notes = decided((*self.whole.notes, *self.notes), overlaps.decisions(products))
+        notes = decided((*self.whole.notes, *self.notes), [*overlaps.decisions(products), *issued.decisions])
         made = dataclasses.replace(
             self.whole,
             warps=warps,
@@ -165,13 +172,24 @@ class _Writer:
             buffers=(
                 *self.whole.buffers, *(buffer for ring in (*rings, *stay) for buffer in ring.buffers.values()),
                 *kept.buffers.values(), *overlaps.buffers, *(item.buffer for item in leaving if item.buffer is not None),
+                *issued.buffers,
             ),
-            barriers=(*self.whole.barriers, *barriers, *self.met),
+            barriers=(
+                *self.whole.barriers, *(array for ring in (*rings, *stay) for array in (ring.full, ring.empty)),
+                *issued.barriers, *self.met,
+            ),
             notes=(*notes, *map(_leaving_note, leaving)),
         )
+        return self._with_choices(made, [*staged, *(ring.loads[0] for ring in stay)], leaving, overlaps, rings, stages)
+
+    def _with_choices(
+        self, made: Function, staged: list[Staged], leaving: list[Leaving], overlaps: Overlaps, rings: list[Ring],
+        stages: dict[For, int],
+    ) -> Written:
+        """The kernel, with what was chosen for it that a target may refuse."""
         chosen = [stages[loop] for loop in stages if loop.pipelined is not None and loop.pipelined.stages is None]
         choices = Choices(
-            frozenset(item.load.loc for item in (*staged, *(ring.loads[0] for ring in stay)) if item.path is Transport.COPY),
+            frozenset(item.load.loc for item in staged if item.path is Transport.COPY),
             frozenset(item.op.loc for item in leaving),
             overlaps.products,
         )
@@ -179,7 +197,17 @@ class _Writer:
             ring.nbytes for ring in rings
             if ring.loads[0].loop.pipelined is not None and ring.loads[0].loop.pipelined.stages is None
         )
-        return Written(made, max(chosen, default=0), each, choices, grown=self.grown)
+        return Written(
+            made, max(chosen, default=0), each, choices, grown=self.grown, multiplied=bool(self.issued.forms)
+        )
+
+    def _issued(self, products: Products, operands: Operands, before: list[Op]) -> Issued:
+        """What a warp of its own has to do that gives the tensor cores their work."""
+        slice_ = Slice(self.places, set(before))
+        for op in (*loads_wait_for_launches(self.places), *(op for op in self.whole.walk() if op.draw is not None)):
+            slice_.op(op)
+        loops = self.loops if self.refusals.multiplier else []
+        return find_issued(products, operands, loops, slice_, self.arch, self.taken)
 
     def _fetch_kept(self, kept: Kept, apart: set[For], slice_: Slice) -> None:
         """Tiles that stay over loops come by the copy engine, where it takes them and the producer can know their place."""
@@ -231,12 +259,14 @@ class _Writer:
         found = find_leaving(
             self.places, self.stager.divisibility, find_signs(self.whole), self.loops, WHOLE_BYTES if whole else most
         )
-        found = [item for item in found if not whole or item.parts == 1]
+        widths = self.issued.widths
+        made = [item.made_in_parts(widths[item.op]) if item.op in widths else item for item in found]
+        found = [item for item in made if item is not None and (not whole or item.fixed or item.parts == 1)]
         return [item for item in found if item.op.loc not in self.refusals.stores]
 
     def _fetching(self, rings: list[Ring], slice_: Slice, shared: dict[Staged, Shared], rest: Block) -> Block:
         """What the producer runs."""
-        producer = Producer(rings, slice_.ops, shared, _warps_of(rings))
+        producer = Producer(rings, slice_.ops, shared, _warps_of(rings), self.issued.paired)
         start, end = LoopCode(self.loops[0].loc), LoopCode(self.loops[0].loc)
         producer.name_masks(start)
         begin(rings, start, fills=True)
@@ -364,7 +394,7 @@ class _Writer:
             return found
         values = AcrossRanks(self.whole, self.places.around)
         for item in staged:
-            if item.loop.pipelined is None or not item.loop.pipelined.multicast:
+            if item in self.issued.paired or item.loop.pipelined is None or not item.loop.pipelined.multicast:
                 continue
             answer = sharing(self.places, values, item)
             if isinstance(answer, Shared):
@@ -377,13 +407,15 @@ class _Writer:
 
     # Roles.
 
-    def _roles(self, fetching: Block, computing: Block, rings: list[Ring]) -> tuple[list[Op], int]:
+    def _roles(
+        self, fetching: Block, computing: Block, multiplying: Block | None, rings: list[Ring]
+    ) -> tuple[list[Op], int]:
         warps, loc = self.whole.warps, self.loops[0].loc
         computing = self._meeting(computing)
         count = _warps_of(rings)
         by_threads = count > 1
         first = -(-warps // WARPGROUP) * WARPGROUP
-        divides = any(self.arch.has((feature,)) for feature in (Feature.WGMMA, Feature.TCGEN05))
+        divides = any(self.arch.has((feature,)) for feature in (Feature.WGMMA, Feature.TCGEN05)) and multiplying is None
         regs = _registers(first, warps, self.whole.ctas_per_sm, by_threads) if divides else None
         if regs is None:
             first = first if by_threads else warps
@@ -395,10 +427,15 @@ class _Writer:
         roles: list[Op] = [
             Role("producer", first, count, few, fetching, loc=loc), Role("consumer", 0, warps, many, computing, loc=loc),
         ]
+        also = ""
+        if multiplying is not None:
+            roles.insert(1, Role("multiplier", total, 1, None, multiplying, loc=loc))
+            total += 1
+            also = ", 1 gives the tensor cores their work"
         divided = "" if regs is None else f", with {few} registers a thread and {many} for the others"
         self.notes.append(
             Note(
-                f"px.pipelined: {count} warp{'s' * (count > 1)} more fetch{'es' * (count == 1)} "
+                f"px.pipelined: {count} warp{'s' * (count > 1)} more fetch{'es' * (count == 1)}{also} "
                 f"({total} warps in all{divided})", loc,
             )
         )
@@ -419,6 +456,8 @@ class _Writer:
         for ring in rings:
             for item in ring.loads:
                 why = f" ({item.objection[0]})" if item.objection else ""
+                if item.held is not None:
+                    why += ", each CTA of a pair a half"
                 if item in shared:
                     why += f", each of {shared[item].count} CTAs a share, sent to all of them"
                 stay = "products read it there" if item.products else "registers load it from there"
