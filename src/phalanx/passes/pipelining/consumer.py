@@ -60,7 +60,6 @@ class Consumer:
         self.leaving = {item.op: item for item in leaving}
         self.ring_of: dict[Staged, Ring] = {item: ring for ring in rings for item in ring.loads}
         self.waits: dict[tuple[Block, int], list[Ring]] = {}
-        self.released_after: dict[Op, list[Ring]] = {}
         self.flying = {op: flight for flight in self.flights.values() for op in flight.products}
         self.staged: set[Op] = {item.load for item in self.ring_of}
         self.stages: dict[Ring, Value] = {}
@@ -77,18 +76,31 @@ class Consumer:
         } | {home.start for home in elsewhere} | {op for parts in issued.in_parts for op in parts.gone}
         self.first_read: dict[Op, list[Ring]] = {}
         self.last_read: dict[Op, list[Ring]] = {}
-        """Tiles that stay over loops, by the instructions that they are waited for before, and come back behind."""
+        """The stages that are given back, by the instruction of the loads' block behind which nothing reads them. Tiles that
+        stay over loops are waited for before the first that does."""
+        self.left_at: dict[Op, list[Ring]] = {}
+        """The stages that are given back by whoever leaves the block before that."""
         for ring in self.kept.rings.values():
             (item,) = ring.loads
             self.staged.add(item.load)
             self.first_read.setdefault(item.home.ops[item.waits_at], []).append(ring)
             self.last_read.setdefault(item.home.ops[self.kept.end_of(item)], []).append(ring)
         for ring in rings:
-            at = min(item.waits_at for item in ring.loads)
-            self.waits.setdefault((ring.loads[0].home, at), []).append(ring)
-            readers = {op for item in ring.loads for op in item.products}
-            if readers and not readers & self.flying.keys():
-                self.released_after.setdefault(max(readers, key=places.order.__getitem__), []).append(ring)
+            self._place_ring(ring)
+
+    def _place_ring(self, ring: Ring) -> None:
+        """Where a ring is waited for, and given back if its products are over in their step."""
+        home, places = ring.loads[0].home, self.places
+        at = min(item.waits_at for item in ring.loads)
+        self.waits.setdefault((home, at), []).append(ring)
+        readers = {op for item in ring.loads for op in item.products}
+        if not readers or readers & self.flying.keys():
+            return
+        last = max(place for op in readers if (place := places.place_in(home, op)) is not None)
+        self.last_read.setdefault(home.ops[last], []).append(ring)
+        for op in home.ops[at : last + 1]:
+            for leaving in places.exits_from(op):
+                self.left_at.setdefault(leaving, []).append(ring)
 
     def block(self, block: Block) -> Block:
         """What the role runs in the place of a block."""
@@ -106,6 +118,7 @@ class Consumer:
                 out += PartWriter(self.places, self.parts_at[op], self.leaving).ops()
             if op in self.unused:
                 continue
+            out += self.give_back(self.left_at.get(op, ()), op.loc)
             if op in self.starts:
                 out += self.nothing(self.starts[op])
                 continue
@@ -185,7 +198,6 @@ class Consumer:
         warps = self.places.function.warps
         if made.along is None:
             code.ops.append(Mma(a, b, what.acc, warps, what.result, loc=op.loc))
-            self._release(code, op)
             return code.ops
         assert in_shared(b)
         acc = what.acc
@@ -202,16 +214,11 @@ class Consumer:
         code.ops.append(Wgmma(a, b, acc, adds, warps, raw, along=made.along, fused=flight is None, loc=op.loc))
         if flight is None:
             code.ops += [WgmmaCommit(loc=op.loc), WgmmaWait(0, (raw,), (what.result,), loc=op.loc)]
-            self._release(code, op)
             return code.ops
         self.raw[what.result] = raw
         if op is flight.products[-1]:
             self._end_of_step(code, flight)
         return code.ops
-
-    def _release(self, code: LoopCode, op: Op) -> None:
-        for ring in self.released_after.get(op, ()):
-            ring.release(code, self.stages[ring])
 
     # Loops whose products stay in flight.
 

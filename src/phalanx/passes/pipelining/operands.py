@@ -1,13 +1,15 @@
 """How the tiles of a ring are used: by products, which read them from the ring, or by registers, which load them first.
 
 Where the consumer waits follows from it: as late as the first use allows, but before anything that may leave the block, so
-that a stage that was filled is always taken.
+that a stage that was filled is always taken. A product may stand under a condition, or in a plain loop, of the block that
+loads its operand: the stage is given back behind all of that, and on every way that leaves the block before.
 """
 
 from __future__ import annotations
 
 from phalanx.frozen import frozen
 from phalanx.ir.core import Op
+from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
 from phalanx.ir.values import Value
 from phalanx.passes.pipelining.places import Places
@@ -58,18 +60,12 @@ class Operands:
         places, own = self.places, self.places.index[item.load]
         products: list[Op] = []
         others: list[Op] = []
-        views: set[Op] = set()
-        self._readers(item, item.load.result, products, others, views)
+        self._readers(item, item.load.result, products, others, self.views)
         uses = [place for op in (*products, *others) if (place := places.place_in(item.home, op)) is not None]
         exits = [
             index for index in range(own + 1, len(item.home.ops))
             if any(True for _ in places.exits_from(item.home.ops[index]))
         ]
-        if exits and any(places.index[op] > exits[0] for op in products):
-            products = []  # whoever leaves the block before them has taken the stage, too
-            uses += [places.index[op] for op in views]
-        else:
-            self.views |= views
         item.products, item.in_registers = products, bool(others) or not products
         item.waits_at = min([*uses, *exits], default=own + 1)
 
@@ -80,7 +76,7 @@ class Operands:
         alone = True
         for op in self.places.readers.get(value, ()):
             product, view = op.product, op.permutation
-            if view is not None and self.places.home[op] is item.home and op.defines is not None:
+            if view is not None and self._is_inside(op, item) and op.defines is not None:
                 if self._readers(item, op.defines, products, [], views):
                     views.add(op)
                     continue
@@ -93,4 +89,11 @@ class Operands:
         return alone
 
     def _reads_here(self, op: Op, item: Staged) -> bool:
-        return self.places.home[op] is item.home and len(item.shape) == 2
+        return self._is_inside(op, item) and len(item.shape) == 2
+
+    def _is_inside(self, op: Op, item: Staged) -> bool:
+        """Whether an instruction is in the block that loads a tile, or deeper, but in no loop with rings of its own."""
+        if self.places.place_in(item.home, op) is None:
+            return False
+        inner = (outer for outer in self.places.around[op] if outer not in self.places.around[item.load])
+        return not any(isinstance(outer, For) and outer.pipelined is not None for outer in inner)

@@ -8,7 +8,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Op
 from phalanx.ir.dots import TOPIC
-from phalanx.ir.ops.control import Continue, For
+from phalanx.ir.ops.control import For
 from phalanx.ir.ops.tile import Select
 from phalanx.ir.ops.wgmma import ACCUMULATORS
 from phalanx.ir.traits import Product
@@ -117,7 +117,7 @@ class Products:
         inside = [op for op in loop.body.walk() if op.product is not None]
         if any(op.loc in self.refused for op in inside):
             return None
-        if not inside or any(isinstance(op, Continue) and op.label is loop.label for op in loop.body.walk()):
+        if not inside or any(True for op in loop.body.ops for _ in self.places.exits_from(op)):
             return None
         for op in inside:
             made = self.found.get(op)
