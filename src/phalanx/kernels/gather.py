@@ -427,8 +427,3 @@ def sms_of(x: Any) -> int:
     """The number of SMs of the GPU where `x` is; of an array in the simulator, where a few CTAs show as much, a few."""
     info = describe(x)
     return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS
-
-
-__all__ = [
-    "MoveConfig", "TileConfig", "choose", "choose_tile", "embedding", "gather_rows", "scatter_add_rows", "scatter_rows",
-]

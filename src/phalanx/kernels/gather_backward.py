@@ -82,6 +82,3 @@ def scaled_rows(x: Any, weight: Any, dot_with: Any = None) -> tuple[Any, Any]:
     if has_work(*info.shape):
         dot_rows[px.cdiv(info.shape[0], ROWS)](x, dot_with, weight, scaled, dots)
     return scaled, dots
-
-
-__all__ = ["add_rows", "dot_rows", "gather_backward", "scaled_rows"]

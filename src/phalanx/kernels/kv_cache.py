@@ -194,6 +194,3 @@ def _require_in_place(info: ArrayInfo, columns: int, kept: int, tokens: int) -> 
         )
     if kept > tokens:
         raise refused(f"{kept} tokens to keep in sequences of {tokens}", "keep at most as many as there are")
-
-
-__all__ = ["choose_slices", "kv_compact"]

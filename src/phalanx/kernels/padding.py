@@ -134,6 +134,3 @@ def _copy_runs(first: Run, second: Run | None = None) -> None:
         pad_rows[first.ctas](*mine, None, None, None, None)
     else:
         pad_rows[first.ctas + second.ctas](*mine, first.ctas, second.run, second.made, second.columns)
-
-
-__all__ = ["pad_rows", "pad_tiles", "padded_copies", "padded_copy"]

@@ -66,6 +66,3 @@ class Windows(ABC, Generic[Asked, Choice]):
         with self._lock:
             self.made.clear()
             self.windows.clear()
-
-
-__all__ = ["CHOICES", "Windows"]

@@ -131,6 +131,3 @@ def shared_operand(layout: SharedLayout, transposed: bool) -> SharedOperand:
     stride = ATOM_ROWS * layout.row_pitch
     leading = layout.panel_bytes if transposed else NO_OFFSET * 16
     return SharedOperand(layout.swizzle, leading, stride, transposed, layout, STEP_BYTES // item)
-
-
-__all__ = ["SharedOperand", "shared_operand", "wgmma_accumulator", "wgmma_operand"]

@@ -26,6 +26,3 @@ def accesses_of(view: TensorView, warps: int, first: int) -> tuple[TensorAccess,
 
 def _origin(view: TensorView) -> list[int]:
     return [int(constant_of(offset) or 0) for offset in view.offsets]
-
-
-__all__ = ["accesses_of", "part_of"]

@@ -329,6 +329,3 @@ def _unequal(op: Op, a: Received, b: Received, when_a: str, when_b: str) -> Erro
         remedy="copy the same number of bytes on every way (a region outside the array still counts its bytes), put the "
         f"branch around the whole transaction, or {EXPLICIT}",
     )
-
-
-__all__ = ["lower_transactions"]

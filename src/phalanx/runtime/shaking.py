@@ -121,6 +121,3 @@ def on_device(value: Any) -> Any:
     dense = np.ascontiguousarray(value)
     strides = tuple(stride // dense.itemsize for stride in dense.strides)
     return DeviceArray(dense, dense.shape, strides, info.dtype_name, device=0, low=0)
-
-
-__all__ = ["DelaySite", "ShakenLaunch", "delay_sites", "fewest", "on_device"]

@@ -69,6 +69,3 @@ def _text(file: Path) -> str:
 
 def _parsed(file: Path) -> ast.Module:
     return ast.parse(_text(file))
-
-
-__all__ = ["Described", "described"]

@@ -238,6 +238,3 @@ def sparse_attention(
     """
     o, logs = ops.sparse_attention(q, k, v, indices, block, scale, lse, v_dim)
     return (o, logs) if lse else o
-
-
-__all__ = ["attention", "attention_backward", "attention_decode", "sparse_attention"]

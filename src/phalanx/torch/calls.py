@@ -77,6 +77,3 @@ def _require_shared(axes: tuple[int | None, ...]) -> None:
             "vmap over an argument that all rows share", location=caller_location(),
             remedy="map over the rows alone: in_dims is None for weights, biases, tables and sizes",
         )
-
-
-__all__ = ["NUMBERS", "as_sizes", "batched_alike", "batched_along", "first_axis", "nothing", "refuse_config"]

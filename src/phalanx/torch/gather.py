@@ -185,6 +185,3 @@ def kv_compact(cache: Any, keep: Any, *, pages: Any = None, inplace: bool = Fals
         return ops.kv_compact(cache, keep, pages)
     ops.kv_compact_(cache, keep, pages)
     return cache
-
-
-__all__ = ["embedding", "gather_rows", "kv_compact", "scatter_add_rows", "scatter_rows"]

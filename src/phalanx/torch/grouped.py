@@ -242,6 +242,3 @@ def moe_matmul_scatter(
         return out.copy_(ops.moe_matmul_scattered(h, w, sizes, idx, weight, out, arch))
     ops.moe_matmul_scatter(h, w, sizes, idx, weight, out, arch)
     return out
-
-
-__all__ = ["grouped_matmul", "moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

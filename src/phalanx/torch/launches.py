@@ -204,6 +204,3 @@ def _refuse(kernel: Kernel, why: str) -> NoReturn:
         f"kernel '{kernel.name}' is launched {why}", location=caller_location(),
         remedy="px.torch.op makes an operator of a function that launches it",
     )
-
-
-__all__ = ["launch", "operator_of", "specialised"]

@@ -205,9 +205,3 @@ def casting(op: Any, casts: Sequence[str], device: str) -> Callable[..., Any]:
             return op(*given)
 
     return call
-
-
-__all__ = [
-    "LIBRARY", "ONCE", "OPERATORS", "REFUSING", "Rule", "operator", "ops", "outline_of", "quick", "refusing",
-    "without_gradient", "without_tangents",
-]

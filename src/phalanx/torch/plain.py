@@ -66,6 +66,3 @@ def _has_tangent(x: torch.Tensor) -> bool:
 def is_recorded(*arrays: Any) -> bool:
     """Whether torch records what is computed from one of these arrays."""
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in arrays)
-
-
-__all__ = ["autocasts", "forward", "is_plain", "is_recorded", "modes", "refuse_tangents", "traced", "transform"]

@@ -313,6 +313,3 @@ def split_k_matmul(
         return y if out is None else out.copy_(y)
     ops.split_k_matmul_out(a, b, out, bias, activation)
     return out
-
-
-__all__ = ["allows_tf32", "matmul", "product_gradients", "split_k_matmul"]

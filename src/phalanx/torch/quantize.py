@@ -38,6 +38,3 @@ def pack_scales(scales: Any, *, out: Any = None) -> Any:
         return ops.pack_scales(scales)
     ops.pack_scales_out(scales, out)
     return out
-
-
-__all__ = ["pack_scales", "quantize"]

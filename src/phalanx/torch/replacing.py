@@ -64,6 +64,3 @@ def _reason(module: Any, autocast: bool) -> str | None:
     elif len(module.normalized_shape) != 1:
         return f"it normalises the last {len(module.normalized_shape)} axes"
     return None
-
-
-__all__ = ["Replaced", "replace"]

@@ -259,6 +259,3 @@ def cross_entropy(
             remedy="leave it out: backward() computes the gradient; or call it under torch.no_grad()",
         )
     return ops.cross_entropy(logits, targets, reduction, ignore_index)
-
-
-__all__ = ["add_rms_norm", "cross_entropy", "layer_norm", "log_softmax", "rms_norm", "softmax"]

@@ -83,6 +83,3 @@ def straight(
 def _are_plain(arrays: Sequence[str]) -> str:
     """The question whether these are tensors without gradients, or None."""
     return " and ".join(f"({x} is None or {x}.__class__ is Tensor_ and not {x}.requires_grad)" for x in arrays)
-
-
-__all__ = ["straight"]

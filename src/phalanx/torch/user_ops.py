@@ -146,6 +146,3 @@ def _front(function: Callable[..., Any], made: Any, recorded: Callable[..., Any]
         return made(*args, **options) if options else recorded(*args)
 
     return call
-
-
-__all__ = ["op"]

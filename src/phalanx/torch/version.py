@@ -22,6 +22,3 @@ def require_torch() -> None:
             f"px.torch needs torch 2.6 or newer, this is {version}", location=caller_location(),
             remedy=pip_install("torch>=2.6"),
         )
-
-
-__all__ = ["OLDEST", "require_torch"]

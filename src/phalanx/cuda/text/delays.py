@@ -48,6 +48,3 @@ def _write_delay(w: Writer, op: Op) -> None:
     passed = w.counter("delays", "delays", "delays that this thread has come by")
     site = w.site(DELAY, op.call, op.loc)
     w.line(f"{w.use(helper('px_delay'))}({w.debug}, {seed}, {site}, {passed});")
-
-
-__all__ = ["DELAY", "delay_after", "delay_before", "is_told"]

@@ -240,6 +240,3 @@ def _bias_gradients(bias: Any, dbias: Any, kind: str | None, added: Any, determi
 def _converted(x: Any, like: Any) -> Any:
     """The array in the element type of another one."""
     return x.to(like.dtype) if kind_of(x) is ArgumentKind.TORCH else x.astype(like.dtype)
-
-
-__all__ = ["attention_backward"]

@@ -72,6 +72,3 @@ def require_config_fits(config: BackwardConfig, dim: int) -> None:
         raise refused(f"{config.stages} stages with heads of {dim} elements", "give 1: shared memory has no room for more")
     if dim <= 192 and (config.stages not in (2, 3) or (config.stages == 3 and config.queries == 128)):
         raise refused(f"{config.stages} stages of {config.queries} queries", "give 2, or 3 of 64 queries")
-
-
-__all__ = ["KEYS", "TOGETHER", "BackwardConfig", "choose_backward", "require_config_fits"]

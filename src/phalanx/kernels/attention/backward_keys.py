@@ -406,6 +406,3 @@ def leave_keys(half, x, G, b, h, here, top, c, CUK):
         px.store(half, x.to(G.dtype))
         rows = px.arange(64)
         px.store(G[b, h, px.where(rows < here.keys - top, row + rows, -1), 0:D], px.load(half))
-
-
-__all__ = ["KeyBlock", "Seen", "backward_keys", "is_crossed", "key_block", "query_blocks"]

@@ -102,6 +102,3 @@ def _chosen(
             best = KeyOrder(count, shares_of_each)
             limit = found
     return best
-
-
-__all__ = ["KeyOrder", "choose_order", "lengths_of"]

@@ -180,6 +180,3 @@ def backward_queries(
             to = px.arange(ROWS)
             to = px.where(to < at.queries - top, at.first_query + top + to, -1)
             px.store(DQ[at.batch, h, to, form.first : form.first + form.columns], px.load(q[c, :, 0:form.columns]))
-
-
-__all__ = ["backward_queries"]

@@ -142,8 +142,3 @@ def finish_sums(SUMS, CU, G, scale, blocks, *, BM, D):
             rows = top + px.arange(M)
             to = px.where(rows < at.queries - m, at.first_query + m + rows, -1)
             px.store(G[at.batch, h, to, left : left + N], (row_order(x, M, N) * scale).to(G.dtype))
-
-
-__all__ = [
-    "Sequence", "block_order", "finish_sums", "part_size", "parts", "powers", "prepare_rows", "row_order", "packed_sequence",
-]  # fmt: skip

@@ -136,6 +136,3 @@ def most_even(keys: int, rows: int, config: AttentionConfig, count: int, bands: 
         if best <= least:
             break
     return chosen
-
-
-__all__ = ["blocks_of", "busiest", "choose_band", "least_busiest", "most_even", "rounded"]

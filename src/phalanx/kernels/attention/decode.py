@@ -386,6 +386,3 @@ def _cache(what: str, x: Any, queries: ArrayInfo) -> ArrayInfo:
             f"its last axis is contiguous, and its start and other strides are multiples of {COPY_CHUNK} bytes",
         )
     return info
-
-
-__all__ = ["attention_decode"]

@@ -182,9 +182,3 @@ class ListForm:
     entry: int = 1
     rows: int = 64
     block: int = 64
-
-
-__all__ = [
-    "CacheForm", "CachePlace", "GradientScores", "KeyGradients", "ListForm", "OperandScales", "PackedStarts",
-    "QueryGradients", "RunsForm", "ScoreFactors", "TileHeights", "TilesForm", "Window",
-]  # fmt: skip

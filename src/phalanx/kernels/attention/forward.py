@@ -207,6 +207,3 @@ def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig, plan: H
     rows = heads.queries // config.rows + sequences if sequences else px.cdiv(heads.queries, config.rows)
     tiles = rows * heads.heads * heads.batch if plan is None else plan.count(heads.heads * heads.batch)
     return max(1, min(sms_of(q), tiles))
-
-
-__all__ = ["attention", "sms_of"]

@@ -168,5 +168,3 @@ class ByLength(Windows[tuple[int, int, int, int], Heights]):
 
 CHOSEN = ByLength(lambda asked: [first_to_end(*each) for each in asked])
 """The plans that were made, to look them up."""
-
-__all__ = ["CHOSEN", "Heights", "choose_heights", "first_to_end", "heights_for", "least", "longest", "low_lots"]

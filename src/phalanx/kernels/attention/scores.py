@@ -145,9 +145,3 @@ def row_sums(sums):
 def log_sums(top, total):
     """The natural logarithm of the sum of e^score of each row; -inf without keys."""
     return px.where(total == 0.0, NOTHING, (top + px.log2(total)) * LN2)
-
-
-__all__ = [
-    "LAZY", "NOTHING", "Reach", "capped", "distances", "first_step", "log_sums", "partial_sums", "row_sums",
-    "softmax_step",
-]  # fmt: skip

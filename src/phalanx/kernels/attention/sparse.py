@@ -249,6 +249,3 @@ def _rows(what: str, x: Any) -> ArrayInfo:
     if not info.aligned16 or info.shape[3] * ITEM_BYTES[info.dtype_name] % COPY_CHUNK:
         raise refused(f"{what} does not begin at a multiple of {COPY_CHUNK} bytes", "pass an array that does")
     return info
-
-
-__all__ = ["sparse_attention"]

@@ -75,6 +75,3 @@ def _launch(x: Any, d: Any, activation: str) -> Any:
     if has_work(count, columns):
         activate_tiles[px.cdiv(count, ROWS), px.cdiv(columns, COLUMNS)](rows, others, y, ACTIVATION=activation)
     return y.reshape(info.shape)
-
-
-__all__ = ["activate_tiles", "activated", "activation_backward"]

@@ -103,5 +103,3 @@ def _fits(config: MatmulConfig, problem: Problem) -> bool:
 
 CHOSEN: ByRows[Choice] = ByRows(best_of, AT_ONCE)
 """The choices that were made, to look them up."""
-
-__all__ = ["CHOSEN", "Choice", "best_of"]

@@ -49,6 +49,3 @@ class ByRows(Windows[tuple[Problem, Device], Choice]):
     def numbered(self, asked: tuple[Problem, Device], number: int) -> tuple[Problem, Device]:
         """The product with so many eights of rows."""
         return replace(asked[0], m=EIGHT * number), asked[1]
-
-
-__all__ = ["EIGHT", "ByRows", "octave"]

@@ -270,6 +270,3 @@ def grouped_matmul(
         **settings.constants(), **target.named,
     )
     return out
-
-
-__all__ = ["GroupedConfig", "choose_grouped", "grouped_matmul"]

@@ -209,9 +209,3 @@ def grouped_bias_gradients(d: Any, group_sizes: Any, groups: int, dtype: str | N
         sizes = sizes_of(group_sizes, groups, rows, d)
         group_sums[px.cdiv(n, BIAS_COLUMNS), groups](d, sizes, result, GROUPS=groups)
     return result
-
-
-__all__ = [
-    "group_gradients", "group_sums", "grouped_bias_gradients", "grouped_row_gradients", "grouped_weight_gradients",
-    "moe_row_gradients",
-]

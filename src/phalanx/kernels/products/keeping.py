@@ -54,6 +54,3 @@ def may_stream(read: int, written: int, batch: int) -> bool:
 def streaming_hint(kept: int) -> str:
     """What L2 is told of an operand of which it keeps so many sixteenths."""
     return f"evict_first {HINTED_PARTS - kept}/{HINTED_PARTS}" if kept else "evict_first"
-
-
-__all__ = ["kept_parts", "may_stream", "reads_mostly", "streaming_hint"]

@@ -260,6 +260,3 @@ def _item_bytes(x: Any) -> int:
     info = describe(x)
     assert info is not None
     return ITEM_BYTES[info.dtype_name]
-
-
-__all__ = ["moe_gather_matmul", "moe_matmul", "moe_matmul_scatter"]

@@ -21,6 +21,3 @@ class ProductForm:
     scale_rows: bool = False
     scale_columns: bool = False
     activation: str | None = None
-
-
-__all__ = ["ProductForm"]

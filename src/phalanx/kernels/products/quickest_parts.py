@@ -64,6 +64,3 @@ def quickest_parted_of(
             split = int(parts[place, rows[best]])
             found[place] = replace(config, split=split), float(took[best])
     return found
-
-
-__all__ = ["quickest_parted_of"]

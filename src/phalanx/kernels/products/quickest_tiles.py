@@ -70,6 +70,3 @@ def _times(problem: Problem, sizes: Sizes, compares: Comparison) -> Any:
         least[asked] = np.inf  # known now
         asked = least < took[:, :count].min(axis=1, keepdims=True)
     return took
-
-
-__all__ = ["promising"]

@@ -94,6 +94,3 @@ def launch_split(
         FLIPPED=flipped, WHOLE=lies.contiguous_inner and lies.aligned16, BIASED=bias is not None,
         BIAS_OF_ROWS=bias_of_rows, ACTIVATION=activation, **settings.constants(),
     )
-
-
-__all__ = ["SplitConfig", "choose_split", "split_k_matmul"]

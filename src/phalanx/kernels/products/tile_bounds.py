@@ -150,6 +150,3 @@ def _least_streamed(bounds: Bounds, sizes: Sizes, costs: TileCosts) -> Any:
     """Microseconds that HBM takes at the least."""
     asked = sizes.read - sizes.larger * sizes.kept
     return (asked * sizes.missed + sizes.written) / costs.hbm * bounds.least_hbm
-
-
-__all__ = ["SLACK", "Bounds", "bounds_of", "least_times", "least_working", "working_below"]

@@ -72,6 +72,3 @@ def both_column_sums(one: tuple[Any, str | None], other: tuple[Any, str | None] 
 def _launch(wide: int, shares: int, matrices: list[Any], results: list[Any]) -> None:
     second = (None, None) if len(matrices) == 1 else (matrices[1], results[1])
     sum_columns[wide, shares, len(matrices)](matrices[0], results[0], *second)
-
-
-__all__ = ["both_column_sums", "column_sums", "sum_columns"]

@@ -82,6 +82,3 @@ def cross_entropy_backward(
             rows, targets.reshape(-1), d.reshape(-1), result, ignore_index, **chosen.constants()
         )
     return result.reshape(info.shape)
-
-
-__all__ = ["cross_entropy_backward", "cross_entropy_backward_rows"]

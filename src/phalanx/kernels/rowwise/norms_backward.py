@@ -294,6 +294,3 @@ def _zeros(like: Any, columns: int) -> Any:
     made = empty(like, (columns,), info_of("weight", like).dtype_name)
     made[...] = 0
     return made
-
-
-__all__ = ["choose_backward", "layer_norm_backward", "norm_backward_rows", "rms_norm_backward"]

@@ -41,6 +41,3 @@ def pair_of(columns: int, dtype: str, aligned: bool, held: int) -> RowConfig:
         most = config.cluster * (held * config.width + LIMITS.shared_bytes // (2 * item))
         raise refused(f"two rows of {columns} {dtype} do not fit a cluster", f"at most {most} columns do")
     return replace(config, ahead=False, per_sm=max(1, config.per_sm // 2))
-
-
-__all__ = ["choose_pair", "gradient_of", "pair_of"]

@@ -71,6 +71,3 @@ def softmax_backward(d: Any, y: Any, *, log: bool = False, config: RowConfig | N
         chosen = with_room(require_config(config, RowConfig), columns) or choose_pair(rows, others)
         softmax_backward_rows[chosen.grid(count)](rows, others, x, **chosen.constants(), LOG=log)
     return x.reshape(info.shape)
-
-
-__all__ = ["softmax_backward", "softmax_backward_rows"]

@@ -474,6 +474,3 @@ def _holds_values(item: object) -> bool:
     return isinstance(item, tuple) and any(
         isinstance(x, Value) or is_memory(x) or _holds_values(x) for x in item
     )
-
-
-__all__ = ["Expressions"]

@@ -511,6 +511,3 @@ class Reading:
         if not isinstance(entry, Number) or not isinstance(type_, ScalarType):
             return False
         return promote(cell.type.dtype, type_.dtype) == type_.dtype
-
-
-__all__ = ["Loop", "Loops", "Unrolled"]

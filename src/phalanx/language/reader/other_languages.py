@@ -145,6 +145,3 @@ def whole_name(tree: ast.AST, name: ast.Name) -> str:
             if inner is name and len(parts) > longest.count("."):
                 longest = ".".join((name.id, *reversed(parts)))
     return longest
-
-
-__all__ = ["LANGUAGES", "for_foreign", "in_our_words", "whole_name"]

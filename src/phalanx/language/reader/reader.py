@@ -537,6 +537,3 @@ def _only_computes(op: Op) -> bool:
     if op.defines is None or op.can_fail:
         return False
     return op.effects().is_pure and not any(True for _ in op.blocks())
-
-
-__all__ = ["Reader"]

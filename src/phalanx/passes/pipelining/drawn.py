@@ -43,6 +43,3 @@ def _check(places: Places, found: Slice, inside: set[Op]) -> None:
                 odd = odd or op
     if odd is not None:
         raise NotSliced(f"how many tiles are drawn is not known before the roles, see {odd.loc.short}")
-
-
-__all__ = ["counted_before"]

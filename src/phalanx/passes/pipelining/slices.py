@@ -146,6 +146,3 @@ def check_breaks(loop: For, places: Places, slice_: Slice) -> None:
             if loop.pipelined is None or loop.pipelined.producer:
                 continue
         raise Error(f"break in a loop over px.pipelined: {why}", location=leaving.loc, remedy=remedy)
-
-
-__all__ = ["NotSliced", "Slice", "check_breaks", "loads_wait_for_launches"]

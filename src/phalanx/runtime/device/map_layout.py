@@ -132,6 +132,3 @@ def _verified(driver: Any, fixed: Geometry, layout: MapLayout | None) -> MapLayo
         if layout.packed(pointer, dims, strides) != wanted:
             return None
     return layout if compared >= SAMPLES // 2 else None
-
-
-__all__ = ["UNIT", "WORD", "MapLayout", "map_layout"]

@@ -77,8 +77,3 @@ def listening_to_launches(listener: Callable[[Any, tuple[Any, ...], dict[str, An
         yield
     finally:
         _MODE.listener = former
-
-
-__all__ = [
-    "assumed_device", "is_outlined", "launch_taker", "listening_to_launches", "outlined", "taking_launches", "tell_launch",
-]

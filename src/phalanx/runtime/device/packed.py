@@ -77,6 +77,3 @@ def packed_bytes(elements: np.ndarray, dtype: DType, dense: bool = False) -> np.
     codes = codes.reshape(*elements.shape[:-1], elements.shape[-1] // dtype.per_byte, dtype.per_byte)
     parts = [codes[..., part] << np.uint8(dtype.bits * part) for part in range(dtype.per_byte)]
     return np.bitwise_or.reduce(parts)
-
-
-__all__ = ["Packed", "packed", "packed_bytes", "unpacked"]

@@ -112,6 +112,3 @@ def torch_memory(device: int) -> TorchMemory:
 @functools.cache
 def _memory(torch: Any, device: int) -> TorchMemory:
     return TorchMemory(torch, device)
-
-
-__all__ = ["PART", "TorchMemory", "bound_maker", "taken_together", "tensor_maker", "torch_memory"]

@@ -152,9 +152,3 @@ def count_versions(arrays: Sequence[Any], written: Iterable[int]) -> None:
     changed = [arrays[n] for n in written if TENSORS[type(arrays[n])]]
     if changed:
         version_counter()(changed)
-
-
-__all__ = [
-    "PLAIN", "TENSORS", "WithoutMemory", "address_of", "count_versions", "is_plain", "lost_gradient",
-    "refuse_gradients", "refuse_lost_gradients", "refuse_rowless", "tracked", "version_counter",
-]

@@ -21,6 +21,3 @@ def outlines_only() -> Iterator[None]:
     """
     with recording(), outlined():
         yield
-
-
-__all__ = ["outlines_only"]

@@ -103,6 +103,3 @@ def types_of(args: Sequence[Any]) -> Types | None:
     except Error:
         return None  # what is wrong with it is said by who reads the arguments one by one
     return Types(tuple(key), infos, device if agree else None)
-
-
-__all__ = ["Route", "Types", "constants_as_given", "hides", "types_of"]

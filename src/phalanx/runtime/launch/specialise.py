@@ -395,8 +395,3 @@ def normalise_grid(kernel: Kernel, grid: Any, constants: dict[str, Any]) -> tupl
                     remedy=f"the grid counts CTAs, not clusters: make dimension {axis} a multiple of {part}",
                 )
     return x, y, z
-
-
-__all__ = [
-    "Argument", "Spec", "Specialisation", "normalise_grid", "read_arguments", "resolved_constants", "spec", "specialise",
-]

@@ -463,6 +463,3 @@ def _whole(memory: NewArray, view: ArrayView) -> list[str]:
         span = " + ".join(f"({size.text} - 1) * {stride.text}" for size, stride in zip(view.shape, view.strides))
         found.append(f"1 + {span} == {count.text}")
     return found
-
-
-__all__ = ["End", "Kind", "Making", "Node", "agree", "tree"]

@@ -185,5 +185,3 @@ def _address(result: Any, sketch: Sketch) -> Any:
 
 
 plan_calls_with(CallPlan)
-
-__all__ = ["CallPlan"]

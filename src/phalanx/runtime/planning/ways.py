@@ -168,6 +168,3 @@ def _map_terms(driver: Any, slot: Any, info: ArrayInfo | None) -> MapTerms:
         raise NotPlanned("nobody knows where the driver's descriptors have their numbers")
     dims, strides = tuple(map(expression_of, found.dims)), tuple(map(expression_of, found.byte_strides))
     return MapTerms(layout, expression_of(info.pointer), dims, strides)
-
-
-__all__ = ["LaunchTerms", "MapTerms", "NotPlanned", "given_array", "pointer_name", "size_name", "stride_name", "trace_way"]

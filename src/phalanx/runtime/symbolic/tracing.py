@@ -274,9 +274,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, TracedArray):
         return viewed(value)
     return value.expression if isinstance(value, Number | Real) else value
-
-
-__all__ = [
-    "ArrayGiven", "ArrayView", "Given", "Grid", "NewArray", "ScalarGiven", "TracedLaunch", "Way",
-    "new_arrays", "open_choice", "open_number_of_tiles", "run_traced", "viewed",
-]

@@ -238,6 +238,3 @@ class Trace:
             what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
             rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")
         return "\n".join(rows)
-
-
-__all__ = ["Bound", "Change", "Comparison", "Event", "Lane", "Stall", "Trace", "Use"]

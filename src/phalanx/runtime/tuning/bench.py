@@ -197,6 +197,3 @@ def _clock(args: tuple[Any, ...], constants: Mapping[str, Any], mode: Mode) -> t
         return timer, meter_of(ordinal)
     except NoMeter:
         return timer, None
-
-
-__all__ = ["Bench", "Timing", "bench"]

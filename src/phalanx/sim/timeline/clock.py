@@ -266,6 +266,3 @@ def brought_shares(
             brought = min(by_all, brought * max(1.0, min(waves, by_all / sizes[number]) ** 0.5))
         found[number] = brought / by_all
     return found
-
-
-__all__ = ["Clock", "Places", "clocked"]

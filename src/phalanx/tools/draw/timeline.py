@@ -141,6 +141,3 @@ def draw_stage(canvas: Canvas, uses: list[Use], window: Window, y: float) -> Non
         fill, hint = (WRITES, "filled") if use.writes else (READS, "read")
         canvas.box(window.x(use.start), y + 3, max(window.width(use.start, use.end) - 1, 1), ROW - 7, fill, hint=hint)
         filled = max(filled or 0.0, use.end)
-
-
-__all__ = ["ring_picture", "timeline_picture"]

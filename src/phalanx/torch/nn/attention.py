@@ -62,6 +62,3 @@ class Attention(torch.nn.Module):
             q, k = rotated(q, *turned), rotated(k, *turned)
         y = attention(*(part.transpose(1, 2) for part in (q, k, v)), causal=self.causal)
         return self.out(y.transpose(1, 2).flatten(-2))
-
-
-__all__ = ["Attention", "rotated", "rotations"]

@@ -28,6 +28,3 @@ class Linear(torch.nn.Linear):
 
     def forward(self, x: Any) -> Any:
         return matmul(x, self.weight.T, self.bias, self.activation)
-
-
-__all__ = ["Linear"]

@@ -44,6 +44,3 @@ class MoE(torch.nn.Module):
         y = torch.zeros(rows.shape, dtype=torch.float32, device=rows.device)
         y = moe_matmul_scatter(functional.silu(gate) * up, self.down, counts, tokens, gates[order], y)
         return y.to(h.dtype).reshape(x.shape)
-
-
-__all__ = ["MoE"]

@@ -49,6 +49,3 @@ class LayerNorm(torch.nn.LayerNorm):
 
     def forward(self, x: Any) -> Any:
         return layer_norm(x, self.weight, self.bias, self.eps)
-
-
-__all__ = ["LayerNorm", "RMSNorm"]
