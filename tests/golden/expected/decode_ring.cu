@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
   // decode_terms.py: end = low + (part + 1) * (high - low) // parts  (called at decode_ring.py)
   const int t_6 = ptx::wrap_mul(ptx::wrap_add(block_x, 1), ptx::wrap_sub(high, low));
   const int end_1 = ptx::wrap_add(low, (t_6 >> 1));
-  // decode_terms.py: made = Softmax(factor * scale, slope, cap)  (called at decode_ring.py)
+  // decode_terms.py: return Softmax(factor * scale, slope, cap)  (called at decode_ring.py)
   const float t_7 = factor * 1.0f;
   // decode_ring.py: results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
   const float t_8 = v_factor * 1.0f;
@@ -794,7 +794,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     total[0] = total_sum[0];
     total[1] = total_sum[1];
     // decode_terms.py: px.store(part, sums)  (called at decode_ring.py)
-    ptx::bar_sync<1, 128>();  // k was read at line 368 before part, in its memory, is written
+    ptx::bar_sync<1, 128>();  // k was read at line 366 before part, in its memory, is written
     {
       float* const p = part + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
       #pragma unroll

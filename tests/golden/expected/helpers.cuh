@@ -998,17 +998,6 @@ __device__ __forceinline__ void store_vector_once(T* p, const T* x, bool inside)
 template <int mask>
 __device__ __forceinline__ int swizzle(int offset) { return offset ^ (offset >> 3 & mask); }
 
-// == take_registers
-// Registers of a product's own are filled where it stands. `closed` is 0, as no compiler knows: so what they held
-// before is kept until then, and shares no register with what is computed meanwhile.
-template <int N>
-__device__ __forceinline__ void take_registers(unsigned* own, const unsigned* x, unsigned closed) {
-  #pragma unroll
-  for (int i = 0; i < N; ++i)
-    asm volatile("{ .reg .pred p; setp.eq.u32 p, %2, 0; @p mov.b32 %0, %1; }"
-      : "+r"(own[i]) : "r"(x[i]), "r"(closed));
-}
-
 // == tcgen05_alloc_cta_group_1_128
 __device__ __forceinline__ void tcgen05_alloc_cta_group_1_128(unsigned address) {
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(address) : "memory");
@@ -1315,18 +1304,6 @@ __device__ __forceinline__ void wgmma_fence_sync_aligned() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-// == wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4
-template <int b1, int b2, int b3>
-__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
-  asm volatile("{ .reg .pred p, more; .reg .b64 b<4>; setp.ne.b32 p, %84, 0; setp.eq.b32 more, 0, 0;\n"
-    "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, %66, %67}, %80, p, 1, 1, 1;\n"
-    "add.s64 b1, %80, %81; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%68, %69, %70, %71}, b1, more, 1, 1, 1;\n"
-    "add.s64 b2, %80, %82; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%72, %73, %74, %75}, b2, more, 1, 1, 1;\n"
-    "add.s64 b3, %80, %83; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%76, %77, %78, %79}, b3, more, 1, 1, 1; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
-}
-
 // == wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4_fenced
 template <int b1, int b2, int b3>
 __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4_fenced(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
@@ -1337,16 +1314,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_registers_tb_x4_f
     "add.s64 b3, %80, %83; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%76, %77, %78, %79}, b3, more, 1, 1, 1; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "r"(a[8]), "r"(a[9]), "r"(a[10]), "r"(a[11]), "r"(a[12]), "r"(a[13]), "r"(a[14]), "r"(a[15]), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
-}
-
-// == wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2
-template <int b1>
-__device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
-  asm volatile("{ .reg .pred p, more; .reg .b64 b<2>; setp.ne.b32 p, %18, 0; setp.eq.b32 more, 0, 0;\n"
-    "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %16, p, 1, 1, 1;\n"
-    "add.s64 b1, %16, %17; wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%12, %13, %14, %15}, b1, more, 1, 1, 1; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "l"(b), "n"(b1), "r"((int)accumulate));
 }
 
 // == wgmma_m64n16k16_f32_bf16_bf16_registers_tb_x2_fenced
@@ -1397,16 +1364,6 @@ __device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16_x4(float* d, unsig
     "add.s64 a3, %16, %19; add.s64 b3, %20, %23; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, a3, b3, more, 1, 1, 0, 0; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
     : "l"(a), "n"(a1), "n"(a2), "n"(a3), "l"(b), "n"(b1), "n"(b2), "n"(b3), "r"((int)accumulate));
-}
-
-// == wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2
-template <int b1>
-__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2(float* d, const unsigned* a, unsigned long long b, bool accumulate) {
-  asm volatile("{ .reg .pred p, more; .reg .b64 b<2>; setp.ne.b32 p, %42, 0; setp.eq.b32 more, 0, 0;\n"
-    "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %40, p, 1, 1, 1;\n"
-    "add.s64 b1, %40, %41; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%36, %37, %38, %39}, b1, more, 1, 1, 1; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]), "l"(b), "n"(b1), "r"((int)accumulate));
 }
 
 // == wgmma_m64n64k16_f32_bf16_bf16_registers_tb_x2_fenced

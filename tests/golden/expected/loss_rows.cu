@@ -289,13 +289,13 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     float t_47[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_47[i] = t_46[i];
-    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
+    // softmax_terms.py: return px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_48[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_48[i] = fmaf(t_47[i], factor_1[0], base_2[0]);
-    float power[8];
+    float powers[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) power[i] = ptx::exp2_approx(t_48[i]);
+    for (int i = 0; i < 8; ++i) powers[i] = ptx::exp2_approx(t_48[i]);
     // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_49[8];
     #pragma unroll
@@ -303,72 +303,72 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     float t_50[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_50[i] = t_49[i];
-    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
+    // softmax_terms.py: return px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_51[8];
     #pragma unroll
     for (int i = 0; i < 8; ++i) t_51[i] = fmaf(t_50[i], factor_1[0], base_2[0]);
-    float power_1[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) power_1[i] = ptx::exp2_approx(t_51[i]);
-    // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
-    float powers[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) powers[i] = power[i] + power_1[i];
-    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
     float t_52[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) t_52[i] = ptx::bf16_to_float(t_44[i]);
-    float t_53[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) t_53[i] = t_52[i];
-    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
-    float t_54[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) t_54[i] = fmaf(t_53[i], factor_1[0], base_2[0]);
-    float power_2[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) power_2[i] = ptx::exp2_approx(t_54[i]);
+    for (int i = 0; i < 8; ++i) t_52[i] = ptx::exp2_approx(t_51[i]);
     // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
     float powers_1[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) powers_1[i] = powers[i] + power_2[i];
+    for (int i = 0; i < 8; ++i) powers_1[i] = powers[i] + t_52[i];
     // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
+    float t_53[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_53[i] = ptx::bf16_to_float(t_44[i]);
+    float t_54[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_54[i] = t_53[i];
+    // softmax_terms.py: return px.exp2(px.fma(x, factor, base))  (called at losses.py)
     float t_55[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) t_55[i] = ptx::bf16_to_float(t_45[i]);
+    for (int i = 0; i < 8; ++i) t_55[i] = fmaf(t_54[i], factor_1[0], base_2[0]);
     float t_56[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) t_56[i] = t_55[i];
-    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
-    float t_57[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) t_57[i] = fmaf(t_56[i], factor_1[0], base_2[0]);
-    float power_3[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) power_3[i] = ptx::exp2_approx(t_57[i]);
+    for (int i = 0; i < 8; ++i) t_56[i] = ptx::exp2_approx(t_55[i]);
     // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
     float powers_2[8];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) powers_2[i] = powers_1[i] + power_3[i];
+    for (int i = 0; i < 8; ++i) powers_2[i] = powers_1[i] + t_56[i];
+    // losses.py: return x.to(px.f32).reshape(GROUPS, x.shape[0] // GROUPS, x.shape[1])  (called at losses.py)
+    float t_57[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_57[i] = ptx::bf16_to_float(t_45[i]);
+    float t_58[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_58[i] = t_57[i];
+    // softmax_terms.py: return px.exp2(px.fma(x, factor, base))  (called at losses.py)
+    float t_59[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_59[i] = fmaf(t_58[i], factor_1[0], base_2[0]);
+    float t_60[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) t_60[i] = ptx::exp2_approx(t_59[i]);
+    // losses.py: powers = powers + power_of(by_group(parts[part], GROUPS), terms)  (called at losses.py)
+    float powers_3[8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) powers_3[i] = powers_2[i] + t_60[i];
     // losses.py: mass = px.sum(powers, axis=2)  (called at losses.py)
     float mass_sum[1];
     {
-      mass_sum[0] = powers_2[0];
+      mass_sum[0] = powers_3[0];
       #pragma unroll
       for (int i = 1; i < 8; ++i) {
-        mass_sum[0] = mass_sum[0] + powers_2[i];
+        mass_sum[0] = mass_sum[0] + powers_3[i];
       }
     }
     float mass[1];
     mass[0] = mass_sum[0];
-    // softmax_terms.py: power = px.exp2(px.fma(x, factor, base))  (called at losses.py)
-    float t_58[1];
-    t_58[0] = fmaf(edge_2[0], factor[0], base_1[0]);
-    float power_4[1];
-    power_4[0] = ptx::exp2_approx(t_58[0]);
+    // softmax_terms.py: return px.exp2(px.fma(x, factor, base))  (called at losses.py)
+    float t_61[1];
+    t_61[0] = fmaf(edge_2[0], factor[0], base_1[0]);
+    float t_62[1];
+    t_62[0] = ptx::exp2_approx(t_61[0]);
     // losses.py: mass = mass + power_of(edge, (base, factor))  (called at losses.py)
     float mass_1[1];
-    mass_1[0] = mass[0] + power_4[0];
+    mass_1[0] = mass[0] + t_62[0];
     // losses.py: total = px.sum(mass, axis=1, keepdims=True)  (called at losses.py)
     float total_sum[1];
     {
@@ -381,41 +381,41 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     float total[1];
     total[0] = total_sum[0];
     // softmax_terms.py: return px.where(peak == -float("inf"), 0.0, peak)  (called at losses.py)
-    bool t_59[1];
-    t_59[0] = peak[0] == __int_as_float(0xff800000);
-    float t_60[1];
-    t_60[0] = t_59[0] ? 0.0f : peak[0];
-    // losses.py: total = total * px.exp2(-px.fma(finite(peak), factor, base))  (called at losses.py)
-    float t_61[1];
-    t_61[0] = fmaf(t_60[0], factor[0], base_1[0]);
-    float t_62[1];
-    t_62[0] = -t_61[0];
-    float t_63[1];
-    t_63[0] = ptx::exp2_approx(t_62[0]);
-    float total_1[1];
-    total_1[0] = total[0] * t_63[0];
-    // losses.py: largest = px.max(largest)  (called at losses.py)
+    bool t_63[1];
+    t_63[0] = peak[0] == __int_as_float(0xff800000);
     float t_64[1];
-    t_64[0] = peak[0];
+    t_64[0] = t_63[0] ? 0.0f : peak[0];
+    // losses.py: total = total * px.exp2(-px.fma(finite(peak), factor, base))  (called at losses.py)
+    float t_65[1];
+    t_65[0] = fmaf(t_64[0], factor[0], base_1[0]);
+    float t_66[1];
+    t_66[0] = -t_65[0];
+    float t_67[1];
+    t_67[0] = ptx::exp2_approx(t_66[0]);
+    float total_1[1];
+    total_1[0] = total[0] * t_67[0];
+    // losses.py: largest = px.max(largest)  (called at losses.py)
+    float t_68[1];
+    t_68[0] = peak[0];
     float largest_max[1];
     {
-      largest_max[0] = t_64[0];
+      largest_max[0] = t_68[0];
     }
     const float largest = largest_max[0];
     // losses.py: total = px.sum(total)  (called at losses.py)
-    float t_65[1];
-    t_65[0] = total_1[0];
+    float t_69[1];
+    t_69[0] = total_1[0];
     float total_sum_1[1];
     {
-      total_sum_1[0] = t_65[0];
+      total_sum_1[0] = t_69[0];
     }
     const float total_2 = total_sum_1[0];
     // losses.py: return (self.label >= 0) & (self.label < self.columns)  (called at losses.py)
     const long long columns_2 = (long long)columns;
     // losses.py: loss = px.where(self.inside(), largest - chosen.to(px.f32) + px.log2(total) * LN2, float("nan"))  (called at losses.py)
     const float chosen_1 = ptx::bf16_to_float(chosen);
-    const float t_66 = (largest - chosen_1) + (log2f(total_2) * 0.6931472f);
-    const float loss = ((bool)((label >= 0LL) & (label < columns_2))) ? t_66 : __int_as_float(0x7fc00000);
+    const float t_70 = (largest - chosen_1) + (log2f(total_2) * 0.6931472f);
+    const float loss = ((bool)((label >= 0LL) & (label < columns_2))) ? t_70 : __int_as_float(0x7fc00000);
     // losses.py: loss = px.where(self.label == ignore, 0.0, loss)  (called at losses.py)
     const long long ignore_2 = (long long)ignore;
     const float loss_1 = (label == ignore_2) ? 0.0f : loss;

@@ -387,14 +387,14 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       float y[64];
       #pragma unroll
       for (int i_1 = 0; i_1 < 64; ++i_1) y[i_1] = t_1[i_1] * alpha;
-      // activations.py: y = px.maximum(x, 0.0)  (called at epilogue.py)
-      float y_1[64];
+      // activations.py: return px.maximum(x, 0.0)  (called at epilogue.py)
+      float t_2[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = ptx::max_NaN_f32(y[i_1], 0.0f);
+      for (int i_1 = 0; i_1 < 64; ++i_1) t_2[i_1] = ptx::max_NaN_f32(y[i_1], 0.0f);
       // matmul_blackwell.py: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py)
-      px_bf16 y_2[64];
+      px_bf16 result[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_2 + i_1, y_1[i_1], y_1[i_1 + 1]);
+      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(result + i_1, t_2[i_1], t_2[i_1 + 1]);
       // matmul_blackwell.py: px.store(buffer, result)  (called at matmul_blackwell.py)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 222 before out is written
@@ -404,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         #pragma unroll
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
-          ptx::pack_words<8>(words, y_2 + 8 * i_1);
+          ptx::pack_words<8>(words, result + 8 * i_1);
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128), words);
         }
       }
@@ -420,15 +420,15 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
       }
       // matmul_blackwell.py: sums = px.tcgen05.load(acc[:, part : part + width])  (called at matmul_blackwell.py)
       ptx::tcgen05_fence_after_thread_sync();
-      float t_2[64];
+      float t_3[64];
       // 16x256b: 2 of each warp
       {
         const unsigned px_at = px_tmem + stage * 128 + 64 + (px_warp_id << 21);
-        ptx::tcgen05_ld_16x256b_x8_float(t_2, px_at);
-        ptx::tcgen05_ld_16x256b_x8_float(t_2 + 32, px_at + 1048576);
+        ptx::tcgen05_ld_16x256b_x8_float(t_3, px_at);
+        ptx::tcgen05_ld_16x256b_x8_float(t_3 + 32, px_at + 1048576);
       }
       ptx::tcgen05_wait_ld_sync_aligned();
-      ptx::keep_float<64>(t_2);
+      ptx::keep_float<64>(t_3);
       // matmul_blackwell.py: drained.arrive(ctas=leader)  (called at matmul_blackwell.py)
       ptx::tcgen05_fence_before_thread_sync();
       ptx::bar_sync<1, 128>();  // all threads are done with acc at line 218 before the elected thread arrives
@@ -438,17 +438,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         ptx::cp_async_bulk_wait_group_read_1();
       }
       // epilogue.py: y = y * self.factor  (called at matmul_blackwell.py)
-      float y_3[64];
+      float y_1[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_3[i_1] = t_2[i_1] * alpha;
-      // activations.py: y = px.maximum(x, 0.0)  (called at epilogue.py)
-      float y_4[64];
+      for (int i_1 = 0; i_1 < 64; ++i_1) y_1[i_1] = t_3[i_1] * alpha;
+      // activations.py: return px.maximum(x, 0.0)  (called at epilogue.py)
+      float t_4[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; ++i_1) y_4[i_1] = ptx::max_NaN_f32(y_3[i_1], 0.0f);
+      for (int i_1 = 0; i_1 < 64; ++i_1) t_4[i_1] = ptx::max_NaN_f32(y_1[i_1], 0.0f);
       // matmul_blackwell.py: result = epilogue.finish(sums, by_row, by_column, bias).to(epilogue.C.dtype)  (called at matmul_blackwell.py)
-      px_bf16 y_5[64];
+      px_bf16 result_1[64];
       #pragma unroll
-      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(y_5 + i_1, y_4[i_1], y_4[i_1 + 1]);
+      for (int i_1 = 0; i_1 < 64; i_1 += 2) ptx::bf16_pair_from_float(result_1 + i_1, t_4[i_1], t_4[i_1 + 1]);
       // matmul_blackwell.py: px.store(buffer, result)  (called at matmul_blackwell.py)
       ptx::bar_sync<1, 128>();  // the elected thread is done with out at line 222 before out is written
       {
@@ -457,7 +457,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         #pragma unroll
         for (int i_1 = 0; i_1 < 8; ++i_1) {
           unsigned words[4];
-          ptx::pack_words<8>(words, y_5 + 8 * i_1);
+          ptx::pack_words<8>(words, result_1 + 8 * i_1);
           ptx::stmatrix_x4(a + 16 * ((o ^ ((i_1 & 3) * 2)) + (i_1 >> 2) * 128 + 1024), words);
         }
       }
@@ -472,10 +472,10 @@ extern "C" __global__ void __launch_bounds__(192, 1) matmul_blackwell_kernel(
         ptx::cp_async_bulk_commit_group();
       }
       // matmul_blackwell.py: held.advance()
-      const int t_3 = ptx::wrap_add(stage, 1);
-      const bool t_4 = t_3 == 2;
-      stage = t_4 ? 0 : t_3;
-      parity = parity ^ ((int)t_4);
+      const int t_5 = ptx::wrap_add(stage, 1);
+      const bool t_6 = t_5 == 2;
+      stage = t_6 ? 0 : t_5;
+      parity = parity ^ ((int)t_6);
     }
     // matmul_blackwell.py: px.tma.wait(0)
     if (px_one) {

@@ -426,7 +426,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         const float pivot_6 = pivot_5 + ptx::bf16_to_float(t_44);
         const px_bf16 t_45 = *(heads + team * 64 + stage_3 * 8 + 7);
         const float pivot_7 = pivot_6 + ptx::bf16_to_float(t_45);
-        // teams.py: pivot = pivot * (1.0 / HEAD)  (called at teams.py)
+        // teams.py: return pivot * (1.0 / HEAD)  (called at teams.py)
         const float pivot_8 = pivot_7 * 0.125f;
         // teams.py: return px.load(self.slot[at : at + self.SPAN]).to(px.f32)  (called at teams.py)
         px_bf16 t_46[8];
@@ -863,7 +863,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_98[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_98[i] = ptx::bf16_to_float(t_97[i]);
-        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
+        // known.py: return px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y[i] = fmaf(t_98[i], t_96, (mean * (-t_96)));
@@ -918,7 +918,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           float t_104[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) t_104[i] = ptx::bf16_to_float(t_103[i]);
-          // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
+          // known.py: return px.fma(x, scale, mean * -scale)  (called at teams.py)
           float y_4[8];
           #pragma unroll
           for (int i = 0; i < 8; ++i) y_4[i] = fmaf(t_104[i], t_96, (mean * (-t_96)));
@@ -969,7 +969,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_104[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_104[i] = ptx::bf16_to_float(t_103[i]);
-        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
+        // known.py: return px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y_4[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_4[i] = fmaf(t_104[i], t_96, (mean * (-t_96)));
@@ -1023,7 +1023,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         float t_110[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) t_110[i] = ptx::bf16_to_float(t_109[i]);
-        // known.py: y = px.fma(x, scale, mean * -scale)  (called at teams.py)
+        // known.py: return px.fma(x, scale, mean * -scale)  (called at teams.py)
         float y_8[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) y_8[i] = fmaf(t_110[i], t_96, (mean * (-t_96)));

@@ -15,32 +15,14 @@ from phalanx.cuda.text.registry import emits, never_emits
 from phalanx.cuda.text.writer import Writer
 from phalanx.cuda.tiles.control_text import COUNTS_CLUSTERS
 from phalanx.ir.effects import Span
-from phalanx.ir.ops.cluster import (
-    ClusterAgree,
-    ClusterArrive,
-    ClusterCopy,
-    ClusterCount,
-    ClusterGather,
-    ClusterId,
-    ClusterLoad,
-    ClusterMulticast,
-    ClusterRank,
-    ClusterReceive,
-    ClusterReduce,
-    ClusterSend,
-    ClusterStore,
-    ClusterSync,
-    ClusterTurn,
-    ClusterWait,
-    Exchange,
-)
+from phalanx.ir.ops import cluster as ir
 
 if TYPE_CHECKING:
     from phalanx.cuda.exchanges.exchange import Signals
 
 
-@emits(ClusterRank, expression=True)
-def emit_rank(w: Writer, op: ClusterRank) -> None:
+@emits(ir.ClusterRank, expression=True)
+def emit_rank(w: Writer, op: ir.ClusterRank) -> None:
     """Writes the read of a special register: the CTA's rank, or its coordinate along one dimension of the cluster."""
     size = w.plan.function.cluster_size if op.dim is None else w.plan.function.cluster[op.dim]
     if size == 1:
@@ -55,8 +37,8 @@ def emit_rank(w: Writer, op: ClusterRank) -> None:
         w.define(op.result, f"(int)({rank})" if above == 1 else f"(int)({rank} % {size}u)", pure=True)
 
 
-@emits(ClusterId)
-def emit_id(w: Writer, op: ClusterId) -> None:
+@emits(ir.ClusterId)
+def emit_id(w: Writer, op: ir.ClusterId) -> None:
     """The grid counts CTAs, so a cluster's index is the block's, divided by the cluster's extent."""
     if op.dim is not None:
         w.define(op.result, _along(w, "blockIdx", op.dim), pure=True)
@@ -66,11 +48,11 @@ def emit_id(w: Writer, op: ClusterId) -> None:
     w.define(op.result, f"{x} + {nx} * ({y} + {ny} * {z})", pure=True)
 
 
-COUNTS_CLUSTERS.add(ClusterCount)
+COUNTS_CLUSTERS.add(ir.ClusterCount)
 
 
-@emits(ClusterCount)
-def emit_count(w: Writer, op: ClusterCount) -> None:
+@emits(ir.ClusterCount)
+def emit_count(w: Writer, op: ir.ClusterCount) -> None:
     """The CTAs of the grid along each dimension, divided by the cluster's extent."""
     x, y, z = (f"(int)gridDim.{dim}" for dim in "xyz")
     size = w.plan.function.cluster_size
@@ -83,24 +65,24 @@ def _along(w: Writer, what: str, dim: int) -> str:
     return text if size == 1 else f"{text} / {size}" if what == "blockIdx" and dim == 0 else f"({text} / {size})"
 
 
-@emits(ClusterArrive)
-def emit_arrive(w: Writer, op: ClusterArrive) -> None:
+@emits(ir.ClusterArrive)
+def emit_arrive(w: Writer, op: ir.ClusterArrive) -> None:
     """Writes `barrier.cluster.arrive`, by every thread."""
     if op.reason:
         w.comment(op.reason)
     _arrive(w, relaxed=op.relaxed)
 
 
-@emits(ClusterWait)
-def emit_wait(w: Writer, op: ClusterWait) -> None:
+@emits(ir.ClusterWait)
+def emit_wait(w: Writer, op: ir.ClusterWait) -> None:
     """Writes `barrier.cluster.wait`, by every thread."""
     if op.reason:
         w.comment(op.reason)
     _wait(w)
 
 
-@emits(ClusterSync)
-def emit_sync(w: Writer, op: ClusterSync) -> None:
+@emits(ir.ClusterSync)
+def emit_sync(w: Writer, op: ir.ClusterSync) -> None:
     """Writes both halves of the cluster barrier, one after the other."""
     if op.reason:
         w.comment(op.reason)
@@ -117,8 +99,8 @@ def _wait(w: Writer) -> None:
     w.line(f"{w.use(instruction('barrier.cluster.wait.acquire.aligned'))}();")
 
 
-@emits(ClusterCopy)
-def emit_copy(w: Writer, op: ClusterCopy) -> None:
+@emits(ir.ClusterCopy)
+def emit_copy(w: Writer, op: ir.ClusterCopy) -> None:
     """Writes a push into a peer's shared memory, on the path that was chosen for it."""
     from phalanx.cuda.exchanges.push import emit_push
 
@@ -126,20 +108,20 @@ def emit_copy(w: Writer, op: ClusterCopy) -> None:
     emit_push(w, op, arrive_expect_tx("cluster", scope))
 
 
-@emits(ClusterStore)
-def emit_cluster_store(w: Writer, op: ClusterStore) -> None:
+@emits(ir.ClusterStore)
+def emit_cluster_store(w: Writer, op: ir.ClusterStore) -> None:
     """Writes a push of a register tile into a peer's shared memory."""
     from phalanx.cuda.exchanges.push import emit_register_push
 
     emit_register_push(w, op)
 
 
-@emits(ClusterAgree)
-def emit_agree(w: Writer, op: ClusterAgree) -> None:
+@emits(ir.ClusterAgree)
+def emit_agree(w: Writer, op: ir.ClusterAgree) -> None:
     """Checked in the simulator."""
 
 
-def _signals(w: Writer, op: Exchange) -> Signals:
+def _signals(w: Writer, op: ir.Exchange) -> Signals:
     from phalanx.cuda.exchanges.exchange import Signals
 
     barrier = op.barrier
@@ -149,24 +131,24 @@ def _signals(w: Writer, op: Exchange) -> Signals:
     return Signals(rank_of_cta(w), lambda bar, parity: emit_wait_for(w, op, barrier.name, bar, parity), arm)
 
 
-@emits(ClusterReduce)
-def emit_reduce(w: Writer, op: ClusterReduce) -> None:
+@emits(ir.ClusterReduce)
+def emit_reduce(w: Writer, op: ir.ClusterReduce) -> None:
     """Writes a reduction over the cluster, through inboxes in shared memory."""
     from phalanx.cuda.exchanges.reductions import Reduction
 
     Reduction(w, op, _signals(w, op)).emit()
 
 
-@emits(ClusterGather)
-def emit_gather(w: Writer, op: ClusterGather) -> None:
+@emits(ir.ClusterGather)
+def emit_gather(w: Writer, op: ir.ClusterGather) -> None:
     """Writes a gather over the cluster, through inboxes in shared memory."""
     from phalanx.cuda.exchanges.gathers import Gather
 
     Gather(w, op, _signals(w, op)).emit()
 
 
-never_emits(ClusterLoad, "a pass turns it into the tma.load of each rank's share")
-never_emits(ClusterMulticast, "a pass turns it into the tma.load of the rank that fetches")
-never_emits(ClusterTurn, "the text of an exchange counts by itself")
-never_emits(ClusterSend, "the text of an exchange sends by itself")
-never_emits(ClusterReceive, "the text of an exchange reads by itself")
+never_emits(ir.ClusterLoad, "a pass turns it into the tma.load of each rank's share")
+never_emits(ir.ClusterMulticast, "a pass turns it into the tma.load of the rank that fetches")
+never_emits(ir.ClusterTurn, "the text of an exchange counts by itself")
+never_emits(ir.ClusterSend, "the text of an exchange sends by itself")
+never_emits(ir.ClusterReceive, "the text of an exchange reads by itself")

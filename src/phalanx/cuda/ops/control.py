@@ -19,37 +19,14 @@ from phalanx.cuda.tiles.index import slot_line
 from phalanx.ir.archs import entry_registers
 from phalanx.ir.core import Block
 from phalanx.ir.effects import Span
-from phalanx.ir.ops.control import (
-    Assign,
-    Assume,
-    BlockId,
-    Break,
-    Breakpoint,
-    Continue,
-    DeviceAssert,
-    For,
-    If,
-    LaunchDependents,
-    Leave,
-    NextTile,
-    NumBlocks,
-    Print,
-    ReadVar,
-    Role,
-    RoleCopy,
-    Roles,
-    Scope,
-    Sync,
-    WaitPrior,
-    While,
-)
+from phalanx.ir.ops import control as ir
 from phalanx.ir.ops.tile import Empty
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Label, Value
 
 
-@emits(Assign)
-def emit_assign(w: Writer, op: Assign) -> None:
+@emits(ir.Assign)
+def emit_assign(w: Writer, op: ir.Assign) -> None:
     """Writes an assignment to the variable of a cell; the first one declares it where that is possible."""
     if op not in w.cells.declaring:
         if not isinstance(w.definitions.get(op.value), Empty):
@@ -62,15 +39,15 @@ def emit_assign(w: Writer, op: Assign) -> None:
         w.line(f"{w.ctype(scalar_dtype(op.var))} {w.name(op.var)} = {bare(w.name(op.value))};")
 
 
-def _assign(w: Writer, op: Assign) -> None:
+def _assign(w: Writer, op: ir.Assign) -> None:
     if op.var in w.cells.words:
         w.line(f"{w.use('pack_words')}<{w.registers(op.var)}>({w.name(op.var)}, {w.name(op.value)});")
     else:
         _copy(w, w.name(op.var), op.value)
 
 
-@emits(ReadVar)
-def emit_read(w: Writer, op: ReadVar) -> None:
+@emits(ir.ReadVar)
+def emit_read(w: Writer, op: ir.ReadVar) -> None:
     """Writes a copy of the cell's variable, or its name where the cell does not change before the last use."""
     if op.result in w.cells.aliases:
         return  # the value is used up before the cell changes: the cell's own name will do
@@ -94,14 +71,14 @@ def _copy(w: Writer, target: str, source: Value) -> None:
         w.line(f"{target} = {bare(name)};")
 
 
-@emits(If)
-def emit_if(w: Writer, op: If) -> None:
+@emits(ir.If)
+def emit_if(w: Writer, op: ir.If) -> None:
     """Writes an `if`; an `else` with a lone `if` inside becomes an `else if`."""
     w.line(f"if ({bare(w.name(op.cond))}) {{")
     with w.indent(), w.scope():
         emit_block(w, op.then)
     orelse = op.orelse
-    while len(orelse.ops) == 1 and isinstance(orelse.ops[0], If):  # elif
+    while len(orelse.ops) == 1 and isinstance(orelse.ops[0], ir.If):  # elif
         inner = orelse.ops[0]
         w.line(f"}} else if ({bare(w.name(inner.cond))}) {{")
         with w.indent(), w.scope():
@@ -115,8 +92,8 @@ def emit_if(w: Writer, op: If) -> None:
     w.line("}")
 
 
-@emits(For)
-def emit_for(w: Writer, op: For) -> None:
+@emits(ir.For)
+def emit_for(w: Writer, op: ir.For) -> None:
     """Writes a `for`; a loop that waits for something is not unrolled."""
     with w.scope():
         header = for_header(w, op)
@@ -130,8 +107,8 @@ def emit_for(w: Writer, op: For) -> None:
     _landing(w, ("break", op.label))
 
 
-@emits(While)
-def emit_while(w: Writer, op: While) -> None:
+@emits(ir.While)
+def emit_while(w: Writer, op: ir.While) -> None:
     """Writes a `while` with its test in the header where that is one expression, else with a `break`."""
     header = w.position
     with w.block("while (true)"):
@@ -159,9 +136,9 @@ def _loop_body(w: Writer, body: Block, label: Label) -> None:
 def _leaves_inner_loop(body: Block, label: Label) -> bool:
     """Whether a loop inside `body` continues the loop of that label."""
     return any(
-        isinstance(inner, Continue) and inner.label is label
+        isinstance(inner, ir.Continue) and inner.label is label
         for op in body.walk()
-        if isinstance(op, For | While)
+        if isinstance(op, ir.For | ir.While)
         for inner in op.body.walk()
     )
 
@@ -172,8 +149,8 @@ def blocks_somewhere(body: Block) -> bool:
     return any(e.waits or e.rendezvous or e.groups for e in effects)
 
 
-@emits(Break)
-def emit_break(w: Writer, op: Break) -> None:
+@emits(ir.Break)
+def emit_break(w: Writer, op: ir.Break) -> None:
     """Writes a `break`, or a jump where it leaves more than the innermost loop."""
     if w.loops and w.loops[-1] is op.label:
         w.line("break;")
@@ -181,8 +158,8 @@ def emit_break(w: Writer, op: Break) -> None:
         w.line(f"goto {w.label_name('break', op.label)};")
 
 
-@emits(Continue)
-def emit_continue(w: Writer, op: Continue) -> None:
+@emits(ir.Continue)
+def emit_continue(w: Writer, op: ir.Continue) -> None:
     """Writes a `continue`, or a jump where it continues more than the innermost loop."""
     if w.loops and w.loops[-1] is op.label:
         w.line("continue;")
@@ -190,10 +167,10 @@ def emit_continue(w: Writer, op: Continue) -> None:
         w.line(f"goto {w.label_name('continue', op.label)};")
 
 
-@emits(Scope)
-def emit_scope(w: Writer, op: Scope) -> None:
+@emits(ir.Scope)
+def emit_scope(w: Writer, op: ir.Scope) -> None:
     """Writes the block, with a label behind it if something leaves it early."""
-    if not any(isinstance(inner, Leave) and inner.label is op.label for inner in op.body.walk()):
+    if not any(isinstance(inner, ir.Leave) and inner.label is op.label for inner in op.body.walk()):
         emit_block(w, op.body)
         return
     with w.block():
@@ -201,8 +178,8 @@ def emit_scope(w: Writer, op: Scope) -> None:
     _landing(w, ("leave", op.label))
 
 
-@emits(Leave)
-def emit_leave(w: Writer, op: Leave) -> None:
+@emits(ir.Leave)
+def emit_leave(w: Writer, op: ir.Leave) -> None:
     """Writes a jump behind the scope."""
     w.line(f"goto {w.label_name('leave', op.label)};")
 
@@ -213,8 +190,8 @@ def _landing(w: Writer, target: tuple[str, Label]) -> None:
         w.line(f"{w.labels[target]}:;")
 
 
-@emits(Roles)
-def emit_roles(w: Writer, op: Roles) -> None:
+@emits(ir.Roles)
+def emit_roles(w: Writer, op: ir.Roles) -> None:
     """Writes a chain of `if`s on the number of the warp, one arm per role, and the join behind them."""
     outer = w.agent
     barrier = 1
@@ -244,7 +221,7 @@ def emit_roles(w: Writer, op: Roles) -> None:
         w.sync_agent("the roles join")
 
 
-def _range(w: Writer, role: Role) -> str:
+def _range(w: Writer, role: ir.Role) -> str:
     if role.held == w.plan.function.warps:
         return "true"
     if role.held == 1:
@@ -256,7 +233,7 @@ def _range(w: Writer, role: Role) -> str:
     return start if role.first + role.held == w.plan.function.warps else f"{start} && {end}"
 
 
-def _running(w: Writer, role: Role) -> str:
+def _running(w: Writer, role: ir.Role) -> str:
     """The condition on a warp that comes here to run the body; empty where all of them run it."""
     if role.active is None and role.held == role.span:
         return ""
@@ -268,14 +245,14 @@ def _running(w: Writer, role: Role) -> str:
     return f"{w.warp_id} == {role.first}" if role.running == 1 else f"{w.warp_id} < {role.first + role.running}"
 
 
-def _title(role: Role) -> str:
+def _title(role: ir.Role) -> str:
     last = role.first + role.span - 1
     warps = f"warp {role.first}" if role.span == 1 else f"warps {role.first} to {last}"
     warps += f", {role.copies} copies" if role.copies > 1 else ""
     return warps if not role.name or role.name.startswith("warp") else f"{role.name}: {warps}"
 
 
-def _reallocate(w: Writer, role: Role) -> None:
+def _reallocate(w: Writer, role: ir.Role) -> None:
     entry = entry_registers(w.plan.function.warps, w.plan.function.ctas_per_sm)
     if role.regs is None or role.regs == entry:
         return
@@ -283,58 +260,58 @@ def _reallocate(w: Writer, role: Role) -> None:
     w.line(f"{w.use(f'setmaxnreg_{action}')}<{role.regs}>();")
 
 
-@emits(Role)
-def emit_role(w: Writer, op: Role) -> None:
+@emits(ir.Role)
+def emit_role(w: Writer, op: ir.Role) -> None:
     """Writes a role by itself, as a group of one."""
-    emit_roles(w, Roles((op,), loc=op.loc))
+    emit_roles(w, ir.Roles((op,), loc=op.loc))
 
 
-@emits(RoleCopy)
-def emit_role_copy(w: Writer, op: RoleCopy) -> None:
+@emits(ir.RoleCopy)
+def emit_role_copy(w: Writer, op: ir.RoleCopy) -> None:
     """Writes the number of the copy: the same in all threads of a warp."""
     if w.uses(op.result):
         w.define(op.result, w.copy, pure=True)
 
 
-@emits(WaitPrior)
-def emit_wait_prior(w: Writer, op: WaitPrior) -> None:
+@emits(ir.WaitPrior)
+def emit_wait_prior(w: Writer, op: ir.WaitPrior) -> None:
     """Writes `griddepcontrol.wait`."""
     w.line(f"{w.use(instruction('griddepcontrol.wait'))}();")
 
 
-@emits(LaunchDependents)
-def emit_launch_dependents(w: Writer, op: LaunchDependents) -> None:
+@emits(ir.LaunchDependents)
+def emit_launch_dependents(w: Writer, op: ir.LaunchDependents) -> None:
     """Writes `griddepcontrol.launch_dependents`."""
     w.line(f"{w.use(instruction('griddepcontrol.launch_dependents'))}();")
 
 
-@emits(Sync)
-def emit_sync(w: Writer, op: Sync) -> None:
+@emits(ir.Sync)
+def emit_sync(w: Writer, op: ir.Sync) -> None:
     """Writes a barrier of the agent's threads: of a warp, a named one of a role, or of the CTA."""
     assert op.effects().rendezvous[0].span is Span.AGENT
     w.sync_agent(op.reason)
 
 
-@emits(BlockId, expression=True)
-def emit_block_id(w: Writer, op: BlockId) -> None:
+@emits(ir.BlockId, expression=True)
+def emit_block_id(w: Writer, op: ir.BlockId) -> None:
     """Writes `blockIdx`."""
     w.define(op.result, f"(int)blockIdx.{'xyz'[op.dim]}", pure=True)
 
 
-@counted_axes(NumBlocks)
-def counted_axis(op: NumBlocks) -> int:
+@counted_axes(ir.NumBlocks)
+def counted_axis(op: ir.NumBlocks) -> int:
     """The axis whose CTAs it counts."""
     return op.dim
 
 
-@emits(NumBlocks, expression=True)
-def emit_num_blocks(w: Writer, op: NumBlocks) -> None:
+@emits(ir.NumBlocks, expression=True)
+def emit_num_blocks(w: Writer, op: ir.NumBlocks) -> None:
     """Writes `gridDim`."""
     w.define(op.result, f"(int)gridDim.{'xyz'[op.dim]}", pure=True)
 
 
-@emits(Print)
-def emit_print(w: Writer, op: Print) -> None:
+@emits(ir.Print)
+def emit_print(w: Writer, op: ir.Print) -> None:
     """Scalars and text: one line by the elected thread. Tiles: a line per element, by the threads that own them."""
     scalars = tuple(part for part in op.parts if isinstance(part, str) or not isinstance(part.type, TileType))
     who, place = _who_prints(w)
@@ -368,13 +345,13 @@ def _who_prints(w: Writer) -> tuple[str, list[str]]:
     return f'"block (%d, %d, %d), {"rank %d, " if clusters else ""}{role}:"', place
 
 
-@emits(Breakpoint)
-def emit_breakpoint(w: Writer, op: Breakpoint) -> None:
+@emits(ir.Breakpoint)
+def emit_breakpoint(w: Writer, op: ir.Breakpoint) -> None:
     """Writes nothing: a GPU does not stop."""
 
 
-@emits(Assume)
-def emit_assume(w: Writer, op: Assume) -> None:
+@emits(ir.Assume)
+def emit_assume(w: Writer, op: ir.Assume) -> None:
     """Checked where the kernel is watched; elsewhere told to the compiler, of scalars: nothing is gained from elements."""
     if w.plan.extras.watchdog:
         emit_device_assert(w, op)
@@ -382,8 +359,8 @@ def emit_assume(w: Writer, op: Assume) -> None:
         w.line(f"__builtin_assume({bare(w.name(op.cond))});")
 
 
-@emits(DeviceAssert)
-def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
+@emits(ir.DeviceAssert)
+def emit_device_assert(w: Writer, op: ir.Assume | ir.DeviceAssert) -> None:
     """Writes a test that stops the grid with a record in the debug buffer; of a tile, for every element by its owner."""
     site = w.site("assert", op.message, op.loc)
     stop = f"{w.use('px_stop')}({w.debug}, {site}, 0, 0);"
@@ -393,4 +370,4 @@ def emit_device_assert(w: Writer, op: Assume | DeviceAssert) -> None:
         w.line(f"if (!{atom(w.name(op.cond))}) {stop}")
 
 
-never_emits(NextTile, "a pass writes out who draws the tile and how the others are told")
+never_emits(ir.NextTile, "a pass writes out who draws the tile and how the others are told")

@@ -15,18 +15,7 @@ from phalanx.cuda.text.writer import Writer
 from phalanx.ir.archs import WARPGROUP
 from phalanx.ir.core import Op
 from phalanx.ir.effects import Span
-from phalanx.ir.ops.mbarrier import (
-    Arrive,
-    ArriveExpectTx,
-    BarrierInit,
-    BarrierInvalidate,
-    ExpectTx,
-    FenceBarrierInit,
-    Form,
-    TestWait,
-    Transaction,
-    Wait,
-)
+from phalanx.ir.ops import mbarrier as ir
 from phalanx.ir.values import constant_of
 from phalanx.ir.views import BarrierRef
 
@@ -36,16 +25,16 @@ _BYTES = ("unsigned", "bytes")
 _COUNT = ("unsigned", "count")
 
 
-def release(op: Arrive | ArriveExpectTx | ExpectTx) -> str:
+def release(op: ir.Arrive | ir.ArriveExpectTx | ir.ExpectTx) -> str:
     """The qualifiers of an arrive: "" is a release at CTA scope. Bytes that are expected alone order nothing."""
-    if isinstance(op, ExpectTx):
+    if isinstance(op, ir.ExpectTx):
         return ".relaxed.cta" if op.ctas is None else ".relaxed.cluster"
     if op.relaxed:
         return f".relaxed.{op.scope.value}"
     return "" if op.scope is Span.CTA else f".release.{op.scope.value}"
 
 
-def acquire(w: Writer, op: Wait | TestWait) -> str:
+def acquire(w: Writer, op: ir.Wait | ir.TestWait) -> str:
     """The qualifiers of a wait: "" is an acquire at CTA scope. What a peer credits after ordinary stores needs more."""
     return ".acquire.cluster" if op.scope is Span.CLUSTER or op.bar.barrier in w.plan.credited else ""
 
@@ -107,8 +96,8 @@ def bounded_wait(scope: str = "") -> Helper:
     return device_function(name, "void", parameters, body, try_wait, helper("globaltimer"), helper("px_stop"))
 
 
-@emits(BarrierInit)
-def emit_init(w: Writer, op: BarrierInit) -> None:
+@emits(ir.BarrierInit)
+def emit_init(w: Writer, op: ir.BarrierInit) -> None:
     """Writes inits by the elected thread; a count that differs by rank is an expression of the rank."""
     with w.elected():
         if op.count is not None:
@@ -127,7 +116,7 @@ def emit_init(w: Writer, op: BarrierInit) -> None:
                 first = stop
 
 
-def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> None:
+def _init_run(w: Writer, op: ir.BarrierInit, first: int, stop: int, count: str) -> None:
     name = w.barrier(op.barrier)
     if stop - first == 1:
         w.line(f"{w.use(init())}({name}{f' + {8 * first}' if first else ''}, {count});")
@@ -135,47 +124,49 @@ def _init_run(w: Writer, op: BarrierInit, first: int, stop: int, count: str) -> 
         w.line(f"for (int px_i = {first}; px_i < {stop}; ++px_i) {w.use(init())}({name} + 8 * px_i, {count});")
 
 
-@emits(BarrierInvalidate)
-def emit_invalidate(w: Writer, op: BarrierInvalidate) -> None:
+@emits(ir.BarrierInvalidate)
+def emit_invalidate(w: Writer, op: ir.BarrierInvalidate) -> None:
     """Writes `mbarrier.inval`, by the elected thread."""
     with w.elected():
         helper = instruction("mbarrier.inval.shared::cta.b64", "[{bar}]", (_BAR,))
         w.line(f"{w.use(helper)}({w.barrier_address(op.bar)});")
 
 
-@emits(FenceBarrierInit)
-def emit_fence(w: Writer, op: FenceBarrierInit) -> None:
+@emits(ir.FenceBarrierInit)
+def emit_fence(w: Writer, op: ir.FenceBarrierInit) -> None:
     """Writes `fence.mbarrier_init`, by the elected thread."""
     with w.elected():
         w.line(f"{w.use(instruction('fence.mbarrier_init.release.cluster'))}();")
 
 
-@emits(Arrive)
-def emit_arrive(w: Writer, op: Arrive) -> None:
+@emits(ir.Arrive)
+def emit_arrive(w: Writer, op: ir.Arrive) -> None:
     """By the elected thread, or by one of each warpgroup, or of each warp; they share the barrier's factor."""
-    sharers = {Form.ELECTED: 1, Form.PER_WARPGROUP: w.agent.warps // WARPGROUP, Form.PER_WARP: w.agent.warps}[op.form]
+    warps = w.agent.warps
+    sharers = {ir.Form.ELECTED: 1, ir.Form.PER_WARPGROUP: warps // WARPGROUP, ir.Form.PER_WARP: warps}[op.form]
     share = op.factor // sharers
     constant = constant_of(op.count)
     text = bare(w.name(op.count)) if share == 1 else f"{share} * {w.name(op.count)}"
     if constant is not None:
         text = str(int(constant) * share)
     counted = text != "1"
-    if op.form is Form.PER_WARP:
+    if op.form is ir.Form.PER_WARP:
         w.line("__syncwarp();  // all lanes of this warp are done with the stage")
     if op.spread:
         _spread(w, op, counted, f", {text}" if counted else "")
         return
-    with w.elected() if op.form is Form.ELECTED else w.elected_of("warp" if op.form is Form.PER_WARP else "group"):
+    by_warp = op.form is ir.Form.PER_WARP
+    with w.elected() if op.form is ir.Form.ELECTED else w.elected_of("warp" if by_warp else "group"):
         _signal(w, op, lambda space, scope: arrive(space, scope, counted=counted), f", {text}" if counted else "")
 
 
-def _spread(w: Writer, op: Arrive, counted: bool, operands: str) -> None:
+def _spread(w: Writer, op: ir.Arrive, counted: bool, operands: str) -> None:
     """Lane r of one warp (of each warpgroup, of each warp) arrives in CTA r."""
     assert op.ctas is not None
     conditions = []
-    if op.form is Form.PER_WARPGROUP:
+    if op.form is ir.Form.PER_WARPGROUP:
         conditions.append(f"{w.warp_id} % {WARPGROUP} == {w.agent.first % WARPGROUP}")
-    elif op.form is Form.ELECTED and w.agent.warps > 1:
+    elif op.form is ir.Form.ELECTED and w.agent.warps > 1:
         conditions.append(w.is_first_warp)
     mask = constant_of(op.ctas)
     if mask is not None and int(mask) & (int(mask) + 1) == 0:
@@ -188,15 +179,15 @@ def _spread(w: Writer, op: Arrive, counted: bool, operands: str) -> None:
     w.line(f"if ({' && '.join(conditions)}) {name}({place}{operands});")
 
 
-@emits(ArriveExpectTx)
-def emit_arrive_expect_tx(w: Writer, op: ArriveExpectTx) -> None:
+@emits(ir.ArriveExpectTx)
+def emit_arrive_expect_tx(w: Writer, op: ir.ArriveExpectTx) -> None:
     """Writes one arrive with bytes by the elected thread, here or in each CTA of the mask."""
     with w.elected():
         _signal(w, op, arrive_expect_tx, f", {bare(w.name(op.nbytes))}")
 
 
 def _signal(
-    w: Writer, op: Arrive | ArriveExpectTx | ExpectTx, made: Callable[[str, str], Helper], operands: str
+    w: Writer, op: ir.Arrive | ir.ArriveExpectTx | ir.ExpectTx, made: Callable[[str, str], Helper], operands: str
 ) -> None:
     """A signal here (`ctas` None), or in each CTA of the mask."""
     address = w.barrier_address(op.bar)
@@ -208,15 +199,15 @@ def _signal(
         for_each_cta(w, op.ctas, lambda mapped: w.line(f"{name}({mapped(address)}{operands});"))
 
 
-@emits(ExpectTx)
-def emit_expect_tx(w: Writer, op: ExpectTx) -> None:
+@emits(ir.ExpectTx)
+def emit_expect_tx(w: Writer, op: ir.ExpectTx) -> None:
     """Writes bytes announced by the elected thread, here or in each CTA of the mask."""
     with w.elected():
         _signal(w, op, expect_tx, f", {bare(w.name(op.nbytes))}")
 
 
-@emits(Wait)
-def emit_wait(w: Writer, op: Wait) -> None:
+@emits(ir.Wait)
+def emit_wait(w: Writer, op: ir.Wait) -> None:
     """Writes a wait of all threads; in a watched kernel it ends by itself after a while."""
     barrier = op.bar.barrier
     address, parity, index = w.barrier_address(op.bar), bare(w.name(op.parity)), w.name(op.bar.index)
@@ -234,8 +225,8 @@ def emit_wait_for(
         w.line(f"{w.use(wait(scope))}({address}, {parity});")
 
 
-@emits(TestWait)
-def emit_test_wait(w: Writer, op: TestWait) -> None:
+@emits(ir.TestWait)
+def emit_test_wait(w: Writer, op: ir.TestWait) -> None:
     """Threads may see different answers, so they vote: true if all of them have seen the phase complete."""
     helper = w.use(poll("test_wait", acquire(w, op)))
     seen = f"{helper}({w.barrier_address(op.bar)}, {bare(w.name(op.parity))})"
@@ -251,4 +242,4 @@ def emit_test_wait(w: Writer, op: TestWait) -> None:
     w.define(op.result, f"{vote} != 0")
 
 
-never_emits(Transaction, "a pass turns it into mbarrier.arrive_expect_tx before text is written")
+never_emits(ir.Transaction, "a pass turns it into mbarrier.arrive_expect_tx before text is written")

@@ -21,22 +21,7 @@ from phalanx.cuda.tiles.tensor_views import ADDRESS, accesses_of, address_of
 from phalanx.cuda.tiles.wgmma_operands import Problem, first_column, start_problem
 from phalanx.errors import Error
 from phalanx.ir.core import Op
-from phalanx.ir.ops.tcgen05 import (
-    Tcgen05Commit,
-    Tcgen05Copy,
-    Tcgen05FenceAfter,
-    Tcgen05FenceBefore,
-    Tcgen05Load,
-    Tcgen05Mma,
-    Tcgen05Store,
-    Tcgen05WaitLoads,
-    Tcgen05WaitStores,
-    TmemAlloc,
-    TmemFree,
-    TmemTake,
-    no_such_copy,
-    no_such_product,
-)
+from phalanx.ir.ops import tcgen05 as ir
 from phalanx.ir.tensor_kinds import Kind
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import SharedView, in_shared
@@ -61,8 +46,8 @@ def _group(pair: bool) -> str:
 # --- the life of tensor memory ----------------------------------------------------------------------------------------
 
 
-@emits(TmemAlloc)
-def emit_alloc(w: Writer, op: TmemAlloc) -> None:
+@emits(ir.TmemAlloc)
+def emit_alloc(w: Writer, op: ir.TmemAlloc) -> None:
     """Writes `tcgen05.alloc` and gives up the right to allocate more, by the first warp."""
     group = _group(op.pair)
     alloc = instruction(
@@ -76,14 +61,14 @@ def emit_alloc(w: Writer, op: TmemAlloc) -> None:
         w.line(f"{w.use(instruction(f'tcgen05.relinquish_alloc_permit.{group}.sync.aligned'))}();")
 
 
-@emits(TmemTake)
-def emit_take(w: Writer, op: TmemTake) -> None:
+@emits(ir.TmemTake)
+def emit_take(w: Writer, op: ir.TmemTake) -> None:
     """Reads the address of the tensor memory, in every thread."""
     w.line(f"const unsigned {ADDRESS} = *(volatile unsigned*){w.pointer(op.address.buffer)};")
 
 
-@emits(TmemFree)
-def emit_free(w: Writer, op: TmemFree) -> None:
+@emits(ir.TmemFree)
+def emit_free(w: Writer, op: ir.TmemFree) -> None:
     """Writes `tcgen05.dealloc`, by the warp that allocated."""
     group = _group(op.pair)
     dealloc = instruction(
@@ -123,8 +108,8 @@ def product(kind: str, pair: bool, from_tensor: bool, block: int) -> Helper:
     return Helper(name, text)
 
 
-@emits(Tcgen05Mma)
-def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
+@emits(ir.Tcgen05Mma)
+def emit_mma(w: Writer, op: ir.Tcgen05Mma) -> None:
     """Writes `tcgen05.mma` for each block of rows and columns and each step along K, by the elected thread."""
     kind = op.kind
     right = _operand(w, op, op.b, 0, kind)
@@ -141,7 +126,7 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
             block=op.block, a_column=first_column(op.a) if in_shared(op.a) else 0, b_column=first_column(op.b),
         )
     except ValueError as problem:
-        raise no_such_product(op, str(problem)) from None
+        raise ir.no_such_product(op, str(problem)) from None
     helper = w.use(product(kind.name, op.pair, not isinstance(left, SharedOperand), op.block))
     with w.elected(), w.block():
         if isinstance(left, SharedOperand):
@@ -161,7 +146,7 @@ def emit_mma(w: Writer, op: Tcgen05Mma) -> None:
             w.line(f"{helper}({', '.join([*given, *factors, use])});")
 
 
-def _accumulate(w: Writer, op: Tcgen05Mma) -> str:
+def _accumulate(w: Writer, op: ir.Tcgen05Mma) -> str:
     constant = constant_of(op.accumulate)
     return bare(w.name(op.accumulate)) if constant is None else str(bool(constant)).lower()
 
@@ -185,8 +170,8 @@ def _descriptor(w: Writer, view: SharedView, operand: SharedOperand) -> str:
     return f"{w.use('tcgen05_descriptor')}({address}, {descriptor_of(operand).fields:#x}ull)"
 
 
-@emits(Tcgen05Commit)
-def emit_commit(w: Writer, op: Tcgen05Commit) -> None:
+@emits(ir.Tcgen05Commit)
+def emit_commit(w: Writer, op: ir.Tcgen05Commit) -> None:
     """Writes `tcgen05.commit`, by the thread that gave the work."""
     several = op.multicast is not None
     mnemonic = f"tcgen05.commit.{_group(op.pair)}.mbarrier::arrive::one.shared::cluster"
@@ -204,8 +189,8 @@ def emit_commit(w: Writer, op: Tcgen05Commit) -> None:
         w.line(f"{w.use(helper)}({', '.join(given)});")
 
 
-@emits(Tcgen05Copy)
-def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
+@emits(ir.Tcgen05Copy)
+def emit_copy(w: Writer, op: ir.Tcgen05Copy) -> None:
     """Writes `tcgen05.cp` for each block that one copy moves, by the elected thread."""
     layout = w.plan.buffers[op.src.buffer].layout
     lead = len(op.src.buffer.shape) - len(op.src.shape)
@@ -217,7 +202,7 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
     try:
         plan = plan_copy(layout.sub_layout(lead), part_of(op.dst), narrow, part)
     except ValueError as problem:
-        raise no_such_copy(op, str(problem)) from None
+        raise ir.no_such_copy(op, str(problem)) from None
     extra = layout.linear_offset_expression([w.name(offset) for offset in op.src.offsets])
     address = " + ".join([w.address(op.src.buffer), *([extra] if extra != "0" else [])])
     with w.elected(), w.block():
@@ -233,12 +218,12 @@ def emit_copy(w: Writer, op: Tcgen05Copy) -> None:
             w.line(f"{w.use(helper)}({_plus('px_d', step.target)}, {_plus('px_s', step.source // 16)});")
 
 
-def _copied_operand(w: Writer, op: Tcgen05Copy, layout: SharedLayout) -> None:
+def _copied_operand(w: Writer, op: ir.Tcgen05Copy, layout: SharedLayout) -> None:
     """Refuses a matrix that begins where the tensor cores can't read it."""
     try:
         operand = tcgen05_operand(layout, transposed=False)
     except ValueError as problem:
-        raise no_such_copy(op, str(problem)) from None
+        raise ir.no_such_copy(op, str(problem)) from None
     found = start_problem("tcgen05", op.src, operand, facts_of(w))
     if found is not None:
         raise Error(found.what, location=op.loc, kind=found.kind, remedy=found.remedy)
@@ -267,15 +252,15 @@ def move(shape: str, count: int, registers: int, packed: bool, ctype: str, loads
     return Helper(name, f"__device__ __forceinline__ {head} {{\n  {body}\n}}")
 
 
-def _way(w: Writer, op: Tcgen05Load | Tcgen05Store, tile: Value) -> TensorAccess:
+def _way(w: Writer, op: ir.Tcgen05Load | ir.Tcgen05Store, tile: Value) -> TensorAccess:
     """The way that gives the tile the layout which was chosen for it."""
-    view = op.src if isinstance(op, Tcgen05Load) else op.dst
+    view = op.src if isinstance(op, ir.Tcgen05Load) else op.dst
     layout = w.plan.layouts[tile]
     return next(way for way in accesses_of(view, op) if way.layout == layout)
 
 
-@emits(Tcgen05Load)
-def emit_load(w: Writer, op: Tcgen05Load) -> None:
+@emits(ir.Tcgen05Load)
+def emit_load(w: Writer, op: ir.Tcgen05Load) -> None:
     """Writes `tcgen05.ld` for each run of columns; narrow elements are waited for at once, since they are unpacked."""
     way = _way(w, op, op.result)
     dtype = op.result.type.dtype
@@ -303,8 +288,8 @@ def emit_load(w: Writer, op: Tcgen05Load) -> None:
             w.line(f"{w.use('unpack_words')}<{words * way.elements}>({name}, px_w);")
 
 
-@emits(Tcgen05Store)
-def emit_store(w: Writer, op: Tcgen05Store) -> None:
+@emits(ir.Tcgen05Store)
+def emit_store(w: Writer, op: ir.Tcgen05Store) -> None:
     """Writes `tcgen05.st` for each run of columns."""
     way = _way(w, op, op.tile)
     dtype = op.tile.type.dtype
@@ -334,8 +319,8 @@ def _warp_address(w: Writer, view: object, way: TensorAccess) -> str:
     return address if shift == "0" else f"{address} + {shift}"
 
 
-@emits(Tcgen05WaitLoads)
-def emit_wait_loads(w: Writer, op: Tcgen05WaitLoads) -> None:
+@emits(ir.Tcgen05WaitLoads)
+def emit_wait_loads(w: Writer, op: ir.Tcgen05WaitLoads) -> None:
     """Writes `tcgen05.wait::ld`; tiles that are read after it can be read no earlier."""
     w.line(f"{w.use(WAIT_LOADS)}();")
     for tile, result in op.updates():
@@ -344,20 +329,20 @@ def emit_wait_loads(w: Writer, op: Tcgen05WaitLoads) -> None:
             keep_tile(w, result)
 
 
-@emits(Tcgen05WaitStores)
-def emit_wait_stores(w: Writer, op: Tcgen05WaitStores) -> None:
+@emits(ir.Tcgen05WaitStores)
+def emit_wait_stores(w: Writer, op: ir.Tcgen05WaitStores) -> None:
     """Writes `tcgen05.wait::st`."""
     w.line(f"{w.use(WAIT_STORES)}();")
 
 
-@emits(Tcgen05FenceBefore)
-def emit_fence_before(w: Writer, op: Tcgen05FenceBefore) -> None:
+@emits(ir.Tcgen05FenceBefore)
+def emit_fence_before(w: Writer, op: ir.Tcgen05FenceBefore) -> None:
     """Writes `tcgen05.fence::before_thread_sync`, by every thread."""
     w.line(f"{w.use(FENCE_BEFORE)}();")
 
 
-@emits(Tcgen05FenceAfter)
-def emit_fence_after(w: Writer, op: Tcgen05FenceAfter) -> None:
+@emits(ir.Tcgen05FenceAfter)
+def emit_fence_after(w: Writer, op: ir.Tcgen05FenceAfter) -> None:
     """Writes `tcgen05.fence::after_thread_sync`, by every thread."""
     w.line(f"{w.use(FENCE_AFTER)}();")
 

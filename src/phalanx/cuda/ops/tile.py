@@ -31,67 +31,43 @@ from phalanx.cuda.tiles.packed_arithmetic import emit_pairs
 from phalanx.cuda.tiles.reduce import emit_reduce, reduce_scratch_bytes
 from phalanx.cuda.tiles.scratch import Layouts, needs_scratch
 from phalanx.errors import Error
-from phalanx.ir.ops.tile import (
-    Arange,
-    Binary,
-    Bitcast,
-    Cast,
-    Compare,
-    ConvertLayout,
-    CumSum,
-    Empty,
-    Fma,
-    Full,
-    InlinePtx,
-    Keep,
-    Pack,
-    Part,
-    Reduce,
-    ReduceBy,
-    Reshape,
-    ScanBy,
-    Select,
-    SkippingProduct,
-    Transpose,
-    Unary,
-    Unpack,
-)
+from phalanx.ir.ops import tile as ir
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value, constant_of
 from phalanx.layouts.parts import part_slots
 
-needs_all_registers(Binary, Compare, Fma, Reduce, Select, Unary)
-needs_all_registers(Bitcast, Cast, ConvertLayout, Keep, Reshape, Transpose, moves=True)
+needs_all_registers(ir.Binary, ir.Compare, ir.Fma, ir.Reduce, ir.Select, ir.Unary)
+needs_all_registers(ir.Bitcast, ir.Cast, ir.ConvertLayout, ir.Keep, ir.Reshape, ir.Transpose, moves=True)
 
 
-@needs_scratch(Reduce)
-def reduction_scratch(op: Reduce, layouts: Layouts) -> int:
+@needs_scratch(ir.Reduce)
+def reduction_scratch(op: ir.Reduce, layouts: Layouts) -> int:
     """What warps hand to each other."""
     return reduce_scratch_bytes(op, layouts[op.x])
 
 
-@needs_scratch(CumSum)
-def running_scratch(op: CumSum, layouts: Layouts) -> int:
+@needs_scratch(ir.CumSum)
+def running_scratch(op: ir.CumSum, layouts: Layouts) -> int:
     """The sums of the warps before."""
     return cumsum_scratch_bytes(op, layouts[op.x])
 
 
-@needs_scratch(ReduceBy, ScanBy)
-def folding_scratch(op: ReduceBy | ScanBy, layouts: Layouts) -> int:
+@needs_scratch(ir.ReduceBy, ir.ScanBy)
+def folding_scratch(op: ir.ReduceBy | ir.ScanBy, layouts: Layouts) -> int:
     """What warps hand to each other."""
     return fold_scratch_bytes(op, layouts[op.xs[0]])
 
 
-@needs_scratch(ConvertLayout, Reshape)
-def changing_scratch(op: ConvertLayout | Reshape, layouts: Layouts) -> int:
+@needs_scratch(ir.ConvertLayout, ir.Reshape)
+def changing_scratch(op: ir.ConvertLayout | ir.Reshape, layouts: Layouts) -> int:
     """The tile, where its elements go from warp to warp."""
     if not isinstance(op.x.type, TileType) or not isinstance(op.result.type, TileType):
         return 0
     return conversion_scratch_bytes(layouts[op.x], layouts[op.result], scalar_dtype(op.x).itemsize)
 
 
-@emits(Unary, expression=True)
-def emit_unary(w: Writer, op: Unary) -> None:
+@emits(ir.Unary, expression=True)
+def emit_unary(w: Writer, op: ir.Unary) -> None:
     """Writes a function of each element, of two at once where the hardware has that."""
     if emit_pairs(w, op.fn, op.result, (op.x,)):
         return
@@ -102,8 +78,8 @@ def emit_unary(w: Writer, op: Unary) -> None:
     )
 
 
-@emits(Binary, expression=True)
-def emit_binary(w: Writer, op: Binary) -> None:
+@emits(ir.Binary, expression=True)
+def emit_binary(w: Writer, op: ir.Binary) -> None:
     """Writes an operation on the elements of two tiles, on two of each at once where the hardware has that."""
     if emit_pairs(w, op.fn, op.result, (op.a, op.b)):
         return
@@ -117,8 +93,8 @@ def emit_binary(w: Writer, op: Binary) -> None:
     )
 
 
-@emits(Fma, expression=True)
-def emit_fma(w: Writer, op: Fma) -> None:
+@emits(ir.Fma, expression=True)
+def emit_fma(w: Writer, op: ir.Fma) -> None:
     """Writes a fused multiplication and addition of each three elements."""
     dtype = scalar_dtype(op.result)
     operands = (op.a, op.b, op.c)
@@ -127,14 +103,14 @@ def emit_fma(w: Writer, op: Fma) -> None:
     emit_elementwise(w, op.result, operands, lambda a, b, c: arithmetic.fma_text(w, a, b, c, dtype), computed=False)
 
 
-@emits(InlinePtx)
-def emit_inline_ptx(w: Writer, op: InlinePtx) -> None:
+@emits(ir.InlinePtx)
+def emit_inline_ptx(w: Writer, op: ir.InlinePtx) -> None:
     """Writes the user's PTX for each element, or for two at a time."""
     emit_ptx(w, op)
 
 
-@emits(SkippingProduct)
-def emit_skipping_product(w: Writer, op: SkippingProduct) -> None:
+@emits(ir.SkippingProduct)
+def emit_skipping_product(w: Writer, op: ir.SkippingProduct) -> None:
     """Writes the products under a condition on all factors of the warp: those of the thread, and a vote."""
     if w.uses(op.result) == 0:
         return
@@ -156,36 +132,36 @@ def emit_skipping_product(w: Writer, op: SkippingProduct) -> None:
             slot_line(w, w.registers(op.result), f"{name}[{i}] = {body};", i)
 
 
-@emits(Compare, expression=True)
-def emit_compare(w: Writer, op: Compare) -> None:
+@emits(ir.Compare, expression=True)
+def emit_compare(w: Writer, op: ir.Compare) -> None:
     """Writes a comparison of each pair of elements; coordinates are compared with what is left of their limits."""
     if not emit_limit(w, op):
         emit_elementwise(w, op.result, (op.a, op.b), lambda a, b: arithmetic.compare_text(op.fn, a, b))
 
 
-@emits(Select, expression=True)
-def emit_select(w: Writer, op: Select) -> None:
+@emits(ir.Select, expression=True)
+def emit_select(w: Writer, op: ir.Select) -> None:
     """Writes one of two elements, by the condition at their place."""
     emit_elementwise(
         w, op.result, (op.cond, op.a, op.b), lambda cond, a, b: f"{cond} ? {a} : {b}", computed=False
     )
 
 
-@emits(Cast, expression=True)
-def emit_cast(w: Writer, op: Cast) -> None:
+@emits(ir.Cast, expression=True)
+def emit_cast(w: Writer, op: ir.Cast) -> None:
     """Writes a conversion of each element, of two at once where the hardware has that."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
     if converts_codes(w, op.x, op.result):
         made = w.definitions.get(op.x)
-        emit_codes(w, op.x, op.result, made.x if isinstance(made, Unpack) else None)
+        emit_codes(w, op.x, op.result, made.x if isinstance(made, ir.Unpack) else None)
     elif not emit_grouped_cast(w, op.x, op.result):
         emit_elementwise(
             w, op.result, (op.x,), lambda x: arithmetic.cast_text(w, x, source, target), computed=False
         )
 
 
-@emits(Bitcast, expression=True)
-def emit_bitcast(w: Writer, op: Bitcast) -> None:
+@emits(ir.Bitcast, expression=True)
+def emit_bitcast(w: Writer, op: ir.Bitcast) -> None:
     """Writes the bits of each element, read as another type."""
     source, target = scalar_dtype(op.x), scalar_dtype(op.result)
     emit_elementwise(
@@ -193,8 +169,8 @@ def emit_bitcast(w: Writer, op: Bitcast) -> None:
     )
 
 
-@emits(Full)
-def emit_full(w: Writer, op: Full) -> None:
+@emits(ir.Full)
+def emit_full(w: Writer, op: ir.Full) -> None:
     """Writes one value in every register of the tile."""
     target = scalar_dtype(op.result)
     emit_elementwise(
@@ -202,15 +178,15 @@ def emit_full(w: Writer, op: Full) -> None:
     )
 
 
-@emits(Empty)
-def emit_empty(w: Writer, op: Empty) -> None:
+@emits(ir.Empty)
+def emit_empty(w: Writer, op: ir.Empty) -> None:
     """Declares registers with nothing in them yet."""
     if w.uses(op.result):
         w.declare_tile(op.result)
 
 
-@emits(Part)
-def emit_part(w: Writer, op: Part) -> None:
+@emits(ir.Part)
+def emit_part(w: Writer, op: ir.Part) -> None:
     """Some of the thread's registers; a part whose elements other threads hold is refused."""
     if w.uses(op.result) == 0:
         return
@@ -228,8 +204,8 @@ def emit_part(w: Writer, op: Part) -> None:
     slot_line(w, len(slots), f"{name}[{var}] = {element(w.name(op.x), text)};", var)
 
 
-@emits(Arange)
-def emit_arange(w: Writer, op: Arange) -> None:
+@emits(ir.Arange)
+def emit_arange(w: Writer, op: ir.Arange) -> None:
     """Writes a tile whose every element is its own coordinate."""
     if w.uses(op.result) == 0 or only_in_limits(w, op.result):
         return
@@ -244,32 +220,32 @@ def emit_arange(w: Writer, op: Arange) -> None:
             w.line(f"{element(name, i)} = {text if dtype.name == 'i32' else f'({w.ctype(dtype)})({text})'};")
 
 
-@emits(Reduce)
-def emit_reduction(w: Writer, op: Reduce) -> None:
+@emits(ir.Reduce)
+def emit_reduction(w: Writer, op: ir.Reduce) -> None:
     """Writes a reduction along axes (`cuda.tiles.reduce`)."""
     emit_reduce(w, op)
 
 
-@emits(CumSum)
-def emit_running_sum(w: Writer, op: CumSum) -> None:
+@emits(ir.CumSum)
+def emit_running_sum(w: Writer, op: ir.CumSum) -> None:
     """Writes a running sum (`cuda.tiles.cumsum`)."""
     emit_cumsum(w, op)
 
 
-@emits(ReduceBy)
-def emit_fold(w: Writer, op: ReduceBy) -> None:
+@emits(ir.ReduceBy)
+def emit_fold(w: Writer, op: ir.ReduceBy) -> None:
     """Writes a reduction by a function of the user's (`cuda.tiles.fold`)."""
     emit_reduce_by(w, op)
 
 
-@emits(ScanBy)
-def emit_running(w: Writer, op: ScanBy) -> None:
+@emits(ir.ScanBy)
+def emit_running(w: Writer, op: ir.ScanBy) -> None:
     """Writes a scan by a function of the user's (`cuda.tiles.scan`)."""
     emit_scan_by(w, op)
 
 
-@emits(Transpose)
-def emit_transpose(w: Writer, op: Transpose) -> None:
+@emits(ir.Transpose)
+def emit_transpose(w: Writer, op: ir.Transpose) -> None:
     """Renames registers: only the elements that they stand for change."""
     assert w.plan.layouts[op.x].transpose(op.perm) == w.plan.layouts[op.result]
     if not (is_coordinates(w, op.result) and only_in_limits(w, op.result)):
@@ -282,8 +258,8 @@ def _rename(w: Writer, x: Value, result: Value) -> None:
         slot_line(w, w.registers(result), f"{name}[{i}] = {w.name(x)}[{i}];", i)
 
 
-@emits(Reshape)
-def emit_reshape(w: Writer, op: Reshape) -> None:
+@emits(ir.Reshape)
+def emit_reshape(w: Writer, op: ir.Reshape) -> None:
     """Renames registers where the regrouped extents are powers of two, else a move through scratch memory."""
     if not isinstance(op.x.type, TileType):
         emit_elementwise(w, op.result, (op.x,), lambda x: x, computed=False)
@@ -293,10 +269,10 @@ def emit_reshape(w: Writer, op: Reshape) -> None:
         emit_conversion(w, op, op.x, op.result)
 
 
-@emits(Unpack)
-def emit_unpack(w: Writer, op: Unpack) -> None:
+@emits(ir.Unpack)
+def emit_unpack(w: Writer, op: ir.Unpack) -> None:
     """Writes the elements of each byte, those in the lower bits first; not for conversions, which take the bytes."""
-    if all(isinstance(reader, Cast) and converts_codes(w, op.result, reader.result) for reader in w.readers(op.result)):
+    if all(isinstance(reader, ir.Cast) and converts_codes(w, op.result, reader.result) for reader in w.readers(op.result)):
         return
     dtype = scalar_dtype(op.result)
     name, i, share = w.declare_tile(op.result), local(w, "i"), dtype.per_byte
@@ -309,8 +285,8 @@ def emit_unpack(w: Writer, op: Unpack) -> None:
     slot_line(w, w.registers(op.x), f"{{ {' '.join(lines)} }}", i)
 
 
-@emits(Pack)
-def emit_pack(w: Writer, op: Pack) -> None:
+@emits(ir.Pack)
+def emit_pack(w: Writer, op: ir.Pack) -> None:
     """Writes the elements of each byte together."""
     if w.uses(op.result) == 0:
         return
@@ -324,8 +300,8 @@ def emit_pack(w: Writer, op: Pack) -> None:
     slot_line(w, w.registers(op.result), f"{name}[{i}] = ({w.ctype(scalar_dtype(op.result))})({' | '.join(parts)});", i)
 
 
-@emits(Keep)
-def emit_keep(w: Writer, op: Keep) -> None:
+@emits(ir.Keep)
+def emit_keep(w: Writer, op: ir.Keep) -> None:
     """Elements that do not fill words are left alone: there are too few to matter."""
     if not isinstance(op.result.type, TileType):
         wide = scalar_dtype(op.x).bits >= 32
@@ -338,8 +314,8 @@ def emit_keep(w: Writer, op: Keep) -> None:
         w.line(f"{w.use('keep_words')}<{slots}>({w.declare_tile(op.result)}, {w.name(op.x)});")
 
 
-@emits(ConvertLayout)
-def emit_convert_layout(w: Writer, op: ConvertLayout) -> None:
+@emits(ir.ConvertLayout)
+def emit_convert_layout(w: Writer, op: ir.ConvertLayout) -> None:
     """Writes how a tile moves to other registers, lanes and warps (`cuda.tiles.convert`)."""
     if w.uses(op.result):
         emit_conversion(w, op, op.x, op.result)

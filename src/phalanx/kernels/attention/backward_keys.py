@@ -134,12 +134,10 @@ def is_crossed(m, top, ahead, keys, left, right, BM, BOUND):
 def bias_of_keys(BIAS, b, h, sequence, m, top, ahead, BM, KIND):
     """What is added to the scores of 64 keys from `top` on (rows) and queries from `m` on (columns), in units of log2."""
     if KIND is None:
-        bias = None
-    elif KIND == "slopes":
-        bias = distances_of(m, top, ahead, BM) * (BIAS[sequence, h] * -LOG2E)
-    else:
-        bias = px.load(BIAS[b, h, m : m + BM, top : top + 64]).T.to(px.f32) * LOG2E
-    return bias
+        return None
+    if KIND == "slopes":
+        return distances_of(m, top, ahead, BM) * (BIAS[sequence, h] * -LOG2E)
+    return px.load(BIAS[b, h, m : m + BM, top : top + 64]).T.to(px.f32) * LOG2E
 
 
 @px.func

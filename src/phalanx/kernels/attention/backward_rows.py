@@ -37,10 +37,8 @@ def parts(BM, D, c):
     """
     split = px.cdiv(D, 64) // 2 * 64 if D > 64 else D // 2
     if BM == 128:
-        found = (64 * c, 64, 0, D)
-    else:
-        found = (0, 64, split * c, split if 2 * split == D else (D - split if c else split))
-    return found
+        return (64 * c, 64, 0, D)
+    return (0, 64, split * c, split if 2 * split == D else (D - split if c else split))
 
 
 def part_size(queries: int, dim: int) -> int:
@@ -65,11 +63,9 @@ class Sequence:
 def packed_sequence(Q, CUQ, number, BM):
     """Sequence `number`."""
     if CUQ is None:
-        found = Sequence(number, 0, Q.shape[2], 0)
-    else:
-        first = px.load(CUQ[number])
-        found = Sequence(0, first, px.load(CUQ[number + 1]) - first, first // BM + number)
-    return found
+        return Sequence(number, 0, Q.shape[2], 0)
+    first = px.load(CUQ[number])
+    return Sequence(0, first, px.load(CUQ[number + 1]) - first, first // BM + number)
 
 
 @px.func

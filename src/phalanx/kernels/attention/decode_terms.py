@@ -223,10 +223,8 @@ def softmax_of(factor, slope, cap, SCALES, h):
     """The `Softmax` for keys of a head that are multiplied by a scale."""
     scale = scale_of(SCALES, h)
     if cap is None:
-        made = Softmax(factor * scale, slope, cap)
-    else:
-        made = Softmax(factor, slope * scale, cap)
-    return made
+        return Softmax(factor * scale, slope, cap)
+    return Softmax(factor, slope * scale, cap)
 
 
 @px.struct

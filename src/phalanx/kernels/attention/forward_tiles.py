@@ -121,10 +121,8 @@ def blocks_of(tile, buffers):
 def values_of(V, batch, head, key, b):
     """A block of values: (keys, dim), of 8-bit floats (dim, keys)."""
     if b.NARROW:
-        view = V[batch, head, 0 : b.WIDE, key : key + b.KEYS]
-    else:
-        view = V[batch, head, key : key + b.KEYS, 0 : b.WIDE]
-    return view
+        return V[batch, head, 0 : b.WIDE, key : key + b.KEYS]
+    return V[batch, head, key : key + b.KEYS, 0 : b.WIDE]
 
 
 @px.func

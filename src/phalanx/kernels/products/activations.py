@@ -34,11 +34,9 @@ def gelu_tanh(x, COARSE):
     """Half of x (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3); 0.5 (1 + tanh u) is sigmoid(2 u)."""
     if COARSE:
         half = 0.5 * x
-        y = half + half * px.tanh(x * (GELU_A + (GELU_A * GELU_B) * (x * x)), approx=True)
-    else:
-        scale = -2.0 * LOG2E * GELU_A
-        y = x * px.reciprocal(1.0 + px.exp2(x * (scale + (scale * GELU_B) * (x * x))))
-    return y
+        return half + half * px.tanh(x * (GELU_A + (GELU_A * GELU_B) * (x * x)), approx=True)
+    scale = -2.0 * LOG2E * GELU_A
+    return x * px.reciprocal(1.0 + px.exp2(x * (scale + (scale * GELU_B) * (x * x))))
 
 
 @px.func
@@ -49,13 +47,11 @@ def activate(x, ACTIVATION, COARSE=False):
     ``tanh.approx``. A product passes it where its result is bf16.
     """
     if ACTIVATION == "relu":
-        y = px.maximum(x, 0.0)
-    elif ACTIVATION == "gelu":
-        y = gelu(x)
-    elif ACTIVATION == "gelu_tanh":
-        y = gelu_tanh(x, COARSE)
-    elif ACTIVATION == "silu":
-        y = x * px.reciprocal(1.0 + px.exp2((-LOG2E) * x))
-    else:
-        y = x
-    return y
+        return px.maximum(x, 0.0)
+    if ACTIVATION == "gelu":
+        return gelu(x)
+    if ACTIVATION == "gelu_tanh":
+        return gelu_tanh(x, COARSE)
+    if ACTIVATION == "silu":
+        return x * px.reciprocal(1.0 + px.exp2((-LOG2E) * x))
+    return x

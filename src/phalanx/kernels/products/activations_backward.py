@@ -20,16 +20,14 @@ ROWS, COLUMNS = 16, 256
 def slope(x, ACTIVATION):
     """The derivative of `ACTIVATION` at each element of a tile of f32."""
     if ACTIVATION == "relu":
-        y = px.where(x > 0.0, 1.0, 0.0)
-    elif ACTIVATION == "gelu":
-        y = 0.5 + 0.5 * px.erf(x * INVERSE_SQRT2) + x * INVERSE_SQRT_2PI * px.exp2(x * x * (-0.5 * LOG2E))
-    elif ACTIVATION == "gelu_tanh":
+        return px.where(x > 0.0, 1.0, 0.0)
+    if ACTIVATION == "gelu":
+        return 0.5 + 0.5 * px.erf(x * INVERSE_SQRT2) + x * INVERSE_SQRT_2PI * px.exp2(x * x * (-0.5 * LOG2E))
+    if ACTIVATION == "gelu_tanh":
         t = px.tanh(x * (GELU_A + (GELU_A * GELU_B) * (x * x)))
-        y = 0.5 + 0.5 * t + (0.5 * x) * (1.0 - t * t) * (GELU_A + (3.0 * GELU_A * GELU_B) * (x * x))
-    else:
-        s = px.sigmoid(x)
-        y = s * (1.0 + x * (1.0 - s))
-    return y
+        return 0.5 + 0.5 * t + (0.5 * x) * (1.0 - t * t) * (GELU_A + (3.0 * GELU_A * GELU_B) * (x * x))
+    s = px.sigmoid(x)
+    return s * (1.0 + x * (1.0 - s))
 
 
 @px.kernel(warps=8, pdl=True)

@@ -105,16 +105,14 @@ class Epilogue:
     def bias(self, z, m, n):
         """What a part reads of the bias; None where there is none."""
         if self.BIAS_KIND == "row" and self.SWAPPED:
-            bias = px.load(self.BIAS[m : m + self.height])
-        elif self.BIAS_KIND == "row":
-            bias = px.load(self.BIAS[n : n + self.width])
-        elif self.BIAS_KIND == "matrix":
-            bias = px.load(block(self.BIAS, None, m, n, self.height, self.width))
-        elif self.BIAS_KIND == "batch":
-            bias = px.load(block(self.BIAS, z, m, n, self.height, self.width))
-        else:
-            bias = None
-        return bias
+            return px.load(self.BIAS[m : m + self.height])
+        if self.BIAS_KIND == "row":
+            return px.load(self.BIAS[n : n + self.width])
+        if self.BIAS_KIND == "matrix":
+            return px.load(block(self.BIAS, None, m, n, self.height, self.width))
+        if self.BIAS_KIND == "batch":
+            return px.load(block(self.BIAS, z, m, n, self.height, self.width))
+        return None
 
     def finish(self, acc, rows, columns, bias):
         """A part of the result, in f32."""

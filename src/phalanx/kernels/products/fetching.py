@@ -27,10 +27,8 @@ def peers(x, y, CM, CN):
 def block(X, z, i, j, HEIGHT, WIDTH):
     """A block of a matrix, or of matrix `z` of a batch."""
     if z is None:
-        view = X[i : i + HEIGHT, j : j + WIDTH]
-    else:
-        view = X[z, i : i + HEIGHT, j : j + WIDTH]
-    return view
+        return X[i : i + HEIGHT, j : j + WIDTH]
+    return X[z, i : i + HEIGHT, j : j + WIDTH]
 
 
 @px.func

@@ -60,10 +60,8 @@ def labels_of(rows, T, ignore):
     """The target of a row, or of each of the rows that share a CTA."""
     row = rows.row
     if rows.ROWS == 1:
-        label = px.load(T[row], fill=ignore)
-    else:
-        label = px.load(T[row : row + rows.ROWS]).reshape(rows.ROWS, 1)
-    return label
+        return px.load(T[row], fill=ignore)
+    return px.load(T[row : row + rows.ROWS]).reshape(rows.ROWS, 1)
 
 
 @px.func

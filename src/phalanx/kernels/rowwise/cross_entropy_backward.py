@@ -17,10 +17,8 @@ from phalanx.kernels.rowwise.softmax_terms import softmax_terms, softmax_tile
 def of_row(V, row, ROWS):
     """What a vector has for a row, or for each of the rows that share a CTA."""
     if ROWS == 1:
-        value = px.load(V[row])
-    else:
-        value = px.load(V[row : row + ROWS]).reshape(ROWS, 1)
-    return value
+        return px.load(V[row])
+    return px.load(V[row : row + ROWS]).reshape(ROWS, 1)
 
 
 @px.func

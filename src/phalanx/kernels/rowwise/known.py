@@ -217,12 +217,10 @@ class NearMoments:
 def scaled(x, mean, scale, DTYPE):
     """Elements in f32 less the mean, if there is one, times the scale, for a result that is rounded to DTYPE."""
     if mean is None:
-        y = x * scale
-    elif DTYPE.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
-        y = px.fma(x, scale, mean * -scale)
-    else:
-        y = (x - mean) * scale
-    return y
+        return x * scale
+    if DTYPE.itemsize < 4:  # one instruction: of 16 bits the mean has fewer digits than the product
+        return px.fma(x, scale, mean * -scale)
+    return (x - mean) * scale
 
 
 @px.func

@@ -34,13 +34,11 @@ class WarpColumns:
         A constant where the rows of X fill the cluster; else a warp may have none.
         """
         if not MASKED:
-            count = self.SPAN // self.WARPS if self.ROWS == 1 else self.SPAN
-        else:
-            count = self.before(self.length, ranks)
-            if len(self.X.shape) == 1:
-                count = count - self.before(self.shift, ranks)
-            count = count.to(px.f32)
-        return count
+            return self.SPAN // self.WARPS if self.ROWS == 1 else self.SPAN
+        count = self.before(self.length, ranks)
+        if len(self.X.shape) == 1:
+            count = count - self.before(self.shift, ranks)
+        return count.to(px.f32)
 
     def before(self, place, ranks):
         """How many places before this one each warp of the CTAs of these ranks has."""
@@ -60,10 +58,8 @@ def means_of_warps(places, tile, MASKED):
     sums = total_of_warp(by_warp(places.X, tile, places.ROWS, places.WARPS))
     count = places.counts(px.cluster.rank(), MASKED)
     if MASKED:
-        means = sums / px.maximum(count, 1.0)
-    else:
-        means = sums * (1.0 / count)
-    return means
+        return sums / px.maximum(count, 1.0)
+    return sums * (1.0 / count)
 
 
 @px.func

@@ -28,10 +28,8 @@ def row_kernel(fn: Any) -> Any:
 def piece(A, row, at, ROWS, WIDTH):
     """The view of `WIDTH` columns from `at` on: of one row, or of several that share the CTA."""
     if ROWS == 1:
-        view = A[row, at : at + WIDTH]
-    else:
-        view = A[row : row + ROWS, at : at + WIDTH]
-    return view
+        return A[row, at : at + WIDTH]
+    return A[row : row + ROWS, at : at + WIDTH]
 
 
 @px.func
@@ -98,10 +96,8 @@ class Row:
         """The view of WIDTH places from `at` on: of one row, or of several that share the CTA."""
         if len(A.shape) == 1:
             place = self.begin - self.shift + at
-            view = A[place : place + self.WIDTH].within(self.begin, self.begin + self.columns)
-        else:
-            view = piece(A, self.row, at, self.ROWS, self.WIDTH)
-        return view
+            return A[place : place + self.WIDTH].within(self.begin, self.begin + self.columns)
+        return piece(A, self.row, at, self.ROWS, self.WIDTH)
 
     def load(self, fill):
         """The columns as a tuple of tiles; those beyond PARTS go to the buffer `kept`.
@@ -142,10 +138,8 @@ class Row:
         """A tile that is read again, as the kernel goes on with it."""
         at = self.first + (self.PARTS + part) * self.WIDTH
         if self.R is not None:
-            tile = px.load(self.piece(self.R, at), fill=self.fill)
-        else:
-            tile = self.changed((px.load(self.piece(self.X, at), fill=self.fill),), at)[0]
-        return tile
+            return px.load(self.piece(self.R, at), fill=self.fill)
+        return self.changed((px.load(self.piece(self.X, at), fill=self.fill),), at)[0]
 
     def load_kept(self, fill, begin, end):
         """Tiles `begin` to `end` of the buffer `kept`, all on their way together."""
@@ -186,13 +180,11 @@ class Row:
         else:
             mask = px.load(self.M[self.masks, column : column + self.WIDTH])
         if self.M.dtype == px.bool:
-            x = px.where(mask, x, -float("inf"))
-        elif len(self.M.shape) == 1:
+            return px.where(mask, x, -float("inf"))
+        if len(self.M.shape) == 1:
             place = column + px.arange(self.WIDTH)
-            x = px.where((place >= 0) & (place < self.columns), x + mask.to(px.f32), x)
-        else:
-            x = x + mask.to(px.f32)
-        return x
+            return px.where((place >= 0) & (place < self.columns), x + mask.to(px.f32), x)
+        return x + mask.to(px.f32)
 
     def start_again(self, FULL=False):
         """What follows computes with `first` again; see `rematerialise`. FULL: registers have room for one tile at a time,
@@ -274,10 +266,8 @@ def row_at(X, columns, row, kept, ROWS, WIDTH, PARTS, SHARED, WARPS, ONCE, AGAIN
 def row_sum(tile, ROWS):
     """The sum of each row over the whole cluster."""
     if ROWS == 1:
-        result = px.cluster.reduce(px.sum(tile, axis=0), "sum")
-    else:
-        result = px.cluster.reduce(px.sum(tile, axis=1, keepdims=True), "sum")
-    return result
+        return px.cluster.reduce(px.sum(tile, axis=0), "sum")
+    return px.cluster.reduce(px.sum(tile, axis=1, keepdims=True), "sum")
 
 
 @px.func
@@ -297,10 +287,8 @@ def by_warp(X, tile, ROWS, WARPS):
     tile = tile.to(px.f32)
     if ROWS == 1:
         run = run_of_warp(X, tile.shape[0], WARPS)
-        tile = tile.reshape(tile.shape[0] // (WARPS * run), WARPS, run)
-    else:
-        tile = tile.reshape(1, *tile.shape)
-    return tile
+        return tile.reshape(tile.shape[0] // (WARPS * run), WARPS, run)
+    return tile.reshape(1, *tile.shape)
 
 
 @px.func

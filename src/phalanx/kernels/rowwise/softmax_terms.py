@@ -16,20 +16,16 @@ def finite(peak):
 def softmax_terms(largest, total, LOG):
     """What each tile of the result is made with: what is subtracted, and the factor of its exponentials."""
     if LOG:
-        terms = largest + px.log2(total) * LN2, 1.0
-    else:
-        terms = largest, 1.0 / total
-    return terms
+        return largest + px.log2(total) * LN2, 1.0
+    return largest, 1.0 / total
 
 
 @px.func
 def softmax_tile(tile, base, factor, LOG):
     """One tile of softmax, or of its logarithm."""
     if LOG:
-        y = tile - base
-    else:
-        y = px.exp2((tile - base) * LOG2E) * factor
-    return y
+        return tile - base
+    return px.exp2((tile - base) * LOG2E) * factor
 
 
 LARGE = 65536.0
@@ -52,7 +48,5 @@ def power_of(x, terms):
     """e^(x - base) of a tile in f32. `terms` are the base and None, or what `fused_terms` says: an instruction less."""
     base, factor = terms
     if factor is None:
-        power = px.exp2((x - base) * LOG2E)
-    else:
-        power = px.exp2(px.fma(x, factor, base))
-    return power
+        return px.exp2((x - base) * LOG2E)
+    return px.exp2(px.fma(x, factor, base))

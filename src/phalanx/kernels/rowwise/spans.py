@@ -176,11 +176,9 @@ class Span:
         ROW = self.LANES * self.PAIR
         if self.LANES == 32 and number < self.EACH - 1:
             at = row * self.columns + number * WARP
-            view = self.s[self.warp, at : at + WARP]
-        else:
-            place = (row + px.arange(WARP) // ROW) * self.columns + self.turn + number * ROW
-            view = self.s[self.warp, self.inside(number, place, -1)]
-        return view
+            return self.s[self.warp, at : at + WARP]
+        place = (row + px.arange(WARP) // ROW) * self.columns + self.turn + number * ROW
+        return self.s[self.warp, self.inside(number, place, -1)]
 
     def take(self, row, fill):
         """The elements of each thread, in f32; `fill` where its row has no more."""

@@ -85,14 +85,12 @@ class Stream:
     def rows_of(self, which):
         """The first row of this cluster in a class, where they end, and how far they are apart."""
         if self.CLASSES == 1:
-            found = px.cluster.id(), self.rows, self.clusters
-        else:
-            begin, end = part_of(self.rows, self.CLASSES, px.cluster.id(), self.clusters)
-            each = px.cdiv(self.rows, self.CLASSES)
-            first = px.maximum(begin - which * each, 0)
-            last = px.minimum(end - which * each, each)
-            found = which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
-        return found
+            return px.cluster.id(), self.rows, self.clusters
+        begin, end = part_of(self.rows, self.CLASSES, px.cluster.id(), self.clusters)
+        each = px.cdiv(self.rows, self.CLASSES)
+        first = px.maximum(begin - which * each, 0)
+        last = px.minimum(end - which * each, each)
+        return which + first * self.CLASSES, px.minimum(which + last * self.CLASSES, self.rows), self.CLASSES
 
     def group(self, row, end, step):
         """The rows that pass together from this one on, `step` apart, those before `end`; else the first one again."""

@@ -22,24 +22,20 @@ def vector_of(rows, V, row, chunk, PERIOD):
     """The weights or biases beside a chunk of a row, where there are any, in their own type."""
     at = rows.place(px.cluster.rank() * rows.SPAN, chunk)
     if V is None:
-        tile = None
-    elif PERIOD == 1:
-        tile = px.load(V[at : at + rows.SPAN])
-    else:
-        at = at + (rows.whole(row)[0] - row * rows.columns)
-        tile = px.load(V[at : at + rows.SPAN], shifted=True)
-    return tile
+        return None
+    if PERIOD == 1:
+        return px.load(V[at : at + rows.SPAN])
+    at = at + (rows.whole(row)[0] - row * rows.columns)
+    return px.load(V[at : at + rows.SPAN], shifted=True)
 
 
 @px.func
 def edges_of(rows, V, row, LANES):
     """The weights or biases beside the edges of a row, if it has any, and if there are any."""
     if V is None or not rows.EDGES:
-        tile = None
-    else:
-        place = rows.edges(row, LANES)
-        tile = px.load(V[px.where(place < 0, -1, place - row * rows.columns)])
-    return tile
+        return None
+    place = rows.edges(row, LANES)
+    return px.load(V[px.where(place < 0, -1, place - row * rows.columns)])
 
 
 @px.func
@@ -124,12 +120,10 @@ def save(rows, V, kept, row, PARTS, PERIOD):
 def beside_part(v, kept, part):
     """The weights or biases beside a chunk whose number is a constant, which are in registers or in shared memory."""
     if v is None:
-        tile = None
-    elif part < len(v):
-        tile = px.keep(v[part])  # in their own type: widened ones take twice the registers
-    else:
-        tile = px.load(kept[part - len(v)])
-    return tile
+        return None
+    if part < len(v):
+        return px.keep(v[part])  # in their own type: widened ones take twice the registers
+    return px.load(kept[part - len(v)])
 
 
 @px.func

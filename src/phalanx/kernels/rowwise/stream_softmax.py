@@ -33,10 +33,8 @@ def probability(x, terms, LOG, FUSED):
     """
     base, factor = terms
     if FUSED:
-        y = px.exp2(px.fma(x.to(px.f32), factor, base))
-    else:
-        y = softmax_tile(x.to(px.f32), base, factor, LOG)
-    return y
+        return px.exp2(px.fma(x.to(px.f32), factor, base))
+    return softmax_tile(x.to(px.f32), base, factor, LOG)
 
 
 @px.func

@@ -333,13 +333,11 @@ def head_of(heads, team, stage):
 def pivot_of(head):
     """The mean of a row's head, or None."""
     if head is None:
-        pivot = None
-    else:
-        pivot = px.load(head[0]).to(px.f32)
-        for place in px.static_range(1, HEAD):
-            pivot = pivot + px.load(head[place]).to(px.f32)
-        pivot = pivot * (1.0 / HEAD)
-    return pivot
+        return None
+    pivot = px.load(head[0]).to(px.f32)
+    for place in px.static_range(1, HEAD):
+        pivot = pivot + px.load(head[place]).to(px.f32)
+    return pivot * (1.0 / HEAD)
 
 
 @px.func

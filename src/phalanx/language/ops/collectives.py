@@ -5,14 +5,7 @@ from __future__ import annotations
 import dataclasses
 from math import prod
 
-from phalanx.ir.ops.cluster import (
-    ClusterCopy,
-    ClusterGather,
-    ClusterLoad,
-    ClusterMulticast,
-    ClusterReduce,
-    ClusterStore,
-)
+from phalanx.ir.ops import cluster as ir
 from phalanx.ir.types import TileType, bool_
 from phalanx.ir.values import Value, constant_of
 from phalanx.ir.views import BarrierRef, SharedView, View, in_global, in_shared
@@ -89,7 +82,7 @@ def copy(
             )
         if arm:
             ctx.fail("arm=True goes with cta=", "every CTA of the mask arms its own barrier: with bar.transaction():")
-        _collective(ctx, "px.cluster.copy", ClusterMulticast, src, dst, bar, mask, cache)
+        _collective(ctx, "px.cluster.copy", ir.ClusterMulticast, src, dst, bar, mask, cache)
         return
     if cache is not None:
         ctx.fail("cache= goes with mask=", "it says how long L2 keeps global memory; cta= pushes shared memory")
@@ -118,7 +111,7 @@ def store(ctx: Builder, dst: object, tile: object, bar: object, *, cta: object =
     if not is_tile(value):
         ctx.fail("px.cluster.store sends a tile", "px.store(view.at(cta), x) writes one element; bar.arrive(ctas=) tells")
     barrier = barrier_operand(ctx, "px.cluster.store", bar)
-    ctx.emit(ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
+    ctx.emit(ir.ClusterStore(target, value, barrier, operand(binary(ctx, "shl", 1, rank)), loc=ctx.loc))
 
 
 def _region(ctx: Builder, what: str, view: object) -> View:
@@ -178,7 +171,7 @@ def _push(ctx: Builder, source: SharedView, dst: object, bar: object, cta: objec
         )
     barrier = None if bar is None else barrier_operand(ctx, "px.cluster.copy", bar)
     ctas = operand(binary(ctx, "shl", 1, rank))
-    ctx.emit(ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
+    ctx.emit(ir.ClusterCopy(source, target, barrier, ctas, arm, nbytes=nbytes, loc=ctx.loc))
 
 
 def _run_time_bytes(ctx: Builder, source: SharedView, target: SharedView) -> Numeric:
@@ -230,13 +223,13 @@ def load(
     if ctas is None:
         ctx.fail("px.cluster.load needs ctas=", "name the CTAs that share the tile: ctas=0b11; px.tma.load serves one")
     shares = None if count is None else require_constant_count(ctx, "count= of px.cluster.load", count)
-    _collective(ctx, "px.cluster.load", ClusterLoad, src, dst, bar, ctas, cache, shares)
+    _collective(ctx, "px.cluster.load", ir.ClusterLoad, src, dst, bar, ctas, cache, shares)
 
 
 def _collective(
     ctx: Builder,
     what: str,
-    kind: type[ClusterLoad] | type[ClusterMulticast],
+    kind: type[ir.ClusterLoad] | type[ir.ClusterMulticast],
     src: object,
     dst: object,
     bar: object,
@@ -283,7 +276,7 @@ def reduce(ctx: Builder, tile: object, op: object, cta: object = None) -> Numeri
     x = operand(tile)
     ctas = operand((1 << size) - 1) if rank is None else operand(binary(ctx, "shl", 1, rank))
     result = Value(x.type)
-    ctx.emit(ClusterReduce(op, x, None if rank is None else operand(rank), ctas, result, loc=ctx.loc))
+    ctx.emit(ir.ClusterReduce(op, x, None if rank is None else operand(rank), ctas, result, loc=ctx.loc))
     return result
 
 
@@ -323,7 +316,7 @@ def gather(ctx: Builder, x: object) -> Value | tuple[Value, ...]:
     size = ctx.cluster_size
     shape = (size, *first.shape)  # type: ignore[union-attr]
     results = tuple(Value(TileType(shape, first.dtype)) for _ in values)  # type: ignore[union-attr]
-    ctx.emit(ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))
+    ctx.emit(ir.ClusterGather(tuple(values), operand((1 << size) - 1), results, loc=ctx.loc))
     return results if isinstance(x, tuple) else results[0]
 
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.frozen import frozen
-from phalanx.ir.ops.mbarrier import (
-    MAX_BARRIERS,
-    MAX_COUNT,
-    Arrive,
-    ArriveExpectTx,
-    BarrierInit,
-    BarrierInvalidate,
-    ExpectTx,
-    TestWait,
-    Wait,
-)
+from phalanx.ir.ops import mbarrier as ir
 from phalanx.ir.types import BOOL, i32
 from phalanx.ir.values import Value
 from phalanx.ir.views import BarrierArray, BarrierRef
@@ -52,9 +42,9 @@ def barrier(ctx: Builder, n: object = 1, count: object = None, init: object = Tr
 def check_room(ctx: Builder, n: int) -> None:
     """`n` more barriers, if they fit in shared memory with those before them."""
     total = n + sum(array.n for array in ctx.barriers)
-    if total > MAX_BARRIERS:
+    if total > ir.MAX_BARRIERS:
         others = f" with the {total - n} before them" if total > n else ""
-        ctx.fail(f"{n} barriers do not fit in shared memory{others}", f"at most {MAX_BARRIERS} do, of 8 bytes each")
+        ctx.fail(f"{n} barriers do not fit in shared memory{others}", f"at most {ir.MAX_BARRIERS} do, of 8 bytes each")
 
 
 def require_count(ctx: Builder, what: str, count: object) -> int | Value:
@@ -79,17 +69,17 @@ def require_constant_count(ctx: Builder, what: str, count: object) -> int:
 
 def check_count(ctx: Builder, what: str, number: int) -> None:
     """Refuses a number of arrivals that no barrier counts."""
-    if not 1 <= number <= MAX_COUNT:
-        ctx.fail(f"{what} is {number}", f"it must be between 1 and {MAX_COUNT} (2^20 - 1)")
+    if not 1 <= number <= ir.MAX_COUNT:
+        ctx.fail(f"{what} is {number}", f"it must be between 1 and {ir.MAX_COUNT} (2^20 - 1)")
 
 
 def require_bytes(ctx: Builder, nbytes: object) -> int | Value:
     """The number of bytes that `nbytes` is, no more than a barrier counts in one phase."""
     number = require_index(ctx, "a byte count", nbytes)
-    if isinstance(number, int) and not 0 <= number <= MAX_COUNT:
+    if isinstance(number, int) and not 0 <= number <= ir.MAX_COUNT:
         ctx.fail(
             f"a barrier can't expect {number} bytes in one phase",
-            f"the limit is {MAX_COUNT} (2^20 - 1): split the copy over several barriers or phases",
+            f"the limit is {ir.MAX_COUNT} (2^20 - 1): split the copy over several barriers or phases",
         )
     return number
 
@@ -179,7 +169,7 @@ class BarrierValue(KernelObject):
         """
         times = require_count(ctx, "the count of .arrive", count)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(Arrive(self.ref(ctx), operand(times), mask, loc=ctx.loc))
+        ctx.emit(ir.Arrive(self.ref(ctx), operand(times), mask, loc=ctx.loc))
 
     @method
     def expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
@@ -189,7 +179,7 @@ class BarrierValue(KernelObject):
         """
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(ExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
+        ctx.emit(ir.ExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
     def arrive_and_expect_tx(self, ctx: Builder, nbytes: object, ctas: object = None) -> None:
@@ -200,7 +190,7 @@ class BarrierValue(KernelObject):
         """
         expected = require_bytes(ctx, nbytes)
         mask = mask_operand(ctx, "the mask ctas=", ctas)
-        ctx.emit(ArriveExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
+        ctx.emit(ir.ArriveExpectTx(self.ref(ctx), operand(expected), mask, loc=ctx.loc))
 
     @method
     def wait(self, ctx: Builder, parity: object) -> None:
@@ -209,7 +199,7 @@ class BarrierValue(KernelObject):
         Any agent, all its threads; sm_90 and up; PTX ``mbarrier.try_wait.parity`` in a loop. What was published to that
         phase is visible after it. Example: ``full[r.stage].wait(r.parity)``.
         """
-        ctx.emit(Wait(self.ref(ctx), parity_operand(ctx, parity), loc=ctx.loc))
+        ctx.emit(ir.Wait(self.ref(ctx), parity_operand(ctx, parity), loc=ctx.loc))
 
     @method
     def test_wait(self, ctx: Builder, parity: object) -> Value:
@@ -219,7 +209,7 @@ class BarrierValue(KernelObject):
         Example: ``ready = full[s].test_wait(parity)``.
         """
         result = Value(BOOL)
-        ctx.emit(TestWait(self.ref(ctx), parity_operand(ctx, parity), result, loc=ctx.loc))
+        ctx.emit(ir.TestWait(self.ref(ctx), parity_operand(ctx, parity), result, loc=ctx.loc))
         return result
 
     @method
@@ -236,7 +226,7 @@ class BarrierValue(KernelObject):
                 f"'{ref.barrier.name}' is initialised by the compiler",
                 "write px.barrier(..., init=False) to initialise it yourself",
             )
-        ctx.emit(BarrierInit(ref.barrier, ref.index, operand(arrivals), loc=ctx.loc))
+        ctx.emit(ir.BarrierInit(ref.barrier, ref.index, operand(arrivals), loc=ctx.loc))
 
     @method
     def invalidate(self, ctx: Builder) -> None:
@@ -244,7 +234,7 @@ class BarrierValue(KernelObject):
 
         Any agent, one elected thread; sm_90 and up; PTX ``mbarrier.inval``. Example: ``full[0].invalidate()``.
         """
-        ctx.emit(BarrierInvalidate(self.ref(ctx), loc=ctx.loc))
+        ctx.emit(ir.BarrierInvalidate(self.ref(ctx), loc=ctx.loc))
 
     @method
     def transaction(self, ctx: Builder) -> TransactionValue:

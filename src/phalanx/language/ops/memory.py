@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from phalanx.ir.archs import ARCHS
 from phalanx.ir.core import MOST_COUNTERS
+from phalanx.ir.ops import memory as ir
 from phalanx.ir.ops.mbarrier import FenceBarrierInit
-from phalanx.ir.ops.memory import (
-    Atomic,
-    AtomicAdd,
-    AtomicCas,
-    AtomicExch,
-    AtomicLoad,
-    AtomicMax,
-    AtomicMin,
-    FenceAsyncProxy,
-    FenceCluster,
-    Store,
-)
 from phalanx.ir.types import ScalarType, TileType
 from phalanx.ir.values import Param, Value
 from phalanx.ir.views import SharedBuffer, SharedView, View, in_global
@@ -191,7 +180,7 @@ def store(ctx: Builder, view: object, tile: object, once: object = False) -> Non
     """
     rarely = require_flag(ctx, "once=", once)
     region = check_ordinary(ctx, require_view(ctx, "the first argument of px.store", view))
-    ctx.emit(Store(region, stored_value(ctx, "px.store", region, tile), rarely, loc=ctx.loc))
+    ctx.emit(ir.Store(region, stored_value(ctx, "px.store", region, tile), rarely, loc=ctx.loc))
 
 
 _ATOMIC_DTYPES = ("f32", "f64", "f16", "bf16", "i32", "u32", "i64", "u64")
@@ -200,7 +189,8 @@ _WORDS = ("f32", "f64", *_INTEGERS)
 
 
 def _atomic(
-    ctx: Builder, op: type[Atomic], view: object, tile: object, *more: object, dtypes: tuple[str, ...] = _ATOMIC_DTYPES,
+    ctx: Builder, op: type[ir.Atomic], view: object, tile: object, *more: object,
+    dtypes: tuple[str, ...] = _ATOMIC_DTYPES,
     **attributes: bool,
 ) -> Value:
     name = f"px.{op.mnemonic}"
@@ -232,14 +222,14 @@ def atomic_add(ctx: Builder, view: object, tile: object, order: object = "relaxe
     if order not in ORDERS:
         ctx.fail(f"unknown order {describe(order)}", 'use "relaxed" or "acq_rel"')
     if order == "relaxed":
-        return _atomic(ctx, AtomicAdd, view, tile)
+        return _atomic(ctx, ir.AtomicAdd, view, tile)
     region = require_view(ctx, "the first argument of px.atomic_add", view)
     if region.shape or not in_global(region):
         ctx.fail(
             'px.atomic_add with order="acq_rel" takes one element of global memory',
             "give each role that signals one element: px.atomic_add(done[i], 1, order=\"acq_rel\")",
         )
-    return _atomic(ctx, AtomicAdd, view, tile, ordered=True)
+    return _atomic(ctx, ir.AtomicAdd, view, tile, ordered=True)
 
 
 @builtin("counters")
@@ -268,7 +258,7 @@ def atomic_max(ctx: Builder, view: object, tile: object) -> Value:
     which a NaN wins over every number, as in `px.maximum`. Regions as in `px.atomic_add`.
     Example: ``px.atomic_max(M[m:m+64], px.max(x, axis=1))``.
     """
-    return _atomic(ctx, AtomicMax, view, tile)
+    return _atomic(ctx, ir.AtomicMax, view, tile)
 
 
 @builtin("atomic_min")
@@ -279,7 +269,7 @@ def atomic_min(ctx: Builder, view: object, tile: object) -> Value:
     which a NaN wins over every number, as in `px.minimum`. Regions as in `px.atomic_add`.
     Example: ``px.atomic_min(first[0], px.block_id(0))``.
     """
-    return _atomic(ctx, AtomicMin, view, tile)
+    return _atomic(ctx, ir.AtomicMin, view, tile)
 
 
 @builtin("atomic_exch")
@@ -289,7 +279,7 @@ def atomic_exch(ctx: Builder, view: object, tile: object) -> Value:
     Any agent, all its threads; any GPU; PTX ``atom.exch``, relaxed (16-bit floats: ``atom.cas``). Regions as in
     `px.atomic_add`. Example: ``before = px.atomic_exch(turn[0], px.block_id(0))``.
     """
-    return _atomic(ctx, AtomicExch, view, tile)
+    return _atomic(ctx, ir.AtomicExch, view, tile)
 
 
 @builtin("atomic_load")
@@ -306,7 +296,7 @@ def atomic_load(ctx: Builder, view: object) -> Value:
     if not in_global(region):
         ctx.fail("px.atomic_load reads global memory", "shared memory is handed on by barriers: px.load(view)")
     result = Value(TileType(region.shape, region.dtype) if region.shape else ScalarType(region.dtype))
-    ctx.emit(AtomicLoad(region, result, loc=ctx.loc))
+    ctx.emit(ir.AtomicLoad(region, result, loc=ctx.loc))
     return result
 
 
@@ -318,7 +308,7 @@ def atomic_cas(ctx: Builder, view: object, compare: object, tile: object) -> Val
     relaxed; 32- and 64-bit integers. Regions as in `px.atomic_add`.
     Example: ``taken = px.atomic_cas(lock[0], 0, 1) == 0``.
     """
-    return _atomic(ctx, AtomicCas, view, tile, compare, dtypes=_INTEGERS)
+    return _atomic(ctx, ir.AtomicCas, view, tile, compare, dtypes=_INTEGERS)
 
 
 @builtin("fence.async_proxy")
@@ -330,7 +320,7 @@ def async_proxy(ctx: Builder, space: object = "cta") -> None:
     """
     if space not in ("cta", "cluster", "global"):
         ctx.fail(f"unknown space {describe(space)}", 'use "cta", "cluster" or "global"')
-    ctx.emit(FenceAsyncProxy(space, loc=ctx.loc))
+    ctx.emit(ir.FenceAsyncProxy(space, loc=ctx.loc))
 
 
 @builtin("fence.cluster")
@@ -339,7 +329,7 @@ def cluster(ctx: Builder) -> None:
 
     Any agent, all its threads; sm_90 and up; PTX ``fence.acq_rel.cluster``. Example: ``px.fence.cluster()``.
     """
-    ctx.emit(FenceCluster(loc=ctx.loc))
+    ctx.emit(ir.FenceCluster(loc=ctx.loc))
 
 
 @builtin("fence.barrier_init")

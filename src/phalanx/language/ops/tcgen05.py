@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from phalanx.ir.core import Note
-from phalanx.ir.ops.tcgen05 import (
-    Tcgen05Commit,
-    Tcgen05Copy,
-    Tcgen05Load,
-    Tcgen05Mma,
-    Tcgen05Store,
-    Tcgen05WaitLoads,
-    Tcgen05WaitStores,
-)
+from phalanx.ir.ops import tcgen05 as ir
 from phalanx.ir.tensor_kinds import Kind, Objection, accumulator_objection, kind_of, product_shape
 from phalanx.ir.types import BOOL, DType, TileType, f8e4m3, f8e8m0
 from phalanx.ir.values import Const, Value
@@ -75,7 +67,7 @@ def mma(
         ctx.fail("px.tcgen05.mma: negate is for floating-point products", "subtract the tiles after the load")
     condition = Const(use, BOOL) if isinstance(use, bool) else use
     types, depth = (left.dtype, right.dtype), left.shape[1]
-    ctx.emit(Tcgen05Mma(left, right, target, condition, types, depth, *scales, peer, negate, loc=ctx.loc))
+    ctx.emit(ir.Tcgen05Mma(left, right, target, condition, types, depth, *scales, peer, negate, loc=ctx.loc))
 
 
 @builtin("tcgen05.commit")
@@ -95,7 +87,7 @@ def commit(ctx: Builder, bar: object, multicast: object = None, two_cta: object 
     pair = require_pairs(ctx, what, two_cta)
     mask = mask_operand(ctx, f"the mask of {what}", multicast)
     if not is_pipe(bar):
-        ctx.emit(Tcgen05Commit(barrier_operand(ctx, what, bar), mask, pair, loc=ctx.loc))
+        ctx.emit(ir.Tcgen05Commit(barrier_operand(ctx, what, bar), mask, pair, loc=ctx.loc))
         return
     if mask is not None:
         ctx.fail(
@@ -104,7 +96,7 @@ def commit(ctx: Builder, bar: object, multicast: object = None, two_cta: object 
         )
     hand_on(
         ctx, what, bar, lambda: _both(ctx) if pair else None,
-        lambda ref, ctas, releases: ctx.emit(Tcgen05Commit(ref, ctas, pair, releases, loc=ctx.loc)),
+        lambda ref, ctas, releases: ctx.emit(ir.Tcgen05Commit(ref, ctas, pair, releases, loc=ctx.loc)),
     )
 
 
@@ -140,7 +132,7 @@ def copy(ctx: Builder, shared: object, tmem: object, two_cta: object = False) ->
         )
     if source.shape == target.shape:
         _check_copied_rows(ctx, source)
-    ctx.emit(Tcgen05Copy(source, target, _peer(ctx, "px.tcgen05.copy", two_cta), loc=ctx.loc))
+    ctx.emit(ir.Tcgen05Copy(source, target, _peer(ctx, "px.tcgen05.copy", two_cta), loc=ctx.loc))
 
 
 @builtin("tcgen05.load")
@@ -157,8 +149,8 @@ def load(ctx: Builder, tmem: object) -> Value:
     check_reach(ctx, "px.tcgen05.load", region)
     raw = Value(TileType(region.shape, region.dtype))
     result = Value(raw.type)
-    ctx.emit(Tcgen05Load(region, ctx.agent.first, ctx.agent.warps, raw, loc=ctx.loc))
-    ctx.emit(Tcgen05WaitLoads((raw,), (result,), loc=ctx.loc))
+    ctx.emit(ir.Tcgen05Load(region, ctx.agent.first, ctx.agent.warps, raw, loc=ctx.loc))
+    ctx.emit(ir.Tcgen05WaitLoads((raw,), (result,), loc=ctx.loc))
     return result
 
 
@@ -174,8 +166,8 @@ def store(ctx: Builder, tmem: object, tile: object) -> None:
     _refuse_narrow(ctx, "px.tcgen05.store", region)
     check_reach(ctx, "px.tcgen05.store", region)
     value = stored_value(ctx, "px.tcgen05.store", region, tile)
-    ctx.emit(Tcgen05Store(region, value, ctx.agent.first, ctx.agent.warps, loc=ctx.loc))
-    ctx.emit(Tcgen05WaitStores(loc=ctx.loc))
+    ctx.emit(ir.Tcgen05Store(region, value, ctx.agent.first, ctx.agent.warps, loc=ctx.loc))
+    ctx.emit(ir.Tcgen05WaitStores(loc=ctx.loc))
 
 
 # What the hardware asks.

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.ir.ops.tma import (
-    REDUCTIONS,
-    TmaCommit,
-    TmaLoad,
-    TmaPrefetch,
-    TmaReduce,
-    TmaStore,
-    TmaWait,
-)
+from phalanx.ir.ops import tma as ir
 from phalanx.language.builder import Builder
 from phalanx.language.builtin import builtin
 from phalanx.language.objects import describe
@@ -45,7 +37,7 @@ def load(
     hint = cache_hint(ctx, cache)
     mask = mask_operand(ctx, "the multicast mask", multicast)
     pair = require_pairs(ctx, "px.tma.load", two_cta)
-    ctx.emit(TmaLoad(source, target, barrier, mask, hint, pair=pair, loc=ctx.loc))
+    ctx.emit(ir.TmaLoad(source, target, barrier, mask, hint, pair=pair, loc=ctx.loc))
 
 
 @builtin("tma.store")
@@ -60,7 +52,7 @@ def store(ctx: Builder, src: object, dst: object, cache: object = None) -> None:
     refuse_padded(ctx, "px.tma.store", source)
     target = global_side(ctx, "the destination of px.tma.store", dst)
     check_match(ctx, "px.tma.store", source, target)
-    ctx.emit(TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))
+    ctx.emit(ir.TmaStore(source, target, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 @builtin("tma.reduce")
@@ -75,16 +67,16 @@ def reduce(ctx: Builder, src: object, dst: object, op: object, cache: object = N
     source = shared_side(ctx, "the source of px.tma.reduce", src)
     target = global_side(ctx, "the destination of px.tma.reduce", dst)
     check_match(ctx, "px.tma.reduce", source, target)
-    if op not in REDUCTIONS:
-        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(REDUCTIONS)}")
+    if op not in ir.REDUCTIONS:
+        ctx.fail(f"unknown reduction {describe(op)}", f"use one of {', '.join(ir.REDUCTIONS)}")
     allowed = {
         "f32": ("add",), "f64": ("add",), "f16": ("add", "min", "max"), "bf16": ("add", "min", "max"),
-        "i32": REDUCTIONS, "u32": REDUCTIONS, "i64": ("min", "max", "and", "or", "xor"), "u64": REDUCTIONS,
+        "i32": ir.REDUCTIONS, "u32": ir.REDUCTIONS, "i64": ("min", "max", "and", "or", "xor"), "u64": ir.REDUCTIONS,
     }.get(source.dtype.name, ())
     if op not in allowed:
         shown = f"{source.dtype} has {', '.join(allowed)}" if allowed else f"{source.dtype} has none"
         ctx.fail(f"px.tma.reduce has no {op!r} for {source.dtype}", shown)
-    ctx.emit(TmaReduce(source, target, op, cache_hint(ctx, cache), loc=ctx.loc))
+    ctx.emit(ir.TmaReduce(source, target, op, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 @builtin("tma.commit")
@@ -93,7 +85,7 @@ def commit(ctx: Builder) -> None:
 
     Any agent, one elected thread; sm_90 and up; PTX ``cp.async.bulk.commit_group``. Example: ``px.tma.commit()``.
     """
-    ctx.emit(TmaCommit(loc=ctx.loc))
+    ctx.emit(ir.TmaCommit(loc=ctx.loc))
 
 
 @builtin("tma.wait")
@@ -112,7 +104,7 @@ def wait(ctx: Builder, n: object = 0, read: object = False) -> None:
             f"read= must be True or False, not {describe(read)}",
             "read=True waits only until the sources have been read",
         )
-    ctx.emit(TmaWait(n, read, loc=ctx.loc))
+    ctx.emit(ir.TmaWait(n, read, loc=ctx.loc))
 
 
 @builtin("tma.prefetch")
@@ -124,7 +116,7 @@ def prefetch(ctx: Builder, src: object, cache: object = None) -> None:
     """
     source = global_side(ctx, "the source of px.tma.prefetch", src)
     refuse_dense(ctx, "px.tma.prefetch", source)
-    ctx.emit(TmaPrefetch(source, cache_hint(ctx, cache), loc=ctx.loc))
+    ctx.emit(ir.TmaPrefetch(source, cache_hint(ctx, cache), loc=ctx.loc))
 
 
 __all__ = ["commit", "gather", "gather4", "load", "prefetch", "reduce", "scatter", "scatter4", "store", "wait"]

@@ -10,26 +10,7 @@ import numpy as np
 
 from phalanx.errors import Error
 from phalanx.ir.core import Op
-from phalanx.ir.ops.cluster import (
-    TURNS,
-    ClusterAgree,
-    ClusterArrive,
-    ClusterCopy,
-    ClusterCount,
-    ClusterGather,
-    ClusterId,
-    ClusterLoad,
-    ClusterMulticast,
-    ClusterRank,
-    ClusterReceive,
-    ClusterReduce,
-    ClusterSend,
-    ClusterStore,
-    ClusterSync,
-    ClusterTurn,
-    ClusterWait,
-    Exchange,
-)
+from phalanx.ir.ops import cluster as ir
 from phalanx.ir.types import f32
 from phalanx.sim import numerics
 from phalanx.sim.agents import Agent
@@ -40,16 +21,16 @@ from phalanx.sim.places import BufferPlace, GlobalPlace, ranks_of
 from phalanx.sim.registry import meaning, never_run, text
 
 
-@meaning(ClusterRank)
-def cluster_rank(op: ClusterRank, agent: Agent) -> Callable[..., int]:
+@meaning(ir.ClusterRank)
+def cluster_rank(op: ir.ClusterRank, agent: Agent) -> Callable[..., int]:
     """This CTA's rank, or its coordinate: a constant of the agent."""
     cta = agent.cta
     number = cta.rank if op.dim is None else cta.coordinates[op.dim]
     return lambda: number
 
 
-@meaning(ClusterId)
-def cluster_id(op: ClusterId, agent: Agent) -> Callable[..., int]:
+@meaning(ir.ClusterId)
+def cluster_id(op: ir.ClusterId, agent: Agent) -> Callable[..., int]:
     """The cluster's index in the grid: a constant of the agent."""
     cluster, dim = agent.cta.cluster, op.dim
     if dim is None:
@@ -57,15 +38,15 @@ def cluster_id(op: ClusterId, agent: Agent) -> Callable[..., int]:
     return lambda: cluster.coordinates[dim]
 
 
-@meaning(ClusterCount)
-def cluster_count(op: ClusterCount, agent: Agent) -> Callable[..., int]:
+@meaning(ir.ClusterCount)
+def cluster_count(op: ir.ClusterCount, agent: Agent) -> Callable[..., int]:
     """The number of clusters of the grid: a constant of the run."""
     count = agent.cta.cluster.machine.cluster_count
     return lambda: count
 
 
-@meaning(ClusterArrive)
-def cluster_arrive(op: ClusterArrive, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ClusterArrive)
+def cluster_arrive(op: ir.ClusterArrive, agent: Agent) -> Callable[..., None]:
     """Every warp of the agent arrives."""
     barrier = agent.cta.cluster.barrier
     return lambda: barrier.arrive(agent, op)
@@ -93,14 +74,14 @@ def wait_for_cluster(op: Op, agent: Agent) -> Callable[..., bool]:
     return register if agent.cta.cluster.machine.patient else run
 
 
-@meaning(ClusterWait, blocks=True)
-def cluster_wait(op: ClusterWait, agent: Agent) -> Callable[..., bool]:
+@meaning(ir.ClusterWait, blocks=True)
+def cluster_wait(op: ir.ClusterWait, agent: Agent) -> Callable[..., bool]:
     """Blocks until all warps of the cluster have arrived."""
     return wait_for_cluster(op, agent)
 
 
-@meaning(ClusterSync, blocks=True)
-def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
+@meaning(ir.ClusterSync, blocks=True)
+def cluster_sync(op: ir.ClusterSync, agent: Agent) -> Callable[..., bool]:
     """Arrives, then blocks until all warps of the cluster have arrived."""
     barrier, wait = agent.cta.cluster.barrier, wait_for_cluster(op, agent)
 
@@ -111,8 +92,8 @@ def cluster_sync(op: ClusterSync, agent: Agent) -> Callable[..., bool]:
     return run
 
 
-@meaning(ClusterCopy)
-def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ClusterCopy)
+def cluster_copy(op: ir.ClusterCopy, agent: Agent) -> Callable[..., None]:
     """Reads its source and lands when the schedule says so; at once without a barrier: a cluster sync orders it."""
     cast = numerics.cast(op.src.dtype, op.dst.dtype)
 
@@ -134,8 +115,8 @@ def cluster_copy(op: ClusterCopy, agent: Agent) -> Callable[..., None]:
     return now if op.bar is None else later
 
 
-@meaning(ClusterStore)
-def cluster_store(op: ClusterStore, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ClusterStore)
+def cluster_store(op: ir.ClusterStore, agent: Agent) -> Callable[..., None]:
     """Lands when the schedule says so, with what the registers hold now."""
     nbytes = op.view.nbytes
 
@@ -146,8 +127,8 @@ def cluster_store(op: ClusterStore, agent: Agent) -> Callable[..., None]:
     return later
 
 
-@meaning(ClusterAgree)
-def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ClusterAgree)
+def cluster_agree(op: ir.ClusterAgree, agent: Agent) -> Callable[..., None]:
     """The n-th time that the CTAs of a mask come here, they name the same region."""
     cta = agent.cta
     cluster, rank, name = cta.cluster, cta.rank, op.src.array.name
@@ -177,7 +158,7 @@ def cluster_agree(op: ClusterAgree, agent: Agent) -> Callable[..., None]:
     return run
 
 
-def _miscounted(op: ClusterAgree, rank: int, ctas: int, named: int) -> Error:
+def _miscounted(op: ir.ClusterAgree, rank: int, ctas: int, named: int) -> Error:
     """A written number of CTAs is not that of the mask, or the mask leaves out the CTA that names it."""
     if named != op.count:
         what = f"CTA {rank} names the mask {ctas:#b} of {named} CTA{'s' * (named != 1)}, count={op.count} is written"
@@ -192,10 +173,10 @@ def _point(starts: tuple[Any, ...]) -> str:
     return "[" + ", ".join(map(str, starts)) + "]"
 
 
-@meaning(ClusterTurn)
-def cluster_turn(op: ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]]:
+@meaning(ir.ClusterTurn)
+def cluster_turn(op: ir.ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]]:
     """The number of the inbox that is next in turn, and the parity of its barrier."""
-    turns, start = op.turns, TURNS * agent.copy
+    turns, start = op.turns, ir.TURNS * agent.copy
     key = op.slots, agent.copy
 
     def run() -> tuple[int, int]:
@@ -206,8 +187,8 @@ def cluster_turn(op: ClusterTurn, agent: Agent) -> Callable[..., tuple[int, int]
     return run
 
 
-@meaning(ClusterSend)
-def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ClusterSend)
+def cluster_send(op: ir.ClusterSend, agent: Agent) -> Callable[..., None]:
     """Lands in each CTA when the schedule says so."""
     cta, nbytes = agent.cta, op.dst.nbytes
     dtypes = [x.type.dtype.numpy for x in op.xs]  # type: ignore[union-attr]
@@ -226,17 +207,17 @@ def cluster_send(op: ClusterSend, agent: Agent) -> Callable[..., None]:
     return run
 
 
-@meaning(ClusterReceive)
-def cluster_receive(op: ClusterReceive, agent: Agent) -> Callable[..., np.ndarray]:
+@meaning(ir.ClusterReceive)
+def cluster_receive(op: ir.ClusterReceive, agent: Agent) -> Callable[..., np.ndarray]:
     """Reads what the ranks have sent to this CTA's inbox."""
     return lambda place: place.read()
 
 
-def exchange(op: Exchange, emit: Emitter) -> tuple[str, Callable[[Any], list[Any]]]:
+def exchange(op: ir.Exchange, emit: Emitter) -> tuple[str, Callable[[Any], list[Any]]]:
     """Runs the protocol; the name of what was received, and how to tell it apart: by rank, what that CTA sent."""
     emit.block(op.protocol)
     emit.op = op
-    read = next(inner for inner in op.protocol.walk() if isinstance(inner, ClusterReceive))
+    read = next(inner for inner in op.protocol.walk() if isinstance(inner, ir.ClusterReceive))
     nbytes = op.sent_bytes()
     size = read.view.nbytes // nbytes
     types = [x.type for x in op.sent]
@@ -251,8 +232,8 @@ def exchange(op: Exchange, emit: Emitter) -> tuple[str, Callable[[Any], list[Any
     return emit.expr(read.result), decode
 
 
-@text(ClusterReduce)
-def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
+@text(ir.ClusterReduce)
+def cluster_reduce(op: ir.ClusterReduce, emit: Emitter) -> None:
     """The values of all CTAs, combined in the order of their ranks; where one receives, the others keep their own."""
     received, decode = exchange(op, emit)
     combine = combination(op)
@@ -263,8 +244,8 @@ def cluster_reduce(op: ClusterReduce, emit: Emitter) -> None:
     emit.line(f"{emit.define(op.result)} = {result}")
 
 
-@text(ClusterGather)
-def cluster_gather(op: ClusterGather, emit: Emitter) -> None:
+@text(ir.ClusterGather)
+def cluster_gather(op: ir.ClusterGather, emit: Emitter) -> None:
     """Entry r of each result is what rank r sent. In a cluster of one there is nobody to tell."""
     results = "".join(f"{emit.define(result)}, " for result in op.results)
     if op.barrier is None:
@@ -277,7 +258,7 @@ def cluster_gather(op: ClusterGather, emit: Emitter) -> None:
     emit.line(f"{results}= {stack}({received})")
 
 
-def combination(op: ClusterReduce) -> Callable[[list[Any]], Any]:
+def combination(op: ir.ClusterReduce) -> Callable[[list[Any]], Any]:
     """From the values of all ranks to their combination; f16 and bf16 are rounded once, at the end."""
     dtype = op.x.type.dtype  # type: ignore[union-attr]
     narrow = numerics.is_narrow(dtype)
@@ -296,5 +277,5 @@ def combination(op: ClusterReduce) -> Callable[[list[Any]], Any]:
     return combine
 
 
-never_run(ClusterLoad, "a pass turns it into the TmaLoad of each rank's share")
-never_run(ClusterMulticast, "a pass turns it into the TmaLoad of the rank that fetches")
+never_run(ir.ClusterLoad, "a pass turns it into the TmaLoad of each rank's share")
+never_run(ir.ClusterMulticast, "a pass turns it into the TmaLoad of the rank that fetches")

@@ -8,30 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.ops.control import (
-    Assign,
-    Assume,
-    BlockId,
-    Break,
-    Breakpoint,
-    Continue,
-    DeviceAssert,
-    For,
-    If,
-    LaunchDependents,
-    Leave,
-    NextTile,
-    NumBlocks,
-    Print,
-    ReadVar,
-    Role,
-    RoleCopy,
-    Roles,
-    Scope,
-    Sync,
-    WaitPrior,
-    While,
-)
+from phalanx.ir.ops import control as ir
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Const
 from phalanx.sim.agents import BLOCKED, LINE, STEP, TRY, Agent
@@ -41,20 +18,20 @@ from phalanx.sim.registry import meaning, never_run, text
 from phalanx.sim.spins import Rounds, polling, tries
 
 
-@text(Assign)
-def assign(op: Assign, emit: Emitter) -> None:
+@text(ir.Assign)
+def assign(op: ir.Assign, emit: Emitter) -> None:
     """Writes an assignment to a Python variable."""
     emit.line(f"{emit.variable(op.var)} = {emit.expr(op.value)}")
 
 
-@text(ReadVar)
-def read_var(op: ReadVar, emit: Emitter) -> None:
+@text(ir.ReadVar)
+def read_var(op: ir.ReadVar, emit: Emitter) -> None:
     """Writes a read of a Python variable."""
     emit.line(f"{emit.define(op.result)} = {emit.variable(op.var)}")
 
 
-@text(If)
-def if_(op: If, emit: Emitter) -> None:
+@text(ir.If)
+def if_(op: ir.If, emit: Emitter) -> None:
     """Writes an `if` statement."""
     emit.line(f"if {emit.expr(op.cond)}:")
     emit.depth += 1
@@ -67,8 +44,8 @@ def if_(op: If, emit: Emitter) -> None:
         emit.depth -= 1
 
 
-@text(For)
-def for_(op: For, emit: Emitter) -> None:
+@text(ir.For)
+def for_(op: ir.For, emit: Emitter) -> None:
     """Writes a loop over a range, whose steps the budget counts. It ends by itself, and others run between its tests."""
     asks = Asks(str(TRY)) if tries(op) else None
     if asks is not None and not emit.only_asks:
@@ -89,15 +66,15 @@ def for_(op: For, emit: Emitter) -> None:
     emit.loop(head, op.label, body, asks, rounds=op)
 
 
-def refuse_step(op: For) -> NoReturn:
+def refuse_step(op: ir.For) -> NoReturn:
     """Raises the error for a loop whose step is 0."""
     raise Error(
         "the step of a range is 0", location=op.loc, remedy="make sure that it is not: a positive or a negative step"
     )
 
 
-@text(While)
-def while_(op: While, emit: Emitter) -> None:
+@text(ir.While)
+def while_(op: ir.While, emit: Emitter) -> None:
     """Writes a loop whose test is computed before every iteration."""
     asks, how = None, polling(op)
     if how is not None:
@@ -119,22 +96,22 @@ def while_(op: While, emit: Emitter) -> None:
     emit.loop("while True:", op.label, body, asks, rounds=op)
 
 
-@text(Break)
-def break_(op: Break, emit: Emitter) -> None:
+@text(ir.Break)
+def break_(op: ir.Break, emit: Emitter) -> None:
     """Writes a jump out of a loop."""
     emit.exit(op.label, "break")
 
 
-@text(Continue)
-def continue_(op: Continue, emit: Emitter) -> None:
+@text(ir.Continue)
+def continue_(op: ir.Continue, emit: Emitter) -> None:
     """Writes a jump to a loop's next iteration."""
     emit.exit(op.label, "continue")
 
 
-@text(Scope)
-def scope(op: Scope, emit: Emitter) -> None:
+@text(ir.Scope)
+def scope(op: ir.Scope, emit: Emitter) -> None:
     """A loop of one round, where something leaves it."""
-    if not any(isinstance(inner, Leave) and inner.label is op.label for inner in op.body.walk()):
+    if not any(isinstance(inner, ir.Leave) and inner.label is op.label for inner in op.body.walk()):
         emit.block(op.body)
         return
 
@@ -145,14 +122,14 @@ def scope(op: Scope, emit: Emitter) -> None:
     emit.loop("while True:", op.label, body)
 
 
-@text(Leave)
-def leave(op: Leave, emit: Emitter) -> None:
+@text(ir.Leave)
+def leave(op: ir.Leave, emit: Emitter) -> None:
     """Writes a jump to the end of a scope."""
     emit.exit(op.label, "break")
 
 
-@text(Roles)
-def roles(op: Roles, emit: Emitter) -> None:
+@text(ir.Roles)
+def roles(op: ir.Roles, emit: Emitter) -> None:
     """Forks one agent per copy of a region with copies of what it reads, and waits until all have ended."""
     regions = [emit.role(region) for region in op.regions]
     numbers = [(number, position) for position, (copies, _) in enumerate(regions) for number in copies]
@@ -180,46 +157,46 @@ def roles(op: Roles, emit: Emitter) -> None:
     emit.line(f"yield {BLOCKED}")
 
 
-@meaning(WaitPrior)
-def wait_prior(op: WaitPrior, agent: Agent) -> Callable[..., None]:
+@meaning(ir.WaitPrior)
+def wait_prior(op: ir.WaitPrior, agent: Agent) -> Callable[..., None]:
     """Launches run one after the other here: the prior one is over before this one begins."""
     return lambda: None
 
 
-@meaning(LaunchDependents)
-def launch_dependents(op: LaunchDependents, agent: Agent) -> Callable[..., None]:
+@meaning(ir.LaunchDependents)
+def launch_dependents(op: ir.LaunchDependents, agent: Agent) -> Callable[..., None]:
     """Does nothing: launches run one after the other here."""
     return lambda: None
 
 
-@meaning(Sync)
-def sync(op: Sync, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Sync)
+def sync(op: ir.Sync, agent: Agent) -> Callable[..., None]:
     """An agent's instructions run one after another: its threads are always together."""
     return lambda: None
 
 
-@meaning(BlockId)
-def block_id(op: BlockId, agent: Agent) -> Callable[..., int]:
+@meaning(ir.BlockId)
+def block_id(op: ir.BlockId, agent: Agent) -> Callable[..., int]:
     """This CTA's index in the grid: a constant of the agent."""
     cta, dim = agent.cta, op.dim
     return lambda: cta.block[dim]
 
 
-@meaning(NumBlocks)
-def num_blocks(op: NumBlocks, agent: Agent) -> Callable[..., int]:
+@meaning(ir.NumBlocks)
+def num_blocks(op: ir.NumBlocks, agent: Agent) -> Callable[..., int]:
     """The size of the grid: a constant of the run."""
     blocks = agent.cta.cluster.machine.grid[op.dim]
     return lambda: blocks
 
 
-@meaning(RoleCopy)
-def role_copy(op: RoleCopy, agent: Agent) -> Callable[..., int]:
+@meaning(ir.RoleCopy)
+def role_copy(op: ir.RoleCopy, agent: Agent) -> Callable[..., int]:
     """The number of this copy of its role: a constant of the agent."""
     return lambda: agent.copy
 
 
-@meaning(Print)
-def print_(op: Print, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Print)
+def print_(op: ir.Print, agent: Agent) -> Callable[..., None]:
     """Prints strings and values, once for the agent, behind its CTA's place in the grid and its role."""
     cta = agent.cta
     out = cta.cluster.machine.out
@@ -227,8 +204,8 @@ def print_(op: Print, agent: Agent) -> Callable[..., None]:
     return lambda parts: print(f"block {cta.block}, {rank}{agent.role}:", *parts, file=out)
 
 
-@text(Breakpoint)
-def breakpoint_(op: Breakpoint, emit: Emitter) -> None:
+@text(ir.Breakpoint)
+def breakpoint_(op: ir.Breakpoint, emit: Emitter) -> None:
     """Writes a stop under a condition, where somebody steps through the run, and nothing elsewhere."""
     if emit.stepped:
         anywhere = ".any()" if isinstance(op.cond.type, TileType) else ""
@@ -236,9 +213,9 @@ def breakpoint_(op: Breakpoint, emit: Emitter) -> None:
         emit.line(f"    yield {LINE}")
 
 
-@meaning(Assume)
-@meaning(DeviceAssert)
-def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Assume)
+@meaning(ir.DeviceAssert)
+def device_assert(op: ir.Assume | ir.DeviceAssert, agent: Agent) -> Callable[..., None]:
     """Stops the run with an error where the condition does not hold everywhere."""
     cta = agent.cta
 
@@ -251,5 +228,5 @@ def device_assert(op: Assume | DeviceAssert, agent: Agent) -> Callable[..., None
     return run
 
 
-never_run(Role, "runs as a region of Roles")
-never_run(NextTile, "a pass writes out who draws the tile and how the others are told")
+never_run(ir.Role, "runs as a region of Roles")
+never_run(ir.NextTile, "a pass writes out who draws the tile and how the others are told")

@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from phalanx.errors import Error
-from phalanx.ir.ops.mbarrier import (
-    Arrive,
-    ArriveExpectTx,
-    BarrierInit,
-    BarrierInvalidate,
-    ExpectTx,
-    FenceBarrierInit,
-    TestWait,
-    Transaction,
-    Wait,
-)
+from phalanx.ir.ops import mbarrier as ir
 from phalanx.sim.agents import Agent
 from phalanx.sim.barriers import MBarrier
 from phalanx.sim.places import outside, ranks_of
 from phalanx.sim.registry import meaning, never_run
 
 
-@meaning(BarrierInit)
-def barrier_init(op: BarrierInit, agent: Agent) -> Callable[..., None]:
+@meaning(ir.BarrierInit)
+def barrier_init(op: ir.BarrierInit, agent: Agent) -> Callable[..., None]:
     """Begins a barrier's life: one of an array, or all of them with their counts."""
     cta = agent.cta
     barriers = cta.barriers[op.barrier]
@@ -37,20 +27,20 @@ def barrier_init(op: BarrierInit, agent: Agent) -> Callable[..., None]:
     return run
 
 
-@meaning(BarrierInvalidate)
-def barrier_invalidate(op: BarrierInvalidate, agent: Agent) -> Callable[..., None]:
+@meaning(ir.BarrierInvalidate)
+def barrier_invalidate(op: ir.BarrierInvalidate, agent: Agent) -> Callable[..., None]:
     """Ends a barrier's life."""
     return lambda bar: bar.invalidate(op)
 
 
-@meaning(FenceBarrierInit)
-def fence_barrier_init(op: FenceBarrierInit, agent: Agent) -> Callable[..., None]:
+@meaning(ir.FenceBarrierInit)
+def fence_barrier_init(op: ir.FenceBarrierInit, agent: Agent) -> Callable[..., None]:
     """Does nothing by itself: monitors see that it was run."""
     return lambda: None
 
 
-@meaning(Arrive)
-def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Arrive)
+def arrive(op: ir.Arrive, agent: Agent) -> Callable[..., None]:
     """Counts arrivals on a barrier here, or in each CTA of the mask."""
     cta = agent.cta
 
@@ -64,8 +54,8 @@ def arrive(op: Arrive, agent: Agent) -> Callable[..., None]:
     return here if op.ctas is None else everywhere
 
 
-@meaning(ExpectTx)
-def expect_tx(op: ExpectTx, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ExpectTx)
+def expect_tx(op: ir.ExpectTx, agent: Agent) -> Callable[..., None]:
     """Makes a barrier wait for more bytes, here or in each CTA of the mask."""
     cta = agent.cta
 
@@ -79,8 +69,8 @@ def expect_tx(op: ExpectTx, agent: Agent) -> Callable[..., None]:
     return here if op.ctas is None else everywhere
 
 
-@meaning(ArriveExpectTx)
-def arrive_expect_tx(op: ArriveExpectTx, agent: Agent) -> Callable[..., None]:
+@meaning(ir.ArriveExpectTx)
+def arrive_expect_tx(op: ir.ArriveExpectTx, agent: Agent) -> Callable[..., None]:
     """Expects first, so that the phase can't complete between the two."""
     cta = agent.cta
 
@@ -95,7 +85,7 @@ def arrive_expect_tx(op: ArriveExpectTx, agent: Agent) -> Callable[..., None]:
     return here if op.ctas is None else everywhere
 
 
-def require_parity(parity: int, bar: MBarrier, op: Wait | TestWait) -> None:
+def require_parity(parity: int, bar: MBarrier, op: ir.Wait | ir.TestWait) -> None:
     """Phases are even or odd; what the hardware does with another number is not defined."""
     if parity not in (0, 1):
         raise Error(
@@ -104,8 +94,8 @@ def require_parity(parity: int, bar: MBarrier, op: Wait | TestWait) -> None:
         )
 
 
-@meaning(Wait, blocks=True)
-def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
+@meaning(ir.Wait, blocks=True)
+def wait(op: ir.Wait, agent: Agent) -> Callable[..., bool]:
     """Passes if the current phase's parity is not the one asked for; otherwise the phase's flip wakes the agent."""
     monitor = agent.cta.cluster.machine.monitor
 
@@ -131,8 +121,8 @@ def wait(op: Wait, agent: Agent) -> Callable[..., bool]:
     return register if agent.cta.cluster.machine.patient else run
 
 
-@meaning(TestWait)
-def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
+@meaning(ir.TestWait)
+def test_wait(op: ir.TestWait, agent: Agent) -> Callable[..., bool]:
     """Whether a phase is complete, without waiting."""
     monitor = agent.cta.cluster.machine.monitor
 
@@ -152,4 +142,4 @@ def test_wait(op: TestWait, agent: Agent) -> Callable[..., bool]:
     return run
 
 
-never_run(Transaction, "a pass turns it into ArriveExpectTx before the simulator sees it")
+never_run(ir.Transaction, "a pass turns it into ArriveExpectTx before the simulator sees it")

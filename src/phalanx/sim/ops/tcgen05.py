@@ -14,23 +14,7 @@ import numpy as np
 from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.engines import MMA_ENGINE, TENSOR_LOADS, TENSOR_STORES
-from phalanx.ir.ops.tcgen05 import (
-    Tcgen05Commit,
-    Tcgen05Copy,
-    Tcgen05FenceAfter,
-    Tcgen05FenceBefore,
-    Tcgen05Load,
-    Tcgen05Mma,
-    Tcgen05Store,
-    Tcgen05WaitLoads,
-    Tcgen05WaitStores,
-    TmemAlloc,
-    TmemFree,
-    TmemTake,
-    no_such_copy,
-    no_such_product,
-    out_of_reach,
-)
+from phalanx.ir.ops import tcgen05 as ir
 from phalanx.ir.tensor_kinds import Objection, product_shape
 from phalanx.ir.types import f16
 from phalanx.ir.views import TensorView, in_tensor
@@ -45,8 +29,8 @@ from phalanx.sim.registry import meaning
 # --- the life of tensor memory ----------------------------------------------------------------------------------------
 
 
-@meaning(TmemAlloc)
-def allocate(op: TmemAlloc, agent: Agent) -> Callable[..., None]:
+@meaning(ir.TmemAlloc)
+def allocate(op: ir.TmemAlloc, agent: Agent) -> Callable[..., None]:
     """Lets the buffers begin; the address is a number like any other."""
     cta = agent.cta
 
@@ -58,14 +42,14 @@ def allocate(op: TmemAlloc, agent: Agent) -> Callable[..., None]:
     return run
 
 
-@meaning(TmemTake)
-def take(op: TmemTake, agent: Agent) -> Callable[..., None]:
+@meaning(ir.TmemTake)
+def take(op: ir.TmemTake, agent: Agent) -> Callable[..., None]:
     """Does nothing: buffers are found by name here."""
     return lambda address: None
 
 
-@meaning(TmemFree)
-def free(op: TmemFree, agent: Agent) -> Callable[..., None]:
+@meaning(ir.TmemFree)
+def free(op: ir.TmemFree, agent: Agent) -> Callable[..., None]:
     """Ends all buffers of the CTA in tensor memory."""
     cta = agent.cta
     return lambda views: cta.allocated.clear()
@@ -87,7 +71,7 @@ def require_allocated(place: BufferPlace, cta: Cta, op: Op) -> None:
 class Multiply:
     """What all executions of one product share."""
 
-    def __init__(self, op: Tcgen05Mma) -> None:
+    def __init__(self, op: ir.Tcgen05Mma) -> None:
         self.op = op
         self.widen_a = widen(op.a.dtype)
         self.widen_b = widen(op.b.dtype)
@@ -115,7 +99,7 @@ class Multiply:
             acc[...] = product
 
 
-def _require_places(op: Tcgen05Mma) -> None:
+def _require_places(op: ir.Tcgen05Mma) -> None:
     """Refuses an accumulator or operand that lies in tensor memory as no instruction takes it: no text can, either."""
     from phalanx.layouts.tcgen05 import check_places
     from phalanx.layouts.tensor_parts import part_of
@@ -126,11 +110,11 @@ def _require_places(op: Tcgen05Mma) -> None:
         left = part_of(op.a) if in_tensor(op.a) else None
         check_places(op.kind, op.shape, found[:2], part_of(op.acc), left, op.pair)
     except ValueError as problem:
-        raise no_such_product(op, str(problem)) from None
+        raise ir.no_such_product(op, str(problem)) from None
 
 
-@meaning(Tcgen05Mma)
-def mma(op: Tcgen05Mma, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Tcgen05Mma)
+def mma(op: ir.Tcgen05Mma, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a product; a pair's is given by its even CTA, and done in both."""
     _require_places(op)
     how = Multiply(op)
@@ -179,8 +163,8 @@ def _require_leader(cta: Cta, op: Op) -> None:
         )
 
 
-@meaning(Tcgen05Commit)
-def commit(op: Tcgen05Commit, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Tcgen05Commit)
+def commit(op: ir.Tcgen05Commit, agent: Agent) -> Callable[..., None]:
     """Lets the tensor cores arrive when all work of the role is over."""
     cta = agent.cta
 
@@ -193,7 +177,7 @@ def commit(op: Tcgen05Commit, agent: Agent) -> Callable[..., None]:
     return run
 
 
-def _require_lanes(op: Tcgen05Copy) -> None:
+def _require_lanes(op: ir.Tcgen05Copy) -> None:
     """Refuses a copy to lanes that no instruction writes so."""
     from phalanx.layouts.tensor_copy import shapes_into
     from phalanx.layouts.tensor_parts import part_of
@@ -201,11 +185,11 @@ def _require_lanes(op: Tcgen05Copy) -> None:
     try:
         shapes_into(part_of(op.dst), op.src.shape)
     except ValueError as problem:
-        raise no_such_copy(op, str(problem)) from None
+        raise ir.no_such_copy(op, str(problem)) from None
 
 
-@meaning(Tcgen05Copy)
-def copy(op: Tcgen05Copy, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Tcgen05Copy)
+def copy(op: ir.Tcgen05Copy, agent: Agent) -> Callable[..., None]:
     """Gives the tensor cores a copy into tensor memory; the bytes of blocks of scales come in the order of blocks."""
     _require_lanes(op)
     cta = agent.cta
@@ -244,7 +228,7 @@ class Loading:
 
     __slots__ = ("op", "tile")
 
-    def __init__(self, op: Tcgen05Load, tile: np.ndarray) -> None:
+    def __init__(self, op: ir.Tcgen05Load, tile: np.ndarray) -> None:
         self.op = op
         self.tile = tile
 
@@ -261,18 +245,18 @@ class Loading:
         return getattr(self.__array__(), name)
 
 
-def _require_reach(op: Tcgen05Load | Tcgen05Store, view: TensorView) -> None:
+def _require_reach(op: ir.Tcgen05Load | ir.Tcgen05Store, view: TensorView) -> None:
     """Refuses a region that the warps of the role do not reach: the text can't be written for it, either."""
     from phalanx.layouts.tensor_parts import accesses_of
 
     try:
         accesses_of(view, op.warps, op.first)
     except ValueError as problem:
-        raise out_of_reach(op, view, str(problem)) from None
+        raise ir.out_of_reach(op, view, str(problem)) from None
 
 
-@meaning(Tcgen05Load)
-def load(op: Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
+@meaning(ir.Tcgen05Load)
+def load(op: ir.Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
     """Reads a region as it is now; the checks know that it may be read until loads are waited for."""
     _require_reach(op, op.src)
     cta = agent.cta
@@ -287,8 +271,8 @@ def load(op: Tcgen05Load, agent: Agent) -> Callable[..., Loading]:
     return run
 
 
-@meaning(Tcgen05Store)
-def store(op: Tcgen05Store, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Tcgen05Store)
+def store(op: ir.Tcgen05Store, agent: Agent) -> Callable[..., None]:
     """Writes a region; the checks know that it may be written as late as stores are waited for."""
     _require_reach(op, op.dst)
     cta = agent.cta
@@ -304,8 +288,8 @@ def store(op: Tcgen05Store, agent: Agent) -> Callable[..., None]:
     return run
 
 
-@meaning(Tcgen05WaitLoads)
-def wait_loads(op: Tcgen05WaitLoads, agent: Agent) -> Callable[..., tuple[Any, ...]]:
+@meaning(ir.Tcgen05WaitLoads)
+def wait_loads(op: ir.Tcgen05WaitLoads, agent: Agent) -> Callable[..., tuple[Any, ...]]:
     """Ends the loads of the agent, and gives their tiles."""
     monitor = agent.cta.cluster.machine.monitor
 
@@ -317,8 +301,8 @@ def wait_loads(op: Tcgen05WaitLoads, agent: Agent) -> Callable[..., tuple[Any, .
     return run
 
 
-@meaning(Tcgen05WaitStores)
-def wait_stores(op: Tcgen05WaitStores, agent: Agent) -> Callable[..., None]:
+@meaning(ir.Tcgen05WaitStores)
+def wait_stores(op: ir.Tcgen05WaitStores, agent: Agent) -> Callable[..., None]:
     """Ends the stores of the agent."""
     monitor = agent.cta.cluster.machine.monitor
 
@@ -329,8 +313,8 @@ def wait_stores(op: Tcgen05WaitStores, agent: Agent) -> Callable[..., None]:
     return run
 
 
-@meaning(Tcgen05FenceBefore)
-@meaning(Tcgen05FenceAfter)
+@meaning(ir.Tcgen05FenceBefore)
+@meaning(ir.Tcgen05FenceAfter)
 def fence(op: Op, agent: Agent) -> Callable[..., None]:
     """Does nothing: the machine is in order here; the checks look for it."""
     return lambda: None

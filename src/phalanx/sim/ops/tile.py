@@ -8,31 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from phalanx.errors import Error
-from phalanx.ir.ops.tile import (
-    Arange,
-    Binary,
-    Bitcast,
-    Cast,
-    Compare,
-    ConvertLayout,
-    CumSum,
-    Empty,
-    Fma,
-    Full,
-    InlinePtx,
-    Keep,
-    Pack,
-    Part,
-    Reduce,
-    ReduceBy,
-    Reshape,
-    ScanBy,
-    Select,
-    SkippingProduct,
-    Transpose,
-    Unary,
-    Unpack,
-)
+from phalanx.ir.ops import tile as ir
 from phalanx.ir.types import ArrayType, DType, ScalarType
 from phalanx.ir.values import Const, Value
 from phalanx.sim import numerics
@@ -91,8 +67,8 @@ _FLOAT = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-@inline(Binary)
-def inline_binary(op: Binary, emit: Emitter) -> str | None:
+@inline(ir.Binary)
+def inline_binary(op: ir.Binary, emit: Emitter) -> str | None:
     """A Python expression for scalar arithmetic that Python computes as the hardware does."""
     if not is_scalar(op.result):
         return None
@@ -113,8 +89,8 @@ def inline_binary(op: Binary, emit: Emitter) -> str | None:
     return None
 
 
-@inline(Unary)
-def inline_unary(op: Unary, emit: Emitter) -> str | None:
+@inline(ir.Unary)
+def inline_unary(op: ir.Unary, emit: Emitter) -> str | None:
     """A Python expression for the negation of a scalar: a number or a bool."""
     if not is_scalar(op.result):
         return None
@@ -128,8 +104,8 @@ def inline_unary(op: Unary, emit: Emitter) -> str | None:
     return None
 
 
-@inline(Compare)
-def inline_compare(op: Compare, emit: Emitter) -> str | None:
+@inline(ir.Compare)
+def inline_compare(op: ir.Compare, emit: Emitter) -> str | None:
     """A Python expression for a comparison of scalars."""
     if not is_scalar(op.result):
         return None
@@ -140,16 +116,16 @@ def inline_compare(op: Compare, emit: Emitter) -> str | None:
     return f"bool({expression})" if is_native_float(dtype) else None
 
 
-@inline(Select)
-def inline_select(op: Select, emit: Emitter) -> str | None:
+@inline(ir.Select)
+def inline_select(op: ir.Select, emit: Emitter) -> str | None:
     """A choice by a scalar is a choice of the whole, where both sides have the result's shape."""
     if not is_scalar(op.cond) or not shape_of(op.a) == shape_of(op.b) == shape_of(op.result):
         return None
     return f"({emit.expr(op.a)} if {emit.expr(op.cond)} else {emit.expr(op.b)})"
 
 
-@inline(Cast)
-def inline_cast(op: Cast, emit: Emitter) -> str | None:
+@inline(ir.Cast)
+def inline_cast(op: ir.Cast, emit: Emitter) -> str | None:
     """A Python expression for a conversion between scalars that are integers or bools."""
     source, target, x = element(op.x), element(op.result), emit.expr(op.x)
     if source == target:
@@ -167,8 +143,8 @@ def inline_cast(op: Cast, emit: Emitter) -> str | None:
 # --- tiles ----------------------------------------------------------------------------------------------------------
 
 
-@meaning(Unary)
-def unary(op: Unary, agent: Agent) -> Run:
+@meaning(ir.Unary)
+def unary(op: ir.Unary, agent: Agent) -> Run:
     """A function of one tile or scalar, elementwise."""
     if is_scalar(op.result):
         function, to = numerics.unary(op.fn, element(op.x)), element(op.x).numpy
@@ -176,8 +152,8 @@ def unary(op: Unary, agent: Agent) -> Run:
     return numerics.unary(op.fn, element(op.x))
 
 
-@meaning(Binary)
-def binary(op: Binary, agent: Agent) -> Run:
+@meaning(ir.Binary)
+def binary(op: ir.Binary, agent: Agent) -> Run:
     """An operation on two tiles or scalars, elementwise."""
     function, to = numerics.binary(op.fn, element(op.a)), element(op.a).numpy
     if op.can_fail:
@@ -189,7 +165,7 @@ def binary(op: Binary, agent: Agent) -> Run:
     return function
 
 
-def nonzero(function: Run, op: Binary) -> Run:
+def nonzero(function: Run, op: ir.Binary) -> Run:
     """A division of integers that refuses zeros among its divisors: a GPU gives 0 for them, and says nothing."""
 
     def run(a: Any, b: Any) -> Any:
@@ -200,15 +176,15 @@ def nonzero(function: Run, op: Binary) -> Run:
     return run
 
 
-@meaning(Fma)
-def fma(op: Fma, agent: Agent) -> Run:
+@meaning(ir.Fma)
+def fma(op: ir.Fma, agent: Agent) -> Run:
     """`a * b + c` rounded once."""
     function, to = fused(element(op.result)), element(op.result).numpy
     return shaped(lambda a, b, c: function(np.asarray(a, to), np.asarray(b, to), np.asarray(c, to)), op.result)
 
 
-@meaning(InlinePtx)
-def inline_ptx(op: InlinePtx, agent: Agent) -> Run:
+@meaning(ir.InlinePtx)
+def inline_ptx(op: ir.InlinePtx, agent: Agent) -> Run:
     """What the user's function says of it: a function of arrays, or of numbers where there are only scalars."""
     function = op.sim
     if function is None:
@@ -239,20 +215,20 @@ def inline_ptx(op: InlinePtx, agent: Agent) -> Run:
     return run
 
 
-@meaning(SkippingProduct)
-def skipping_product(op: SkippingProduct, agent: Agent) -> Run:
+@meaning(ir.SkippingProduct)
+def skipping_product(op: ir.SkippingProduct, agent: Agent) -> Run:
     """A product like any other: what is multiplied by 1 does not change."""
     return numerics.binary("mul", element(op.x))
 
 
-@meaning(Compare)
-def compare(op: Compare, agent: Agent) -> Run:
+@meaning(ir.Compare)
+def compare(op: ir.Compare, agent: Agent) -> Run:
     """A comparison, elementwise."""
     return shaped(numerics.compare(op.fn, element(op.a)), op.result)
 
 
-@meaning(Select)
-def select(op: Select, agent: Agent) -> Run:
+@meaning(ir.Select)
+def select(op: ir.Select, agent: Agent) -> Run:
     """One of two values by a condition, elementwise."""
     dtype, shape = element(op.result).numpy, shape_of(op.result)
 
@@ -263,21 +239,21 @@ def select(op: Select, agent: Agent) -> Run:
     return shaped(run, op.result)
 
 
-@meaning(Cast)
-def cast(op: Cast, agent: Agent) -> Run:
+@meaning(ir.Cast)
+def cast(op: ir.Cast, agent: Agent) -> Run:
     """A conversion to another element type, as the hardware converts."""
     return shaped(numerics.cast(element(op.x), element(op.result)), op.result)
 
 
-@meaning(Bitcast)
-def bitcast(op: Bitcast, agent: Agent) -> Run:
+@meaning(ir.Bitcast)
+def bitcast(op: ir.Bitcast, agent: Agent) -> Run:
     """The bits of a tile under another element type."""
     source, target = element(op.x).numpy, element(op.result).numpy
     return shaped(lambda x: np.ascontiguousarray(x, source).reshape(np.shape(x)).view(target), op.result)
 
 
-@meaning(Full)
-def full(op: Full, agent: Agent) -> Run:
+@meaning(ir.Full)
+def full(op: ir.Full, agent: Agent) -> Run:
     """A tile whose elements are all alike."""
     shape, dtype = shape_of(op.result), element(op.result).numpy
     if isinstance(op.value, Const):
@@ -292,7 +268,7 @@ class Unwritten:
 
     __slots__ = ("op",)
 
-    def __init__(self, op: Empty) -> None:
+    def __init__(self, op: ir.Empty) -> None:
         self.op = op
 
     def refuse(self) -> NoReturn:
@@ -317,8 +293,8 @@ class Unwritten:
         self.refuse()
 
 
-@meaning(Empty)
-def empty(op: Empty, agent: Agent) -> Run:
+@meaning(ir.Empty)
+def empty(op: ir.Empty, agent: Agent) -> Run:
     """Poisoned, so that reading it shows; under a monitor, reading it is refused."""
     if agent.cta.cluster.machine.monitor is not None:
         unwritten = Unwritten(op)
@@ -329,16 +305,16 @@ def empty(op: Empty, agent: Agent) -> Run:
     return lambda: tile
 
 
-@meaning(Arange)
-def arange(op: Arange, agent: Agent) -> Run:
+@meaning(ir.Arange)
+def arange(op: ir.Arange, agent: Agent) -> Run:
     """The numbers 0 to n - 1."""
     numbers = np.arange(shape_of(op.result)[0], dtype=element(op.result).numpy)
     numbers.setflags(write=False)
     return lambda: numbers
 
 
-@meaning(Reduce)
-def reduce(op: Reduce, agent: Agent) -> Run:
+@meaning(ir.Reduce)
+def reduce(op: ir.Reduce, agent: Agent) -> Run:
     """A fold along an axis: sums of narrow floats in f32, positions the first of equals."""
     source, target, axis, keep = element(op.x), element(op.result), op.axis, op.keepdims
     narrow = numerics.cast(source, source)
@@ -368,15 +344,15 @@ def reduce(op: Reduce, agent: Agent) -> Run:
     return shaped(runs[op.fn], op.result)
 
 
-@meaning(CumSum)
-def cumsum(op: CumSum, agent: Agent) -> Run:
+@meaning(ir.CumSum)
+def cumsum(op: ir.CumSum, agent: Agent) -> Run:
     """Running sums along an axis."""
     dtype, to, axis = numerics.accumulator(element(op.result)), element(op.result).numpy, op.axis
     return lambda x: np.cumsum(x.astype(dtype, copy=False), axis=axis, dtype=dtype).astype(to, copy=False)
 
 
-@meaning(ReduceBy)
-def reduce_by(op: ReduceBy, agent: Agent) -> Run:
+@meaning(ir.ReduceBy)
+def reduce_by(op: ir.ReduceBy, agent: Agent) -> Run:
     """A fold along an axis by the user's function."""
     function, axis, shape = Combined(op.by, agent), op.axis, shape_of(op.results[0])
     dtypes, scalar = [element(result) for result in op.results], is_scalar(op.results[0])
@@ -388,15 +364,15 @@ def reduce_by(op: ReduceBy, agent: Agent) -> Run:
     return run
 
 
-@meaning(ScanBy)
-def scan_by(op: ScanBy, agent: Agent) -> Run:
+@meaning(ir.ScanBy)
+def scan_by(op: ir.ScanBy, agent: Agent) -> Run:
     """Running folds along an axis by the user's function."""
     function, axis = Combined(op.by, agent), op.axis
     return lambda xs, taken: tuple(scan(function, xs, axis, taken))
 
 
-@meaning(Reshape)
-def reshape(op: Reshape, agent: Agent) -> Run:
+@meaning(ir.Reshape)
+def reshape(op: ir.Reshape, agent: Agent) -> Run:
     """The elements of a tile under another shape."""
     shape = shape_of(op.result)
     if is_scalar(op.result):
@@ -405,22 +381,22 @@ def reshape(op: Reshape, agent: Agent) -> Run:
     return lambda x: np.asarray(x, dtype).reshape(shape)
 
 
-@meaning(Part)
-def part(op: Part, agent: Agent) -> Run:
+@meaning(ir.Part)
+def part(op: ir.Part, agent: Agent) -> Run:
     """A part of a tile."""
     key = tuple(slice(start, start + size) for start, size in zip(op.starts, shape_of(op.result)))
     return lambda x: np.asarray(x)[key]
 
 
-@meaning(Transpose)
-def transpose(op: Transpose, agent: Agent) -> Run:
+@meaning(ir.Transpose)
+def transpose(op: ir.Transpose, agent: Agent) -> Run:
     """The axes of a tile in another order."""
     perm = op.perm
     return lambda x: x.transpose(perm)
 
 
-@meaning(Unpack)
-def unpack(op: Unpack, agent: Agent) -> Run:
+@meaning(ir.Unpack)
+def unpack(op: ir.Unpack, agent: Agent) -> Run:
     """The elements of every byte, those in the lower bits first."""
     dtype, axis = op.result.type.dtype, op.axis
     shifts, mask, shape = [dtype.bits * part for part in range(dtype.per_byte)], (1 << dtype.bits) - 1, shape_of(op.result)
@@ -432,8 +408,8 @@ def unpack(op: Unpack, agent: Agent) -> Run:
     return run
 
 
-@meaning(Pack)
-def pack(op: Pack, agent: Agent) -> Run:
+@meaning(ir.Pack)
+def pack(op: ir.Pack, agent: Agent) -> Run:
     """Every byte that elements share, the first of them in its lower bits."""
     dtype, axis, shape = op.x.type.dtype, op.axis, shape_of(op.result)
 
@@ -445,13 +421,13 @@ def pack(op: Pack, agent: Agent) -> Run:
     return run
 
 
-@meaning(Keep)
-def keep(op: Keep, agent: Agent) -> Run:
+@meaning(ir.Keep)
+def keep(op: ir.Keep, agent: Agent) -> Run:
     """Registers are a matter of the GPU."""
     return lambda x: x
 
 
-@meaning(ConvertLayout)
-def convert_layout(op: ConvertLayout, agent: Agent) -> Run:
+@meaning(ir.ConvertLayout)
+def convert_layout(op: ir.ConvertLayout, agent: Agent) -> Run:
     """Does nothing: threads hold no elements here."""
     return lambda x: x

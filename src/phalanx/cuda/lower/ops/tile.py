@@ -18,31 +18,7 @@ from phalanx.cuda.lower.layout_rules import (
     repeats,
     shape_of,
 )
-from phalanx.ir.ops.tile import (
-    Arange,
-    Binary,
-    Bitcast,
-    Cast,
-    Compare,
-    ConvertLayout,
-    CumSum,
-    Empty,
-    Fma,
-    Full,
-    InlinePtx,
-    Keep,
-    Pack,
-    Part,
-    Reduce,
-    ReduceBy,
-    Reshape,
-    ScanBy,
-    Select,
-    SkippingProduct,
-    Transpose,
-    Unary,
-    Unpack,
-)
+from phalanx.ir.ops import tile as ir
 from phalanx.ir.types import TileType
 from phalanx.ir.values import Value
 from phalanx.layouts.parts import part_layout
@@ -50,13 +26,13 @@ from phalanx.layouts.parts import part_layout
 _CHEAP_FUNCTIONS = ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "max", "min", "neg", "not", "abs")
 
 
-@asks(Unary, Binary, Compare, Select, Fma, SkippingProduct, Cast, Bitcast, Keep)
+@asks(ir.Unary, ir.Binary, ir.Compare, ir.Select, ir.Fma, ir.SkippingProduct, ir.Cast, ir.Bitcast, ir.Keep)
 def _elementwise(op: Any) -> list[Wish]:
     return elementwise(op)
 
 
-@asks(InlinePtx)
-def _inline_ptx(op: InlinePtx) -> list[Wish]:
+@asks(ir.InlinePtx)
+def _inline_ptx(op: ir.InlinePtx) -> list[Wish]:
     if not is_tile(op.results[0]):
         return []
     shape, tiles = shape_of(op.results[0]), [x for x in op.xs if is_tile(x)]
@@ -65,45 +41,45 @@ def _inline_ptx(op: InlinePtx) -> list[Wish]:
     return [same, *(Operand(x, op.results[0], operand_layout(shape_of(x))) for x in others)]
 
 
-@asks(Full, Empty, Arange, ConvertLayout)
+@asks(ir.Full, ir.Empty, ir.Arange, ir.ConvertLayout)
 def _any_layout(op: Any) -> list[Wish]:
     """Made, or moved, in whatever layout others ask for."""
     return []
 
 
-@repeats(Full, Empty, Arange, Compare, Select, Fma, Cast, Bitcast, Reshape, Transpose)
+@repeats(ir.Full, ir.Empty, ir.Arange, ir.Compare, ir.Select, ir.Fma, ir.Cast, ir.Bitcast, ir.Reshape, ir.Transpose)
 def _always(op: Any) -> bool:
     return True
 
 
-@repeats(Unary, Binary)
-def _if_cheap(op: Unary | Binary) -> bool:
+@repeats(ir.Unary, ir.Binary)
+def _if_cheap(op: ir.Unary | ir.Binary) -> bool:
     return op.fn in _CHEAP_FUNCTIONS
 
 
-@asks(Reduce)
-def _reduce(op: Reduce) -> list[Wish]:
+@asks(ir.Reduce)
+def _reduce(op: ir.Reduce) -> list[Wish]:
     wishes: list[Wish] = [Along(op.x, op.axis)]
     if is_tile(op.result):
         wishes.append(Result(op.result, op.x, lambda x: x.slice(op.axis, op.keepdims).layout))
     return wishes
 
 
-@asks(ReduceBy)
-def _reduce_by(op: ReduceBy) -> list[Wish]:
+@asks(ir.ReduceBy)
+def _reduce_by(op: ir.ReduceBy) -> list[Wish]:
     wishes: list[Wish] = [Same(op.xs), Along(op.xs[0], op.axis, True, op.xs[1:])]
     if is_tile(op.results[0]):
         wishes += [Result(result, op.xs[0], lambda x: x.slice(op.axis, op.keepdims).layout) for result in op.results]
     return wishes
 
 
-@asks(CumSum)
-def _cumsum(op: CumSum) -> list[Wish]:
+@asks(ir.CumSum)
+def _cumsum(op: ir.CumSum) -> list[Wish]:
     return _scan((op.x,), op.axis, (op.result,))
 
 
-@asks(ScanBy)
-def _scan_by(op: ScanBy) -> list[Wish]:
+@asks(ir.ScanBy)
+def _scan_by(op: ir.ScanBy) -> list[Wish]:
     return _scan(op.xs, op.axis, op.results)
 
 
@@ -112,28 +88,28 @@ def _scan(xs: tuple[Value, ...], axis: int, results: tuple[Value, ...]) -> list[
     return [Same((*xs, *results)), along, *(as_it_was_read(result, xs[0]) for result in results)]
 
 
-@asks(Reshape)
-def _reshape(op: Reshape) -> list[Wish]:
+@asks(ir.Reshape)
+def _reshape(op: ir.Reshape) -> list[Wish]:
     if not (is_tile(op.x) and is_tile(op.result)):
         return []
     old, new = shape_of(op.x), shape_of(op.result)
     return [Result(op.result, op.x, lambda x: x.reshape(new), lambda y: y.reshape(old))]
 
 
-@asks(Transpose)
-def _transpose(op: Transpose) -> list[Wish]:
+@asks(ir.Transpose)
+def _transpose(op: ir.Transpose) -> list[Wish]:
     inverse = tuple(op.perm.index(axis) for axis in range(len(op.perm)))
     return [Result(op.result, op.x, lambda x: x.transpose(op.perm), lambda y: y.transpose(inverse))]
 
 
-@asks(Unpack)
-def _unpack(op: Unpack) -> list[Wish]:
+@asks(ir.Unpack)
+def _unpack(op: ir.Unpack) -> list[Wish]:
     axis, parts = op.axis, per_byte(op.result)
     return [Result(op.result, op.x, lambda x: x.subdivide(axis, parts), lambda y: y.join(axis, parts))]
 
 
-@asks(Pack)
-def _pack(op: Pack) -> list[Wish]:
+@asks(ir.Pack)
+def _pack(op: ir.Pack) -> list[Wish]:
     axis, parts = op.axis, per_byte(op.x)
     # Bytes are made where their elements are, and moved then: there are fewer. Only neighbours apart have to move before.
     return [
@@ -148,7 +124,7 @@ def per_byte(value: Value) -> int:
     return value.type.dtype.per_byte
 
 
-@asks(Part)
-def _part(op: Part) -> list[Wish]:
+@asks(ir.Part)
+def _part(op: ir.Part) -> list[Wish]:
     shape = shape_of(op.result)
     return [Result(op.result, op.x, lambda x: part_layout(x, op.starts, shape))]
