@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pytest
 
 import phalanx as px
 from phalanx.sim.timeline.events import Event
@@ -67,6 +68,30 @@ def test_more_stages_take_less_time() -> None:
     change = one.compare(four)
     assert change.ratio == four.cycles / one.cycles < 1
     assert sum(stall.cycles for stall in four.stalls()) < sum(stall.cycles for stall in one.stalls())
+
+
+def test_two_timelines_are_saved_side_by_side(tmp_path: Any) -> None:
+    one, two = (px.trace(ring[1], ROWS, ROWS, STAGES=stages) for stages in (1, 2))
+    beside = one.compare(two)
+    beside.save(tmp_path / "both.html")
+    page = (tmp_path / "both.html").read_text()
+    data = json.loads(page.split('type="application/json">')[1].split("</script>")[0])
+    assert len(data["events"]) == len(one.events) + len(two.events) and len(data["sides"]) == 2
+    with pytest.raises(px.Error, match=r"two timelines are not saved as 'both\.json'"):
+        beside.save(tmp_path / "both.json")
+    assert beside._repr_html_().startswith("<iframe srcdoc=")
+
+
+def test_waits_that_only_one_timeline_has_are_told() -> None:
+    one, four = (px.trace(ring[1], ROWS, ROWS, STAGES=stages) for stages in (1, 4))
+    assert one.compare(one).differing() == ()
+    (key,) = (key for key in one.waiting() if key[0] == "warp 0" and key[2] == "mbarrier.arrive")
+    share = one.waiting()[key]
+    assert 0.2 < share < 1 and share > 2 * four.waiting().get(key, 0.0)
+    beside = one.compare(four)
+    change = next(row for row in beside.waits if (row.who, row.line, row.waited_for) == key)
+    assert change.before == share and f"waits: warp 0 at {key[1]} for mbarrier.arrive" in str(beside)
+    assert change in one.compare(four).differing(share)
 
 
 def test_stages_are_filled_and_read_in_turn() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import phalanx as px
 from phalanx.runtime.timeline.trace import Trace
-from phalanx.runtime.timeline.viewer import viewer_page
+from phalanx.runtime.timeline.viewer import data_of, viewer_page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = os.environ.get("PHALANX_TEST_BROWSER") or next((name for name in BROWSERS if shutil.which(name)), "")
@@ -65,6 +65,22 @@ addEventListener("load", () => setTimeout(() => {
     press("Escape"); press("f");
   })().catch((problem) => problems.push(String(problem))).finally(tell);
 }, 50));
+</script>
+"""
+TWO = """
+<script>
+{
+  const out = { count: timeline.count, below: timeline.tall, sums: document.getElementById("summary").textContent };
+  const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  timeline.draw();
+  press("."); const first = timeline.selected; press("ArrowDown"); out.next = [first, timeline.selected];
+  press("o"); timeline.draw(); out.over = timeline.tall; press("o"); out.again = timeline.tall;
+  document.getElementById("over").click(); out.clicked = timeline.tall; timeline.draw();
+  out.hidden = document.getElementById("over").hidden;
+  out.spent = [...document.querySelectorAll(".spent")].map((part) => part.textContent).filter((text) => text.includes("  "));
+  out.problems = problems;
+  document.body.append(Object.assign(document.createElement("pre"), { id: "out", textContent: JSON.stringify(out) }));
+}
 </script>
 """
 TIMED = """
@@ -122,6 +138,30 @@ def test_bars_arrows_search_and_keys(tmp_path: Path) -> None:
     assert out["zoomed"] == pytest.approx(0.6) and out["moved"] and out["selected"] and out["otherRow"]
     assert out["focused"] and re.fullmatch(r"1 of \d+", out["found"]) and "wait" in out["detail"]
     assert out["cause"] and out["theme"] and out["lines"] >= 8
+
+
+@needs_browser
+def test_two_timelines_stand_below_each_other_or_lie_over_each_other(tmp_path: Path) -> None:
+    array = px.spec((64, 32), px.f32)
+    before, after = px.trace(ring[1], array, array, STAGES=1), traced()
+    out = seen(viewer_page(before, after), tmp_path, TWO)
+    assert out["problems"] == [] and out["count"] == len(before.events) + len(after.events)
+    assert out["over"] < out["below"] == out["again"] and out["clicked"] == out["over"] and not out["hidden"]
+    assert out["sums"].startswith(f"A: {before.cycles:,.0f} cycles") and f"B: {after.cycles:,.0f} cycles" in out["sums"]
+    assert len(out["spent"]) >= 8 and out["next"][0] < len(before.events) <= out["next"][1]
+
+
+def test_rows_of_an_agent_are_neighbours_and_releases_stay_in_their_timeline() -> None:
+    array = px.spec((64, 32), px.f32)
+    before, after = px.trace(ring[1], array, array, STAGES=1), traced()
+    data = data_of(before, after)
+    titles = [(title, side) for _, _, title, _, side in data["lanes"]]
+    assert titles[:2] == [("all warps", 0), ("all warps", 1)] or titles[0][0] == titles[1][0]
+    count = len(before.events)
+    for number, event in enumerate(data["events"]):
+        assert all(cause < 0 or (cause < count) == (number < count) for cause in event[6:8])
+    assert min(event[2] for event in data["events"][count:]) == 0
+    assert all((data["lanes"][event[0]][4] == 1) == (number >= count) for number, event in enumerate(data["events"]))
 
 
 @pytest.mark.long

@@ -17,10 +17,11 @@ class Stamp:
 
     `kind`: "wait", "signal", "copy", "store", "product", "close" (of a group), "sync" (of the agent's threads), "step" (of
     a loop), "begin" and "end" (of an agent). `barrier`: the array that is waited for or signalled, of `barriers` barriers;
-    the stamp's index is that of the barrier. The number is the parity of a wait, or, where `masked`, the CTAs of a signal or
-    copy; with `leaders`, it reaches the even one of their pair. `engine`: who carries the work out, or whose groups are
-    closed or waited for; with `closes`, its group is closed as well. `pending`: groups that may be open behind a wait, which
-    with `reads` is over when they have read their sources.
+    the stamp's index is that of the barrier. Without one, and without an engine, the cluster's barrier is meant. The number
+    is the parity of a wait, or, where `masked`, the CTAs of a signal or copy; with `leaders`, it reaches the even one of
+    their pair. `engine`: who carries the work out, or whose groups are closed or waited for; with `closes`, its group is
+    closed as well. `pending`: groups that may be open behind a wait, which with `reads` is over when they have read their
+    sources.
     """
 
     kind: str

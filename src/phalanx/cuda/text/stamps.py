@@ -24,8 +24,6 @@ from phalanx.location import NOWHERE, Location
 
 STAMP = "stamp"
 """The kind of a site that writes stamps."""
-CLUSTER_BARRIER = "the cluster's barrier"
-"""What timelines call it."""
 MOST_PLACES = 1 << 16
 """A stamp has 16 bits for its place."""
 TWO_TIMES = "wait", "sync"
@@ -39,7 +37,7 @@ def stamp_of(effects: Effects) -> Stamp | None:
             return Stamp("wait", wait.barrier.barrier.title, wait.barrier.barrier.n)
     for meeting in effects.rendezvous:
         if meeting.span is Span.CLUSTER:
-            return Stamp("wait" if meeting.waits else "signal", CLUSTER_BARRIER)
+            return Stamp("wait" if meeting.waits else "signal")
         return Stamp("sync")
     for group in effects.groups:
         if group.action in (GroupAction.WAIT, GroupAction.WAIT_READ):
@@ -207,9 +205,3 @@ def leave_kernel(w: Writer) -> None:
     end_agent(w, w.plan.function.loc)
     ring, count = _ring(w)
     w.line(f"{w.use('px_leave')}({w.debug}, {ring}, {count});")
-
-
-__all__ = [
-    "CLUSTER_BARRIER", "STAMP", "begin_agent", "end_agent", "enter_kernel", "leave_kernel", "stamp_after", "stamp_before",
-    "stamp_of", "stamp_step",
-]  # fmt: skip

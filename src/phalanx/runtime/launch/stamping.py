@@ -92,6 +92,3 @@ def run_stamped(launcher: Any, compiled: Compiled, grid: tuple[int, int, int], v
     wanted.runs.append(
         StampedRun(compiled.name, card, compiled.arch, compiled.sites, grid, compiled.cluster, compiled.warps, words)
     )
-
-
-__all__ = ["StampedRun", "Stamps", "run_stamped", "sampled_ctas", "stamped", "wanted_stamps"]

@@ -49,6 +49,3 @@ def trace_real(bound: Any, args: tuple[Any, ...], constants: dict[str, Any], arc
     made = trace_of_stamps(run, card_for(run.arch).rates.clock)
     made.kernel = name
     return made
-
-
-__all__ = ["SAMPLE", "is_real", "trace_real"]

@@ -139,6 +139,3 @@ class Releases:
             for wait in group:
                 if wait.event is not None and wait is not last:
                     wait.event.released_by = last.before
-
-
-__all__ = ["Releases"]

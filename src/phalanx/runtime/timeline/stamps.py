@@ -21,7 +21,7 @@ from phalanx.location import NOWHERE, Location
 from phalanx.runtime.launch.stamping import StampedRun
 from phalanx.runtime.timeline.releases import Releases
 from phalanx.runtime.timeline.trace import Trace
-from phalanx.sim.timeline.events import Event, Lane
+from phalanx.sim.timeline.events import CLUSTER_BARRIER, Event, Lane
 
 LOW = 0xFFFFFFFF
 LEAST_WORK = 4.0
@@ -258,6 +258,8 @@ class Reading:
 
 def name_of(stamp: Stamp, index: int) -> str:
     """The name of a barrier, as the simulator has it."""
+    if not stamp.barriers:
+        return "" if stamp.engine else CLUSTER_BARRIER
     return f"{stamp.barrier}[{index}]" if stamp.barriers > 1 else stamp.barrier
 
 
@@ -295,6 +297,3 @@ def rate_of(ctas: list[SampledCta], usual: float) -> float:
     if nanoseconds < LEAST_SAMPLES * max(1, len(whole)):
         return usual
     return sum(cta.ended[1] - cta.began[1] for cta in whole) / nanoseconds
-
-
-__all__ = ["Reading", "SampledCta", "trace_of_stamps"]

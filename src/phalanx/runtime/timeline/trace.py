@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.frozen import frozen
 from phalanx.machines.rates import Rates
-from phalanx.sim.timeline.events import Event, Lane, Run, Use
+from phalanx.sim.timeline.events import CLUSTER_BARRIER, Event, Lane, Run, Use
 
 
 @frozen
@@ -71,6 +71,16 @@ class Comparison:
     after: float
     lines: tuple[Change, ...]
     waits: tuple[WaitChange, ...] = ()
+    traces: tuple[Trace, ...] = field(default=(), repr=False, compare=False)
+    """Both timelines, the earlier one first."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes a page (`.html`) with both: rows of an agent below each other, or, with `o`, over each other."""
+        write_page(path, (".html",), *self.traces)
+
+    def _repr_html_(self) -> str:
+        """Itself, in a notebook."""
+        return in_frame(*self.traces)
 
     def differing(self, least: float = 0.05) -> tuple[WaitChange, ...]:
         """Waits that take at least that share of an agent's time in one timeline, and less than half of it in the other."""
@@ -185,10 +195,13 @@ class Trace:
         before, after = self.waiting(), other.waiting()
         waits = [WaitChange(*key, before.get(key, 0.0), after.get(key, 0.0)) for key in {**before, **after}]
         waits.sort(key=lambda row: -max(row.before, row.after))
-        return Comparison(other.cycles / self.cycles, self.cycles, other.cycles, tuple(rows), tuple(waits))
+        return Comparison(other.cycles / self.cycles, self.cycles, other.cycles, tuple(rows), tuple(waits), (self, other))
 
     def waiting(self) -> dict[tuple[str, str, str], float]:
-        """The share of the time that agents of one name wait, by who, line, and the instruction that they wait for."""
+        """The share of the time that agents of one name wait, by who, line, and the instruction that they wait for.
+
+        Whoever waits for all of a cluster waits for no instruction.
+        """
         spans: dict[Lane, tuple[float, float]] = {}
         for event in self.events:
             if not event.lane.engine:
@@ -199,32 +212,17 @@ class Trace:
             total[lane.title] = total.get(lane.title, 0.0) + last - first
         found: dict[tuple[str, str, str], float] = {}
         for stall in self.stalls():
-            key = stall.who, stall.line, stall.waited_for
+            key = stall.who, stall.line, "" if stall.barrier == CLUSTER_BARRIER else stall.waited_for
             found[key] = found.get(key, 0.0) + stall.cycles / max(1.0, total[stall.who])
         return found
 
     def save(self, path: str | Path) -> None:
         """Writes a page (`.html`) or a file for Perfetto and Chrome's tracing (`.json`)."""
-        from phalanx.runtime.timeline.perfetto import perfetto_text
-        from phalanx.runtime.timeline.viewer import viewer_page
-
-        writers: dict[str, Any] = {".html": viewer_page, ".json": perfetto_text}
-        target = Path(path)
-        if target.suffix not in writers:
-            raise Error(
-                f"a timeline is not saved as {target.name!r}",
-                location=caller_location(),
-                remedy="name a file that ends in .html or .json",
-            )
-        target.write_text(writers[target.suffix](self), encoding="utf-8")
+        write_page(path, (".html", ".json"), self)
 
     def _repr_html_(self) -> str:
         """Itself, in a notebook."""
-        from html import escape
-
-        from phalanx.runtime.timeline.viewer import viewer_page
-
-        return f'<iframe srcdoc="{escape(viewer_page(self))}" style="width:100%;height:560px;border:0"></iframe>'
+        return in_frame(self)
 
     def __str__(self) -> str:
         """A few lines: the length, what limits it, and the longest waits."""
@@ -238,3 +236,28 @@ class Trace:
             what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
             rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")
         return "\n".join(rows)
+
+
+def write_page(path: str | Path, endings: tuple[str, ...], *traces: Trace) -> None:
+    """Writes a file of one or two timelines, as its name ends."""
+    from phalanx.runtime.timeline.perfetto import perfetto_text
+    from phalanx.runtime.timeline.viewer import viewer_page
+
+    target = Path(path)
+    if target.suffix not in endings:
+        raise Error(
+            f"{'a timeline is' if len(traces) == 1 else 'two timelines are'} not saved as {target.name!r}",
+            location=caller_location(),
+            remedy=f"name a file that ends in {' or '.join(endings)}",
+        )
+    writers: dict[str, Any] = {".html": viewer_page, ".json": perfetto_text}
+    target.write_text(writers[target.suffix](*traces), encoding="utf-8")
+
+
+def in_frame(*traces: Trace) -> str:
+    """The page of one or two timelines, for a notebook."""
+    from html import escape
+
+    from phalanx.runtime.timeline.viewer import viewer_page
+
+    return f'<iframe srcdoc="{escape(viewer_page(*traces))}" style="width:100%;height:560px;border:0"></iframe>'

@@ -13,6 +13,7 @@ from phalanx.location import NOWHERE
 
 if TYPE_CHECKING:
     from phalanx.runtime.timeline.trace import Trace
+    from phalanx.sim.timeline.events import Lane
 
 PAGE = Path(__file__).parent / "page"
 AROUND = 3
@@ -26,46 +27,56 @@ def part(name: str) -> str:
     return (PAGE / name).read_text(encoding="utf-8")
 
 
-def viewer_page(trace: Trace) -> str:
-    """The page of a timeline."""
-    data = json.dumps(data_of(trace), separators=(",", ":")).replace("</", "<\\/")
+def viewer_page(*traces: Trace) -> str:
+    """The page of a timeline, or of two of one kernel, whose rows stand below each other or lie over each other."""
+    data = json.dumps(data_of(*traces), separators=(",", ":")).replace("</", "<\\/")
     page = part("viewer.html")
-    title = escape(f"{trace.kernel}: a timeline")
+    title = escape(f"{traces[0].kernel}: {'a timeline' if len(traces) == 1 else 'two timelines'}")
     parts = {"TITLE": title, "STYLE": part("viewer.css"), "DATA": data, "SCRIPT": part("viewer.js")}
     for name, text in parts.items():
         page = page.replace(f"<!--{name}-->", text, 1)
     return page
 
 
-def data_of(trace: Trace) -> dict[str, Any]:
-    """What the page draws: rows, events as short lists, lines of source."""
-    lanes = {lane: number for number, lane in enumerate(trace.lanes)}
+def data_of(*traces: Trace) -> dict[str, Any]:
+    """What the page draws: rows, events as short lists, lines of source. Of two timelines, each begins at 0."""
+    lanes = lanes_of(traces)
     texts: dict[str, int] = {}
     lines: dict[tuple[str, int], int] = {}
-    events = []
-    for event in trace.events:
-        key = (event.location.file, event.location.line) if event.location is not NOWHERE else ("", 0)
-        name = f"{event.text}\n{event.barrier}"
-        events.append([
-            lanes[event.lane], KINDS.index(event.kind), round(event.start, 1), round(event.end, 1),
-            lines.setdefault(key, len(lines)), texts.setdefault(name, len(texts)), event.after, event.released_by,
-            event.nbytes, event.phase,
-        ])  # fmt: skip
+    events: list[list[Any]] = []
+    for side, trace in enumerate(traces):
+        number = len(events)
+        first = min((event.start for event in trace.events), default=0.0) if len(traces) > 1 else 0.0
+        for event in trace.events:
+            key = (event.location.file, event.location.line) if event.location is not NOWHERE else ("", 0)
+            name = f"{event.text}\n{event.barrier}"
+            events.append([
+                lanes[event.lane, side], KINDS.index(event.kind), round(event.start - first, 1), round(event.end - first, 1),
+                lines.setdefault(key, len(lines)), texts.setdefault(name, len(texts)),
+                *(cause + number if cause >= 0 else cause for cause in (event.after, event.released_by)),
+                event.nbytes, event.phase,
+            ])  # fmt: skip
+    bound = next((trace.bound() for trace in traces if trace.busy), traces[0].bound())
     return {
-        "kernel": trace.kernel,
-        "source": trace.source,
-        "cycles": trace.cycles,
-        "clock": trace.clock,
-        "span": trace.span,
+        "kernel": traces[0].kernel,
+        "sides": [{"source": trace.source, "cycles": trace.cycles, "clock": trace.clock} for trace in traces],
+        "clock": traces[0].clock,
         "kinds": KINDS,
-        "lanes": [[lane.place, lane.cta, lane.title, bool(lane.engine)] for lane in lanes],
+        "lanes": [[lane.place, lane.cta, lane.title, bool(lane.engine), side] for lane, side in lanes],
         "events": events,
         "texts": list(texts),
         "lines": list(lines),
         "files": files_of(list(lines)),
-        "bound": str(trace.bound()),
-        "busy": [[unit, share] for unit, share in trace.bound().shares.items()],
+        "bound": str(bound) if bound.shares else "",
+        "busy": [[unit, share] for unit, share in bound.shares.items()],
     }
+
+
+def lanes_of(traces: tuple[Trace, ...]) -> dict[tuple[Lane, int], int]:
+    """The number of each row, by lane and timeline: rows of the same agent are neighbours."""
+    found = [(lane, side) for side, trace in enumerate(traces) for lane in trace.lanes]
+    found.sort(key=lambda row: (row[0].place, row[0].cta, row[0].first, row[0].engine, row[1]))
+    return {row: number for number, row in enumerate(found)}
 
 
 def files_of(lines: list[tuple[str, int]]) -> list[dict[str, Any]]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from phalanx.frozen import frozen
 from phalanx.location import NOWHERE, Location
 
+CLUSTER_BARRIER = "the cluster's barrier"
+"""What events call it."""
+
 
 @frozen
 class Lane:

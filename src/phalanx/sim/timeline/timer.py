@@ -19,7 +19,7 @@ from phalanx.sim.barriers import MBarrier
 from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace
 from phalanx.sim.timeline.costs import CELLS, NOTHING, Cost, cost_of
-from phalanx.sim.timeline.events import Event, Lane, Run, Use
+from phalanx.sim.timeline.events import CLUSTER_BARRIER, Event, Lane, Run, Use
 from phalanx.sim.timeline.rounds import RoundKeeper
 from phalanx.sim.timeline.units import Sm
 
@@ -493,7 +493,7 @@ class Timer(Monitor):
 
     def cluster_passed(self, agent: Agent, op: Op, phase: int) -> None:
         time, cause = self.meetings.get((agent.cta.cluster, phase), START)
-        self.waits(agent, op, (time + self.rates.cluster_sync, cause), barrier="the cluster's barrier", phase=phase)
+        self.waits(agent, op, (time + self.rates.cluster_sync, cause), barrier=CLUSTER_BARRIER, phase=phase)
 
 
 SHARING = 8.0

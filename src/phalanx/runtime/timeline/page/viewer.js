@@ -12,7 +12,8 @@
   const GUTTER = 190, TOP = 26, BAR = 15, GAP = 6;
 
   // --- rows: an engine does several things at once, so that its events take several bars below each other ---
-  const rows = data.lanes.map(([place, cta, title, engine]) => ({ place, cta, title, engine, list: [], depth: 1, y: 0 }));
+  const two = data.sides.length > 1;
+  const rows = data.lanes.map(([place, cta, title, engine, side]) => ({ place, cta, title, engine, side, list: [], depth: 1, y: 0 }));
   const depthOf = new Int32Array(events.length);
   for (let i = 0; i < events.length; i++) rows[events[i][LANE]].list.push(i);
   for (const row of rows) {
@@ -29,13 +30,24 @@
     row.depth = Math.max(1, ends.length);
   }
   const several = new Set(data.lanes.map(([place, cta]) => place * 16 + cta)).size > 1;
-  let height = TOP, group = null;
-  for (const row of rows) {
-    const own = row.place * 16 + row.cta;
-    if (several && own !== group) { height += 16; group = own; row.head = `CTA ${row.cta}${row.place ? `, place ${row.place}` : ""}`; }
-    row.y = height;
-    height += row.depth * (row.engine ? BAR - 5 : BAR) + GAP;
+  let height = TOP, over = false;
+  // Of two timelines the rows of an agent stand below each other, or lie in one place, the second one's bars as outlines.
+  function layOut() {
+    height = TOP;
+    let group = null, former = null;
+    for (const row of rows) {
+      const own = row.place * 16 + row.cta;
+      row.head = "";
+      if (several && own !== group) { height += 16; group = own; row.head = `CTA ${row.cta}${row.place ? `, place ${row.place}` : ""}`; }
+      row.below = over && former !== null && former.side !== row.side && former.title === row.title && former.place * 16 + former.cta === own;
+      if (row.below) { row.y = former.y; row.depth = row.own; height = Math.max(height, row.y + row.depth * (row.engine ? BAR - 5 : BAR) + GAP); former = null; continue; }
+      row.y = height;
+      height += row.depth * (row.engine ? BAR - 5 : BAR) + GAP;
+      former = row;
+    }
   }
+  for (const row of rows) row.own = row.depth;
+  layOut();
   let last = 1;
   for (const event of events) last = Math.max(last, event[END]);
   const first = events.reduce((least, event) => Math.min(least, event[START]), last);
@@ -95,6 +107,7 @@
 
   function drawRow(row) {
     const top = row.y - view.scroll, bar = barHeight(row);
+    if (two && row.side && !row.below) { pen.fillStyle = colours.soft; pen.fillRect(0, top - 2, width, row.depth * bar + 4); }
     if (row.head) { pen.fillStyle = colours.quiet; pen.fillText(row.head, 6, top - 4); }
     if (top > tall || top + row.depth * bar < TOP) return;
     pen.strokeStyle = colours.faint; pen.beginPath(); pen.moveTo(0, Math.round(top + row.depth * bar + 2) + 0.5);
@@ -114,6 +127,7 @@
       if (brush !== colours.kinds[event[KIND]]) { brush = colours.kinds[event[KIND]]; pen.fillStyle = brush; }
       const wait = event[KIND] === WAIT;
       const y = top + depth * bar + (wait ? bar / 3 : 1), high = wait ? bar / 3 : bar - 2;
+      if (row.below) { pen.strokeStyle = wait ? colours.mark : colours.ink; pen.lineWidth = 1; pen.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1), high - 1); continue; }
       pen.fillRect(left, y, Math.max(1, right - left - (right - left > 4 ? 0.6 : 0)), high);
       if (right - left > 60 && !wait && bar > 11) {
         pen.save(); pen.beginPath(); pen.rect(left, y, right - left, high); pen.clip();
@@ -121,9 +135,11 @@
       }
     }
     pen.globalAlpha = 1;
-    pen.fillStyle = colours.paper; pen.fillRect(0, top - 1, GUTTER - 4, row.depth * bar + 3);
+    if (row.below) return;
+    pen.fillStyle = two && row.side ? colours.soft : colours.paper; pen.fillRect(0, top - 1, GUTTER - 4, row.depth * bar + 3);
     pen.fillStyle = row.engine ? colours.quiet : colours.ink;
-    pen.fillText(row.title.length > 29 ? `${row.title.slice(0, 28)}…` : row.title, row.engine ? 18 : 6, top + bar - 4);
+    const title = two && !over ? `${"AB"[row.side]}  ${row.title}` : row.title;
+    pen.fillText(title.length > 29 ? `${title.slice(0, 28)}…` : title, row.engine ? 18 : 6, top + bar - 4);
   }
 
   function drawArrows() {
@@ -238,7 +254,7 @@
         const away = Math.max(0, events[i][START] - when, when - events[i][END]);
         if (depthOf[i] === depth && away <= distance) { best = i; distance = away; }
       }
-      return best;
+      if (best >= 0 || !over) return best;
     }
     return -1;
   }
@@ -340,7 +356,7 @@
     a: () => move(-0.2), d: () => move(0.2), ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2),
     ArrowUp: () => otherRow(-1), ArrowDown: () => otherRow(1), ",": () => neighbour(-1), ".": () => neighbour(1),
     Enter: () => selected >= 0 && show(selected, true), g: cause, n: () => nextMatch(1), p: () => nextMatch(-1),
-    f: fit, r: () => toggleArrows(), t: () => toggleTheme(), "?": () => document.getElementById("keys").showModal(),
+    o: () => toggleOver(), f: fit, r: () => toggleArrows(), t: () => toggleTheme(), "?": () => document.getElementById("keys").showModal(),
     "/": () => searchBox.focus(), Escape: () => { lineOn = -1; select(-1); },
   };
   document.addEventListener("keydown", (key) => {
@@ -350,11 +366,17 @@
     if (act) { key.preventDefault(); act(); }
   });
   function toggleArrows() { arrows = !arrows; document.getElementById("arrows").setAttribute("aria-pressed", String(arrows)); ask(); }
+  function toggleOver() {
+    if (!two) return;
+    over = !over; document.getElementById("over").setAttribute("aria-pressed", String(over)); layOut(); clampView();
+  }
   function toggleTheme() {
     const root = document.documentElement, now = root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark"; readColours(); ask();
   }
   document.getElementById("arrows").addEventListener("click", toggleArrows);
+  document.getElementById("over").addEventListener("click", toggleOver);
+  document.getElementById("over").hidden = !two;
   document.getElementById("fit").addEventListener("click", fit);
   document.getElementById("theme").addEventListener("click", toggleTheme);
   document.getElementById("help").addEventListener("click", keys["?"]);
@@ -368,12 +390,14 @@
 
   // --- the text beside it ---
   function code() {
-    const spent = new Float64Array(data.lines.length), waited = new Float64Array(data.lines.length);
+    const sides = data.sides.map(() => [new Float64Array(data.lines.length), new Float64Array(data.lines.length)]);
     for (const event of events) {
-      if (rows[event[LANE]].engine) continue;
-      (event[KIND] === WAIT ? waited : spent)[event[LINE]] += event[END] - event[START];
+      const row = rows[event[LANE]];
+      if (!row.engine) sides[row.side][event[KIND] === WAIT ? 1 : 0][event[LINE]] += event[END] - event[START];
     }
-    const total = (line) => spent[line] + waited[line], most = Math.max(1, ...data.lines.map((_, n) => total(n)));
+    const total = (line, side) => sides[side][0][line] + sides[side][1][line];
+    const most = sides.map((_, side) => Math.max(1, ...data.lines.map((_line, n) => total(n, side))));
+    document.body.classList.toggle("two", two);
     const box = document.getElementById("code");
     for (const file of data.files) {
       const head = document.createElement("h3");
@@ -387,10 +411,10 @@
         time.className = "spent";
         if (line >= 0) {
           row.dataset.line = String(line);
-          const bar = document.createElement("span");
-          bar.className = "bar"; bar.style.width = `${(56 * total(line)) / most}px`;
-          time.append(bar, document.createTextNode(cycles(total(line))));
-          row.title = `${cycles(spent[line])} at work, ${cycles(waited[line])} waiting`;
+          const bar = document.createElement("span"), later = data.sides.length - 1;
+          bar.className = "bar"; bar.style.width = `${(56 * total(line, later)) / most[later]}px`;
+          time.append(bar, document.createTextNode(sides.map((_, side) => cycles(total(line, side))).join("  ")));
+          row.title = sides.map(([spent, waited]) => `${cycles(spent[line])} at work, ${cycles(waited[line])} waiting`).join("; then ");
           row.addEventListener("click", () => { lineOn = lineOn === line ? -1 : line; row.classList.toggle("on", lineOn === line); ask(); });
         }
         const place = document.createElement("span");
@@ -413,10 +437,11 @@
   }
 
   document.getElementById("kernel").textContent = data.kernel;
-  document.getElementById("summary").textContent =
-    `${cycles(data.cycles)} cycles, ${(data.cycles / data.clock).toFixed(1)} us, by ${data.source}; limited by ${data.bound}`;
+  const summed = data.sides.map(({ source, cycles: length, clock }, side) =>
+    `${two ? `${"AB"[side]}: ` : ""}${cycles(length)} cycles, ${(length / clock).toFixed(1)} us, by ${source}`);
+  document.getElementById("summary").textContent = summed.join("; ") + (data.bound ? `; limited by ${data.bound}` : "");
   code(); busy(); readColours(); select(-1);
   new ResizeObserver(resize).observe(stage);
   resize(); fit();
-  window.timeline = { view, select, search, zoom, draw, get selected() { return selected; }, get count() { return events.length; } };
+  window.timeline = { view, select, search, zoom, draw, get selected() { return selected; }, get count() { return events.length; }, get tall() { return height; } };
 })();
