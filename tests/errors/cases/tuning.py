@@ -139,3 +139,34 @@ def a_reference_by_numbers():
 @case
 def a_reference_that_does_not_compile():
     px.tune(fill[1], [dict(BLOCK=32)], (X,), measure=clock, reference=dict(BLOCK=-3))
+
+
+@px.kernel
+def filled(X, *, BLOCK=px.choose(32, 64)):
+    i = px.block_id(0) * BLOCK
+    px.store(X[i : i + BLOCK], 1.0)
+
+
+@case
+def nothing_to_choose_from():
+    px.tune(fill[1], args=(X,), on="model")
+
+
+@case
+def tuning_on_another_thing():
+    px.tune(filled[1], args=(X,), on="paper")
+
+
+@case
+def measuring_none_of_the_best():
+    px.tune(filled[1], args=(X,), best=0)
+
+
+@case
+def the_best_on_the_model():
+    px.tune(filled[1], args=(X,), best=2, on="model")
+
+
+@case
+def a_function_on_the_model():
+    px.tune(touch, [dict(by=1)], (X,), on="model")

@@ -41,6 +41,11 @@ class Estimate:
     rates: Rates
 
     @property
+    def order(self) -> tuple[bool, float]:
+        """By what candidates are sorted: tiles that registers hold first, then time."""
+        return self.spills, self.cycles
+
+    @property
     def microseconds(self) -> float:
         """The time at the model's clock."""
         return self.cycles / self.rates.clock

@@ -31,7 +31,7 @@ class Ranked:
         """By what combinations are sorted: tiles that registers hold first, then time, then the order of writing."""
         if self.estimate is None:
             return True, float("inf"), self.number
-        return self.estimate.spills, self.estimate.cycles, self.number
+        return *self.estimate.order, self.number
 
 
 def ranking(

@@ -60,9 +60,9 @@ def load_rows(key: str | None, configs: Sequence[dict[str, Any]]) -> tuple[list[
         rows = [
             Row(
                 config, None if ms is None else float(ms), None, str(status), str(note), int(rounds),
-                None if drawn is None else Reading(*drawn),
+                None if drawn is None else Reading(*drawn), modelled=None if modelled is None else float(modelled),
             )
-            for config, (ms, status, note, rounds, drawn) in zip(configs, kept)
+            for config, (ms, status, note, rounds, drawn, modelled) in zip(configs, kept)
         ]
         return rows, str(unmetered)
     except (KeyError, TypeError, ValueError):
@@ -73,6 +73,6 @@ def store_rows(key: str | None, rows: Sequence[Row], unmetered: str = "") -> Non
     """Keeps the table of a search on disk, unless it has no key; `unmetered` says why it has no energy."""
     if key is not None:
         kept = [
-            [row.ms, row.status, row.note, row.rounds, None if row.drawn is None else astuple(row.drawn)] for row in rows
+            [row.ms, row.status, row.note, row.rounds, row.drawn and astuple(row.drawn), row.modelled] for row in rows
         ]
         disk_cache().store(key, {"kind": "tuned"}, {"rows": json.dumps([kept, unmetered]).encode()})

@@ -19,7 +19,7 @@ class Row:
 
     `rounds` is how many blocks the time is the median of: those that fall behind are not measured to the end. `drawn` has
     the energy of a launch, power and clock where they were read (mode "steady", through NVML); `rate` is FLOP per cycle per
-    SM where the operations of a launch were given too.
+    SM where the operations of a launch were given too. `modelled`: milliseconds on the model of time, where it was asked.
     """
 
     config: dict[str, Any]
@@ -30,6 +30,7 @@ class Row:
     rounds: int = 0
     drawn: Reading | None = None
     rate: float | None = None
+    modelled: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -52,6 +53,7 @@ def _shown(value: float | None, form: str) -> str:
 
 FIGURES: dict[str, Callable[[Row], str]] = {
     "ms": lambda row: _shown(row.ms, ".4f"),
+    "model": lambda row: "" if row.modelled in (None, row.ms) else _shown(row.modelled, ".4f"),
     "speed": lambda row: _shown(row.ratio, ".3f"),
     "J": lambda row: "" if row.drawn is None else _shown(row.drawn.joules, ".4g"),
     "W": lambda row: "" if row.drawn is None else _shown(row.drawn.watts, ".0f"),

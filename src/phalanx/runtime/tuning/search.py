@@ -16,16 +16,19 @@ from typing import Any
 from phalanx.errors import Error, caller_location
 from phalanx.ir.archs import arch_of
 from phalanx.language.kernel import Kernel
-from phalanx.language.reader.capture import kind_of
 from phalanx.runtime.choosing.choice import choice_of
+from phalanx.runtime.choosing.estimates import Estimate
 from phalanx.runtime.compiled import compiler_identity, program_key
 from phalanx.runtime.device.power import Reading, median_reading
 from phalanx.runtime.device.timing import MODES, mode_named
 from phalanx.runtime.launch.auto_grid import FittingGrid, leaves_grid
-from phalanx.runtime.launch.dispatch import BoundLaunch, debugging, device_of, on_host
+from phalanx.runtime.launch.dispatch import debugging, device_of, on_host
 from phalanx.runtime.launch.specialise import Spec, constants_key, normalise_grid, read_arguments, specialise
+from phalanx.runtime.timeline.cards import rates_for
 from phalanx.runtime.tuning.arguments import ArrayPlan, plan_arguments, type_texts
-from phalanx.runtime.tuning.keys import load_rows, search_key, store_rows
+from phalanx.runtime.tuning.given import check_reference, how_many, list_of_configs, mistake, target_of
+from phalanx.runtime.tuning.keys import compiler_text, load_rows, search_key, store_rows
+from phalanx.runtime.tuning.modelled import time_on_model
 from phalanx.runtime.tuning.process import INSIDE, Here, Worker
 from phalanx.runtime.tuning.result import Row, Tuned
 from phalanx.runtime.tuning.shipping import Parcel, parcel
@@ -36,22 +39,26 @@ START_LIMIT_S = 300.0
 """For a process to start and make its arguments: imports, a CUDA context, random numbers."""
 MOST_BUILDERS = 8
 NOTED_FAILURES = 8
+SPILLS = "its tiles take more registers than a thread has"
 
 
 def tune(
-    kernel: Any, configs: Iterable[dict[str, Any]], args: Sequence[Any] = (), *, grid: Any = None,
+    kernel: Any, configs: Iterable[dict[str, Any]] | None = None, args: Sequence[Any] = (), *, grid: Any = None,
     make_args: Callable[[], Sequence[Any]] | None = None,
     reference: Callable[..., Any] | dict[str, Any] | None = None,
     tolerance: float | None = None, check: bool | Sequence[Any] = False,
     measure: Callable[[Callable[[], Any], dict[str, Any]], float] | None = None, mode: str = "turns",
     rounds: int | None = None, flops: float | None = None, keep: float = 1.25, timeout: float = 30.0, seed: int = 0,
-    isolate: bool = True, force: bool = False, quiet: bool = False,
+    isolate: bool = True, force: bool = False, quiet: bool = False, best: int | None = None, on: str | None = None,
 ) -> Tuned:
     """Searches the fastest of several configurations of a kernel on the GPU, and keeps the answer on disk.
 
     Anyone may call it, outside kernels; needs a GPU, unless `measure` says what a candidate costs. `kernel` is a kernel
     with `grid=` (a value or a function of the constants), or `kernel[grid]`, or any function called as
-    ``function(*args, **config)``; `configs` are dicts of its constants.
+    ``function(*args, **config)``; `configs` are dicts of its constants, whose values may be `px.choose`. Without `configs`
+    the kernel's own `px.choose` say what to try. `best` is how many are measured: those that are quickest on the model of
+    time (of a kernel's own candidates 8, of `configs` all); the others are in the table with the model's time.
+    ``on="model"`` measures nothing, and needs no GPU.
 
     Candidates are compiled in parallel, then run in a process of their own, first with their waits bounded: one that does
     not compile, hangs, crashes or is wrong is noted in the table and the others go on. That process makes its own
@@ -84,79 +91,23 @@ def tune(
             remedy='put the call under if __name__ == "__main__":',
         )
     target, grid = target_of(kernel, grid)
+    best = how_many(target, configs, on, best)
     chosen = list_of_configs(target, configs)
     check_reference(target, reference)
     regime = mode_named(mode, "px.tune")
     if rounds is not None and (not isinstance(rounds, int) or rounds < 1):
-        raise _mistake(f"rounds={rounds!r}", "measure at least one round")
+        raise mistake(f"rounds={rounds!r}", "measure at least one round")
     if flops is not None and not (isinstance(flops, (int, float)) and 0 < flops < float("inf")):
-        raise _mistake(f"flops={flops!r}", "pass the operations of one launch: 2 * M * N * K of a product")
+        raise mistake(f"flops={flops!r}", "pass the operations of one launch: 2 * M * N * K of a product")
     if check and not isinstance(target, Kernel):
-        raise _mistake("check= needs a kernel: px.check can't look into a function", "call px.check on its kernels")
+        raise mistake("check= needs a kernel: px.check can't look into a function", "call px.check on its kernels")
     if make_args is not None and not args:
         args = tuple(make_args())
     search = TuningSearch(
         target, grid, chosen, tuple(args), make_args, reference, tolerance, check, measure, mode,
-        regime.rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet, flops,
+        regime.rounds if rounds is None else rounds, keep, timeout, seed, isolate, quiet, flops, best, on,
     )
     return search.run(force)
-
-
-def _mistake(message: str, remedy: str) -> Error:
-    return Error(message, location=caller_location(), remedy=remedy)
-
-
-def target_of(kernel: Any, grid: Any) -> tuple[Any, Any]:
-    """The kernel and its grid, or the function."""
-    if isinstance(kernel, BoundLaunch):
-        if grid is not None:
-            raise _mistake("px.tune was given a grid twice", "write kernel[grid] or grid=..., not both")
-        return kernel.kernel, kernel.grid
-    if isinstance(kernel, Kernel):
-        if grid is None:
-            raise _mistake(
-                f"px.tune needs a grid for kernel '{kernel.name}'", "pass grid=, a value or a function of the constants"
-            )
-        return kernel, grid
-    if not callable(kernel):
-        raise _mistake(
-            f"px.tune takes a kernel or a function, not {type(kernel).__name__}",
-            "write px.tune(kernel, configs, arguments, grid=...)",
-        )
-    if grid is not None:
-        raise _mistake("px.tune takes no grid for a function", "the function launches its kernels itself: leave grid= out")
-    return kernel, None
-
-
-def list_of_configs(target: Any, configs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The configurations, each a dict of constants that the kernel has."""
-    if isinstance(configs, dict):
-        raise _mistake("the configurations are a dict, not a list of dicts", "write [dict(BM=64), dict(BM=128)]")
-    chosen = list(configs)
-    if not chosen:
-        raise _mistake("px.tune has no configuration to try", "pass a list of dicts: [dict(BM=64), dict(BM=128)]")
-    for config in chosen:
-        check_config(target, config, "a configuration")
-    return chosen
-
-
-def check_config(target: Any, config: Any, what: str) -> None:
-    """Refuses a configuration that is no dict, or names a constant that the kernel lacks."""
-    if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
-        raise _mistake(f"{what} is {config!r}", "a configuration is a dict of constants: dict(BM=64)")
-    if isinstance(target, Kernel):
-        target.bind_constants(config)  # raises for a constant that the kernel does not have
-
-
-def check_reference(target: Any, reference: Any) -> None:
-    """A function, or a configuration that is known to be right."""
-    if isinstance(reference, dict):
-        check_config(target, reference, "the reference configuration")
-    elif reference is not None and not callable(reference):
-        raise _mistake(
-            f"reference= is {kind_of(reference)}, neither a function nor a configuration",
-            "pass a function that returns what is expected, or a configuration that is known to be right: dict(BM=64)",
-        )
 
 
 @dataclass
@@ -171,6 +122,8 @@ class Candidate:
     grid: tuple[int, int, int] = (1, 1, 1)
     fitting: FittingGrid | None = None  # where the grid is px.auto; `grid` is then the simulator's
     payload: Any = None
+    estimate: Estimate | None = None
+    """What the model of time says, where it was asked."""
     times: list[float] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
 
@@ -182,6 +135,11 @@ class Candidate:
     def fail(self, failure: Failed) -> None:
         """Takes it out of the search: how it failed and why."""
         self.status, self.note, self.payload = failure.status, failure.note, None
+
+    @property
+    def modelled(self) -> float | None:
+        """Milliseconds on the model of time, where it was asked."""
+        return None if self.estimate is None else self.estimate.microseconds / 1e3
 
     @property
     def ms(self) -> float | None:
@@ -210,6 +168,8 @@ class TuningSearch:
     isolate: bool
     quiet: bool
     flops: float | None = None
+    best: int | None = None
+    on: str | None = None
     ordinal: int | None = None
     device: str = ""
     worker: Any = None
@@ -245,15 +205,42 @@ class TuningSearch:
             kept = None if force else load_rows(key, self.configs)
             from_cache = kept is not None
             if kept is None:
-                self.search(candidates, bar)
-                rows = [
-                    Row(c.config, c.ms, None, c.status, c.note, len(c.times), median_reading(c.readings)) for c in candidates
-                ]
+                if self.on is not None or (self.best is not None and self.best < len(candidates)):
+                    self.ask_the_model(candidates, bar)
+                if self.on is None:
+                    self.search(candidates, bar)
+                rows = [self.row(c) for c in candidates]
                 if any(row.ok for row in rows):
                     store_rows(key, rows, self.unmetered)
             else:
                 rows, self.unmetered = kept
         return Tuned(self.target, self.grid, self.sorted(rows), self.device, from_cache, unkept, self.unmetered)
+
+    def row(self, c: Candidate) -> Row:
+        """A line of the table; where nothing is measured, the model's time is the time."""
+        if self.on is not None and c.alive:
+            c.status = "ok" if c.modelled is not None else "not modelled"
+            note = SPILLS if c.estimate is not None and c.estimate.spills else c.note
+            return Row(c.config, c.modelled, None, c.status, note, modelled=c.modelled)
+        drawn = median_reading(c.readings)
+        return Row(c.config, c.ms, None, c.status, c.note, len(c.times), drawn, modelled=c.modelled)
+
+    def ask_the_model(self, candidates: list[Candidate], bar: Any) -> None:
+        """Times all on the model. Of those that it can time, all but the best are taken out of the search.
+
+        The configuration that the others are compared with stays.
+        """
+        stage = bar(f"{self.name}: modelling", len(candidates))
+        with debugging(self.target):
+            arguments = read_arguments(self.target, self.args)
+        for candidate in candidates:
+            stage()
+            if candidate.alive:
+                time_on_model(candidate, arguments, arch_of(self.arch()))
+        timed = sorted((c for c in candidates if c.alive and c.estimate is not None), key=lambda c: c.estimate.order)
+        for place, candidate in enumerate(timed if self.best is not None else (), 1):
+            if place > self.best and candidate is not self.known:  # type: ignore[operator]
+                candidate.fail(Failed("skipped", f"{place} of {len(timed)} on the model of time"))
 
     # What runs where ---------------------------------------------------------------------------------------
 
@@ -271,21 +258,23 @@ class TuningSearch:
                     self.ordinal = device_of(self.target, arguments)
         else:
             if len(real) < len(self.args):
-                raise _mistake(
+                raise mistake(
                     "a px.spec can't be an argument of a function that is tuned", "pass arrays, or make_args="
                 )
             infos = [info for info in map(describe, real) if info is not None]
             self.ordinal = next((info.device for info in infos if info.kind == "cuda"), None)
         if len(real) < len(self.args) or not any(describe(value) is not None for value in real):
             self.ordinal = 0 if has_gpu() else None
-        if self.ordinal is None and self.measure is None:
+        if self.ordinal is None and self.measure is None and self.on is None:
             given = any(describe(value) is not None for value in real)
             here = "the arguments are host arrays" if given else "there is none here"
-            raise _mistake(
+            raise mistake(
                 f"px.tune measures on a GPU, and {here}",
-                "pass CUDA arrays or px.spec on a machine with a GPU; or measure=, which says what a candidate costs",
+                'pass CUDA arrays or px.spec on a machine with a GPU; or on="model", which ranks without one',
             )
         self.device = device(self.ordinal).name if self.ordinal is not None else "the simulator"
+        if self.on is not None:
+            self.device = f"the model of the {rates_for(self.arch()).name}"
 
     def read(self, candidate: Candidate, stage: Callable[[], None]) -> str:
         """What the kernel would compile to for a configuration, as a key: what the search depends on."""
@@ -305,7 +294,8 @@ class TuningSearch:
                 else:
                     candidate.grid = normalise_grid(kernel, self.grid, specialisation.constants)
             candidate.function = specialisation
-            key = program_key(specialisation.reading.function, arch_of(self.arch()), compiler_identity())
+            identity = compiler_text() if self.on is not None else compiler_identity()
+            key = program_key(specialisation.reading.function, arch_of(self.arch()), identity)
             return f"{candidate.fitting or candidate.grid} {key}"
         except Error as error:
             candidate.fail(Failed("does not compile", first_line(error)))
@@ -317,7 +307,7 @@ class TuningSearch:
             "the function": None if self.is_kernel else self.target, "the configurations": self.configs,
             "args": type_texts(self.args), "device": self.device, "make_args": self.make_args,
             "reference": self.reference, "tolerance": self.tolerance, "check": bool(self.check), "measure": self.measure,
-            "options": [self.mode, self.rounds, self.keep, self.seed],
+            "options": [self.mode, self.rounds, self.keep, self.seed, self.best, self.on],
         }  # fmt: skip
         return search_key(parts, listings)
 
@@ -528,7 +518,7 @@ class TuningSearch:
 
     def sorted(self, rows: list[Row]) -> tuple[Row, ...]:
         """Fastest first, then what could not be measured."""
-        good = sorted((row for row in rows if row.ok), key=lambda row: row.ms or 0.0)
+        good = sorted((row for row in rows if row.ok), key=lambda row: (row.note == SPILLS, row.ms or 0.0))
         if not good:
             failures = [f"{row.config}: {row.status}: {row.note}" for row in rows[:NOTED_FAILURES]]
             if len(rows) > NOTED_FAILURES:
@@ -541,7 +531,8 @@ class TuningSearch:
             )
         best = good[0].ms or 1.0
         measured = [replace(row, ratio=best / row.ms if row.ms else None, rate=self.rate(row)) for row in good]
-        return (*measured, *(row for row in rows if not row.ok))
+        others = sorted((row for row in rows if not row.ok), key=lambda row: row.modelled or float("inf"))
+        return (*measured, *others)
 
 
 class Kept:
