@@ -81,9 +81,11 @@ def lines_of(node: ast.expr | ast.stmt | Function) -> range:
 
 
 def named_functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """All functions with the names of the classes and functions around them."""
+    """All functions with the names of the classes and functions around them. An expression has none inside."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(child, ast.expr):
+            continue
+        if isinstance(child, Function):
             yield prefix + child.name, child
         inner = f"{prefix}{child.name}." if isinstance(child, Function | ast.ClassDef) else prefix
         yield from named_functions(child, inner)
