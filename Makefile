@@ -47,11 +47,15 @@ $(STAMP): pyproject.toml requirements.lock
 demo: env
 	$(BIN)/python examples/demo.py
 
+# Plug-ins are named: pytest would rewrite the assertions of the whole package for the one that it declares.
+PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --disable-plugin-autoload -p xdist.plugin \
+	-p _hypothesis_pytestplugin -p phalanx.tools.pytest_plugin
+
 test: env
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not long" tests
+	$(PYTEST) -m "not long" tests
 
 test-long: env
-	$(BIN)/python -m pytest -q -n $(JOBS) tests
+	$(PYTEST) tests
 
 test-gpu:
 	@mkdir -p out

@@ -17,6 +17,7 @@ settings.load_profile("no times")
 
 
 gc.disable()  # nothing of what is collected goes again: looking through it anew costs a third of that time
+gc.set_threshold(20_000, 10, 10)  # kernels are many small objects that stay for a test: 700, as usual, finds no garbage
 
 
 def pytest_collection_finish() -> None:
