@@ -157,6 +157,7 @@ class Launches:
 
     def of(self, run: Callable[[], None]) -> list[Launch]:
         """The launches of a call, none of which runs."""
+        from phalanx.runtime.device.devices import described
         from phalanx.runtime.device.outlines import taking_launches
 
         found: list[Launch] = []
@@ -168,7 +169,7 @@ class Launches:
             text = self.text(bound.kernel[grid or ANY_GRID], args, given)
             found.append([bound.kernel.name, repr(grid), constants, arguments, text])
 
-        with taking_launches(take):
+        with taking_launches(take, described("sm_90a")):  # no driver is asked, for which kernels would be compiled
             run()
         return found
 

@@ -7,6 +7,7 @@ largest part of `import phalanx` but for NumPy. Here `__init__` alone is compile
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
@@ -17,6 +18,7 @@ from typing import Any, NoReturn, TypeVar, dataclass_transform, overload
 from phalanx.markers import attribute, block, cell, defined, operand, source, storage
 
 Class = TypeVar("Class", bound=type)
+Found = TypeVar("Found")
 
 
 @overload
@@ -54,6 +56,25 @@ def frozen(cls: Any = None, /, *, eq: bool = True, repr: bool = True) -> Any:
         return cls
 
     return make if cls is None else make(cls)
+
+
+def once(find: Callable[[Any], Found]) -> Callable[[Any], Found]:
+    """Decorates a method of frozen classes that has no arguments: what it finds is kept beside the fields.
+
+    Fields never change, so that it is found again; a copy by `dataclasses.replace` finds its own. Callers share it: a
+    method gives a tuple, not a list.
+    """
+    name = f"_{find.__qualname__}"
+
+    @functools.wraps(find)
+    def known(self: Any) -> Found:
+        own = self.__dict__
+        found: Found | None = own.get(name)
+        if found is None:
+            found = own[name] = find(self)
+        return found
+
+    return known
 
 
 SPECIAL = ("InitVar", "KW_ONLY")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,16 @@ class Case:
     outputs: list[str]
     features: list[str]
     exact: bool
+    loaded: dict[str, Any] = field(default_factory=dict)
+    """Kernels by their text."""
 
     def load(self, folder: Path) -> Any:
-        """The kernel, read from a file of its own."""
+        """The kernel, read from a file of its own. It is loaded once, so that it is read and prepared once."""
+        if self.text not in self.loaded:
+            self.loaded[self.text] = self._load(folder)
+        return self.loaded[self.text]
+
+    def _load(self, folder: Path) -> Any:
         name = f"flight_{self.seed}"
         path = folder / f"{name}.py"
         path.write_text(self.text)

@@ -41,14 +41,14 @@ def stories(seeds: range, options: Options) -> str:
     return "\n\n".join(outcome.problem for outcome in judge(seeds, options) if outcome.problem is not None)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("first", range(0, 192, 12))
 def test_is_right_and_compiles(first: int) -> None:
     assert stories(range(first, first + 12), Options(host=False)) == ""
 
 
 @pytest.mark.skipif(COMPILER is None, reason=MISSING)
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("first", range(1000, 1096, 12))
 def test_text_is_right(first: int) -> None:
     assert stories(range(first, first + 12), Options()) == ""

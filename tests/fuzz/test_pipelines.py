@@ -50,6 +50,7 @@ def stories(seeds: range, options: Options) -> str:
     return "\n\n".join(outcome.problem for outcome in judge(seeds, options) if outcome.problem is not None)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("first", range(0, 500, 50))
 def test_pipelined_and_plain_agree(first: int) -> None:
     assert stories(range(first, first + 50), Options(host=False)) == ""

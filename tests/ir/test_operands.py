@@ -124,7 +124,7 @@ def test_markers_leave_defaults_and_keywords_as_they_are(mix: tuple[Mix, Any]) -
 def test_cells_are_no_operands() -> None:
     var = Var(I32, "x")
     assert Assign(var, Const(1)).operands()[0].value == 1 and len(Assign(var, Const(1)).operands()) == 1
-    assert ReadVar(var, scalar("y")).operands() == []
+    assert ReadVar(var, scalar("y")).operands() == ()
 
 
 # --- values inside views --------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from phalanx.frozen import frozen
+from phalanx.frozen import frozen, once
 from phalanx.ir.archs import Feature
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
@@ -39,6 +39,8 @@ class Op(Traits):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "effects" in cls.__dict__:
+            cls.effects = once(cls.effects)  # type: ignore[method-assign]  # dozens of passes ask
         if cls.mnemonic and "mnemonic" in cls.__dict__:
             cls.family = cls.__module__.rsplit(".", 1)[-1]
             INSTRUCTIONS.append(cls)
@@ -88,7 +90,8 @@ class Op(Traits):
         """Whether the compiler may put another instruction in its place: on a target that lacks it, or can't lay it out."""
         return False
 
-    def operands(self) -> list[Value]:
+    @once
+    def operands(self) -> tuple[Value, ...]:
         """Every value it reads, those inside views included, in field order."""
         found: list[Value] = []
         for name in operand_fields(type(self)):
@@ -97,7 +100,7 @@ class Op(Traits):
                 found.append(item)
             elif item is not None:
                 collect(item, found)
-        return found
+        return tuple(found)
 
     def blocks(self) -> Iterator[Block]:
         """Nested blocks, in field order."""
@@ -121,17 +124,17 @@ class Block:
 
     def walk(self) -> Iterator[Op]:
         """Every instruction below this block, outer before inner."""
-        known: tuple[Op, ...] | None = self.__dict__.get("_below")
-        if known is None:  # dozens of passes ask
-            found: list[Op] = []
-            for op in self.ops:
-                found.append(op)
-                if block_fields(type(op)):
-                    for block in op.blocks():
-                        found += block.walk()
-            known = tuple(found)
-            object.__setattr__(self, "_below", known)
-        return iter(known)
+        return iter(self._below())
+
+    @once
+    def _below(self) -> tuple[Op, ...]:
+        found: list[Op] = []
+        for op in self.ops:
+            found.append(op)
+            if block_fields(type(op)):
+                for block in op.blocks():
+                    found += block.walk()
+        return tuple(found)
 
 
 @frozen

@@ -26,15 +26,20 @@ def wait_for_prior_launch():
 
 @chosen_at_example
 def clusters_at_once(kernel: Any, cluster: int, args: tuple[Any, ...], constants: dict[str, Any]) -> int:
-    """How many clusters of the kernel the GPU of the arguments holds, as its driver says; a few in the simulator."""
+    """How many clusters of the kernel the GPU of the arguments holds, as its driver says; a few in the simulator.
+
+    Where there is no driver to ask, as when launches are only looked at, nothing is compiled.
+    """
     infos = [describe(argument) for argument in args]
     first = infos[0]
     assert first is not None
     if first.kind != "cuda":
         return SIMULATED_CLUSTERS
+    device = px.device(first.device)
+    if device.simulated:
+        return device.clusters(cluster)
     key = (kernel, first.device, tuple(info and info.dtype_name for info in infos), tuple(constants.items()))
     if key not in _clusters:
-        device = px.device(first.device)
         made = px.compile(kernel[cluster], *args, arch=device.arch, **constants)
         _clusters[key] = device.clusters(made)
     return _clusters[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -31,6 +32,7 @@ def checkout() -> Path:
     )
 
 
+@functools.cache
 def scripts(root: Path) -> dict[str, str]:
     """The benchmarks of a checkout: module and what it measures."""
     found: dict[str, str] = {}
