@@ -8,7 +8,7 @@ from typing import Any
 
 from phalanx.errors import Error, caller_location
 from phalanx.language.builder import Builder
-from phalanx.language.objects import Arguments, KernelObject, Keywords, check_arguments, signature_after
+from phalanx.language.objects import Arguments, KernelObject, Keywords, check_arguments, signature_after, without_types
 
 BUILTINS: list[Builtin] = []
 """Every public in-kernel function, for the documentation test."""
@@ -53,6 +53,11 @@ class Builtin(KernelObject):
     def kind_name(self) -> str:
         """Its name in messages."""
         return f"the function '{self.name}'"
+
+    @property
+    def as_call(self) -> str:  # type: ignore[override]
+        """The function with its parameters."""
+        return f"px.{self.name}{without_types(self.signature)}"
 
     def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
         """Runs the implementation for a call in a kernel, with the signature checked."""

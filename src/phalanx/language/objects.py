@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -103,11 +104,38 @@ METHODS_ELSEWHERE = {
     **{fn: f"px.{fn}(x, axis) is a function" for fn in ("sum", "max", "min", "argmax", "argmin", "cumsum", "all", "any")},
     **{fn: f"px.{fn}(x) is a function" for fn in ("exp", "log", "sqrt", "abs", "tanh", "sigmoid", "round")},
     "mean": "px.sum(x, axis) / n is the mean",
+    **dict.fromkeys(("float", "float32"), "x.to(px.f32) converts"),
+    **dict.fromkeys(("half", "bfloat16", "int", "long", "double", "bool"), "x.to(px.bf16) converts"),
+    **dict.fromkeys(("flatten", "ravel"), "x.reshape(n) is a row of all n elements"),
+    **dict.fromkeys(("unsqueeze", "squeeze", "expand"), "x[:, None] has one axis more; operands are broadcast as in NumPy"),
+    **dict.fromkeys(("item", "tolist"), "an element of memory is a number by itself: V[i]; px.sum and px.max fold a tile"),
+    **dict.fromkeys(("ndim", "dim"), "len(x.shape) is the number of axes"),
+    **dict.fromkeys(("size", "numel"), "x.shape has the sizes"),
+    **dict.fromkeys(("stride", "strides"), "the compiler computes addresses: A[m:m+BM, k:k+BK] is enough"),
+    "load": "px.load(view) is a function",
+    "store": "px.store(view, value) is a function",
+    "clone": "tiles are values: y = x is enough",
     "view": "px.bitcast(x, px.i32) reads the bits as another type, x.reshape(...) is another shape",
     "transpose": "x.T transposes a matrix, x.permute(...) any axes",
     **dict.fromkeys(("append", "extend"), "a list is a tuple in kernels, and never changes: items = (*items, x)"),
 }
 """What arrays and lists of Python have under these names, in kernels."""
+
+_MASK = "elements outside an array are masked by themselves; px.where(condition, a, b) chooses among others"
+_TRANSPOSED = "b.T is the transpose"
+ARGUMENTS_ELSEWHERE = {
+    "mask": _MASK,
+    "other": "fill= is what elements outside the array load as",
+    "dim": "the axis is called axis",
+    "keepdim": "it is called keepdims",
+    **dict.fromkeys(("trans_a", "trans_b", "transpose_a", "transpose_b"), _TRANSPOSED),
+    "swizzle": "the compiler chooses how shared memory is laid out",
+    "num_warps": "it is called warps",
+    "px.zeros": "a shape of several axes is a tuple: px.zeros((8, 8), px.f32)",
+    "px.arange": "px.arange(n) counts from 0 in i32: px.arange(8) + start, px.arange(8).to(px.f32)",
+    "px.wait": "a barrier has it: bar.wait(parity)",
+}
+"""What other libraries call arguments, and functions whose other signatures people know: what to write here."""
 
 
 class KernelObject:
@@ -122,6 +150,8 @@ class KernelObject:
     """Whether it names memory, which `px.load` brings into registers."""
     gives_value = False
     """Whether ``with x as name:`` has something to bind."""
+    as_call: str | None = None
+    """How it is called, where being called is all that it is for."""
 
     @property
     def kind_name(self) -> str:
@@ -195,6 +225,7 @@ class KernelObject:
         """Reads the region of ``with x as name:``; `bind` assigns to that name, where there is one."""
         reader.ctx.fail(
             f"{self.kind_name} is not a region",
+            f"call it: with {self.as_call}" if self.as_call else
             "with takes px.warps(...), barrier.transaction(), pipe.produce() or pipe.consume()",
         )
 
@@ -229,6 +260,11 @@ class BoundMethod(KernelObject):
     name: str
     fn: Callable[..., object]
     kind_name = "a method"
+
+    @property
+    def as_call(self) -> str:  # type: ignore[override]
+        """The method with its parameters."""
+        return f".{self.name}{without_types(signature_after(2, self.fn))}"
 
     def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
         """Runs the method, with the signature checked."""
@@ -273,6 +309,12 @@ class PlainObject(KernelObject):
         if isinstance(value, ModuleType):
             return f"the module {name}"
         return f"the function '{name}'" if callable(value) and name else f"a {type(value).__name__}"
+
+    def subscript(self, ctx: Builder, index: Arguments) -> object:
+        """Nothing is in it; an argument that is None is one that the caller left out."""
+        if self.value is None:
+            ctx.fail("None can't be indexed", "an argument that may be None is used under `if X is not None:`")
+        return super().subscript(ctx, index)
 
     def truth(self, ctx: Builder, what: str) -> bool | Value:
         """Python's own truth of numbers, strings and None; other objects are no conditions."""
@@ -408,8 +450,14 @@ def check_arguments(
 
 def refuse_arguments(ctx: Builder, name: str, signature: inspect.Signature, problem: TypeError) -> NoReturn:
     """The error for arguments that do not fit."""
-    plain = signature.replace(
+    words = re.findall(r"'(\w+)'", str(problem)) if "unexpected" in str(problem) else [name]
+    hints = [ARGUMENTS_ELSEWHERE[word] for word in words if word in ARGUMENTS_ELSEWHERE]
+    ctx.fail(f"{name}: {problem}", "; ".join([*hints, f"its signature is {name}{without_types(signature)}"]))
+
+
+def without_types(signature: inspect.Signature) -> inspect.Signature:
+    """A signature as messages show it."""
+    return signature.replace(
         parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()],
         return_annotation=inspect.Signature.empty,
     )
-    ctx.fail(f"{name}: {problem}", f"its signature is {name}{plain}")

@@ -32,7 +32,7 @@ from phalanx.ir.values import Const, Value, constant_type
 from phalanx.language.affine import atom
 from phalanx.language.builder import Builder, operand
 from phalanx.language.limits import check_shift
-from phalanx.language.objects import Number, Numeric, describe, is_memory, load_scalar
+from phalanx.language.objects import Number, Numeric, as_object, describe, is_memory, load_scalar
 
 _FLOAT_RANK = {"f64": 3, "f32": 2, "f16": 1, "bf16": 1}
 
@@ -247,12 +247,20 @@ def require_numeric(ctx: Builder, what: str, value: object) -> Numeric:
     if is_scalar(value):
         return value
     remedy = "operands are numbers, scalars or register tiles"
+    if isinstance(value, DType):
+        remedy = "a type is compared with a type: X.dtype == px.f32"
     if isinstance(value, str):
         remedy = 'texts are not computed with: px.print("x is", x) takes a text and values one after the other'
     if isinstance(value, Value):
         remedy = f"slice and load it first, e.g. px.load({value.name}[m:m+64])"
     elif is_memory(value):
         remedy = "px.load(view) brings it into registers"
+    elif isinstance(value, tuple):
+        remedy = "a tuple, or a list, is no tile: px.load, px.full and px.arange make tiles"
+    elif value is None:
+        remedy = "sums begin with px.zeros(shape, dtype); copies give no value: px.load reads where they arrive"
+    elif as_object(value).as_call:
+        remedy = f"call it: {as_object(value).as_call}"
     ctx.fail(f"{what} can't be applied to {describe(value)}", remedy)
 
 
@@ -336,6 +344,18 @@ def _record_affine(ctx: Builder, fn: str, a: Numeric, b: Numeric, result: Value)
         ctx.affine[result] = atom((fn, fa, fb))
 
 
+def is_comparable(a: object, b: object) -> bool:
+    """Whether two constants may be equal at all: a function that is not called, or a type, is equal to its like alone."""
+    for one, other in ((a, b), (b, a)):
+        if one is None or other is None:
+            return True
+        if as_object(one).as_call and not as_object(other).as_call and isinstance(other, (*Number, str)):
+            return False
+        if isinstance(one, DType) and isinstance(other, (*Number, str)):
+            return False
+    return True
+
+
 def compare(ctx: Builder, fn: str, a: object, b: object) -> bool | Value:
     """A comparison: a bool, or a bool per element. Tuples are equal where all their items are."""
     a, b = load_scalar(ctx, a), load_scalar(ctx, b)
@@ -348,7 +368,7 @@ def compare(ctx: Builder, fn: str, a: object, b: object) -> bool | Value:
         found = equal if fn == "eq" else unary(ctx, "not", equal)
         return found if isinstance(found, Value) else bool(found)
     if not isinstance(a, Value) and not isinstance(b, Value):
-        if fn in ("eq", "ne"):
+        if fn in ("eq", "ne") and is_comparable(a, b):
             return _PY_COMPARE[fn](a, b)
     a, b = (require_numeric(ctx, f"'{SYMBOLS[fn]}'", item) for item in (a, b))
     shape = broadcast(ctx, a, b)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from phalanx.ir.types import DType
+from phalanx.ir.types import DType, TileType
+from phalanx.ir.values import Value
 from phalanx.language.builder import Builder
 from phalanx.language.limits import MAX_RANK
 from phalanx.language.objects import describe, plural
@@ -41,21 +42,26 @@ def require_shape(ctx: Builder, what: str, shape: object) -> tuple[int, ...]:
                 "make it a keyword-only parameter of the kernel, e.g. def kernel(X, *, BM=64)",
             )
         if size < 1:
-            ctx.fail(f"the shape of {what} has an axis of size {size}", "every axis has at least one element")
+            remedy = "write the size out" if size == -1 else "every axis has at least one element"
+            ctx.fail(f"the shape of {what} has an axis of size {size}", remedy)
     return sizes
 
 
 def require_dtype(ctx: Builder, what: str, dtype: object) -> DType:
     """The element type that `dtype` is."""
     if not isinstance(dtype, DType):
-        ctx.fail(f"the dtype of {what} must be a px dtype, not {describe(dtype)}", "e.g. px.f32, px.bf16 or A.dtype")
+        shape = f"a shape of several axes is a tuple: {what}((64, 64), px.f32)"
+        remedy = shape if is_constant_integer(dtype) else "e.g. px.f32, px.bf16 or A.dtype"
+        ctx.fail(f"the dtype of {what} must be a px dtype, not {describe(dtype)}", remedy)
     return dtype
 
 
 def require_axis(ctx: Builder, axis: object, rank: int) -> int:
     """The axis of a tile of `rank` axes that `axis` is, counted from the first."""
     if not isinstance(axis, int) or isinstance(axis, bool):
-        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", "e.g. px.sum(x, axis=1)")
+        two = isinstance(axis, Value) and isinstance(axis.type, TileType)
+        remedy = "px.maximum(a, b) and px.minimum(a, b) compare two tiles" if two else "e.g. px.sum(x, axis=1)"
+        ctx.fail(f"an axis must be a constant integer, not {describe(axis)}", remedy)
     if not -rank <= axis < rank:
         ctx.fail(
             f"axis {axis} does not exist: the tile has {plural(rank, 'axis', 'axes')}", f"use {-rank} to {rank - 1}"

@@ -8,7 +8,7 @@ from typing import TypeGuard
 from phalanx.frozen import frozen
 from phalanx.ir.core import Note, values_in
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, i32, i64
+from phalanx.ir.types import ArrayType, DType, ScalarType, TileType, bool_, i32, i64
 from phalanx.ir.values import Param, Value, constant_of
 from phalanx.ir.views import Buffer, GlobalView, SharedView, View, in_global, in_shared
 from phalanx.language.builder import Builder, operand
@@ -342,13 +342,19 @@ def add_offsets(ctx: Builder, base: Value, start: int | Value) -> Numeric:
     return binary(ctx, "add", base, start)
 
 
-def require_index(
-    ctx: Builder, what: str, value: object, remedy: str = "e.g. a number, px.block_id(0), or x.to(px.i32)"
-) -> int | Value:
+def integers_instead(value: object) -> str:
+    """What to write where an integer is asked for and this was given."""
+    if is_scalar(value) and dtype_of(value).is_float:
+        return "'/' gives floats: n // 2 is an integer, x.to(px.i32) makes one"
+    as_call = as_object(value).as_call
+    return f"call it: {as_call}" if as_call else "e.g. a number, px.block_id(0), or x.to(px.i32)"
+
+
+def require_index(ctx: Builder, what: str, value: object, remedy: str | None = None) -> int | Value:
     """The integer scalar that `value` is: indices are numbers or scalars, an element of memory is read."""
     index = load_scalar(ctx, value)
     if not is_index(index):
-        ctx.fail(f"{what} must be an integer, not {describe(index)}", remedy)
+        ctx.fail(f"{what} must be an integer, not {describe(index)}", remedy or integers_instead(index))
     if isinstance(index, int) and not -(2**63) <= index < 2**63:
         ctx.fail(f"{what} is {index}", "it must fit 64 bits: check the constants it comes from")
     return index
@@ -392,6 +398,7 @@ def read_index(ctx: Builder, item: object, size: int | None, position: int) -> t
         if dtype_of(item) not in (i32, i64) or len(shape) != 1:
             ctx.fail(
                 f"an index tile must be i32[n], not {item.type}",
+                "px.where(condition, x, 0) chooses by a condition" if dtype_of(item) == bool_ else
                 "compute it with px.arange or load it from an index array",
             )
         return item, shape[0], True

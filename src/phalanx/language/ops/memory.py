@@ -13,7 +13,7 @@ from phalanx.language.builder import Builder, operand
 from phalanx.language.builtin import builtin
 from phalanx.language.limits import MAX_SHARED_BYTES
 from phalanx.language.objects import KernelObject, Number, describe, load_scalar
-from phalanx.language.operators import cast, dtype_of, is_scalar, promote, require_numeric, shape_of
+from phalanx.language.operators import cast, dtype_of, is_scalar, is_tile, promote, require_numeric, shape_of
 from phalanx.language.ops.tile import make_full
 from phalanx.language.patches import PatchRegion
 from phalanx.language.requirements import require_dtype, require_flag, require_shape
@@ -35,6 +35,8 @@ def require_view(ctx: Builder, what: str, view: object) -> View:
         remedy = "slice an array or a shared buffer: A[m:m+BM, n:n+BN]"
         if is_scalar(view) and isinstance(view, Value):
             remedy = "a name holds an element's value: write the subscript here, e.g. px.store(A[i], x)"
+        elif is_tile(view):
+            remedy = "a tile is in registers: name an array's region, A[m:m+BM, n:n+BN], or a px.shared buffer"
         ctx.fail(f"{what} must be a view of memory, not {describe(view)}", remedy)
     return check_whole_bytes(ctx, view.view)
 

@@ -70,8 +70,9 @@ def make_full(ctx: Builder, what: str, shape: object, value: object, dtype: obje
     element = require_dtype(ctx, what, dtype)
     value = load_scalar(ctx, value)
     if not is_scalar(value):
+        order = f"write {what}(shape, value, dtype)" if isinstance(value, DType) else "tiles broadcast by themselves"
         ctx.fail(
-            f"the value of {what} must be a number or a scalar, not {describe(value)}", "tiles broadcast by themselves"
+            f"the value of {what} must be a number or a scalar, not {describe(value)}", order
         )
     result = Value(TileType(sizes, element))
     ctx.emit(Full(cast(ctx, value, element), result, loc=ctx.loc))

@@ -145,7 +145,9 @@ def read_product(ctx: Builder, what: str, a: object, b: object, acc: object) -> 
     shapes = shape_of_operand(left), shape_of_operand(right)
     if len(shapes[0]) != 2 or len(shapes[1]) != 2:
         ctx.fail(
-            f"{what} multiplies matrices, not shapes {shapes[0]} and {shapes[1]}", "index the stage of a ring first: a[s]"
+            f"{what} multiplies matrices, not shapes {shapes[0]} and {shapes[1]}",
+            "px.sum(a * b) multiplies vectors" if len(shapes[0]) == len(shapes[1]) == 1 else
+            "index the stage of a ring first: a[s]",
         )
     (m, k), (depth, n) = shapes
     if acc is not None and not is_tile(acc):

@@ -144,7 +144,10 @@ class Expressions:
         """A literal: a number, a string, True, False or None."""
         if node.value is Ellipsis or isinstance(node.value, (bytes, complex)):
             shown = "..." if node.value is Ellipsis else repr(node.value)
-            self.ctx.fail(f"{shown} has no meaning in kernels", "literals are numbers, strings, True, False and None")
+            remedy = "literals are numbers, strings, True, False and None"
+            if node.value is Ellipsis:
+                remedy = "an index has an integer or a slice for each axis"
+            self.ctx.fail(f"{shown} has no meaning in kernels", remedy)
         return node.value
 
     def eval_Name(self, node: ast.Name) -> object:
@@ -269,6 +272,8 @@ class Expressions:
             return unary(self.ctx, "not", x)
         if isinstance(x, int):
             return ~x
+        if isinstance(x, Value) and dtype_of(x).is_float:
+            self.ctx.fail(f"'~' needs integers or bools, not {dtype_of(x)}", "convert it first, e.g. x.to(px.i32)")
         ones = integer_limits(dtype_of(x))[1] if isinstance(x, Value) and dtype_of(x).kind == "uint" else -1
         return binary(self.ctx, "xor", x, ones)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from phalanx.ir.types import FROM_NUMPY
 from phalanx.language.builder import Builder
-from phalanx.language.objects import HostFunction, PlainObject, as_object
+from phalanx.language.objects import Arguments, HostFunction, Keywords, PlainObject, as_object
 from phalanx.language.reader.capture import CAPTURES, constant
 from phalanx.language.reader.other_languages import LANGUAGES, for_foreign, in_our_words
 
@@ -42,6 +42,8 @@ class ModuleObject(PlainObject):
             remedy = f"kernels use {CAPTURES}"
             if match is not None or name in TILE_FUNCTIONS:
                 remedy = f"use px.{match or name}"
+            elif owner.__name__.partition(".")[0] == "numpy":
+                remedy = in_our_words(name) or remedy
             elif (language := owner.__name__.partition(".")[0]) in LANGUAGES:
                 remedy = for_foreign(f"{language}.{name}") or remedy
             refusal = f"{shown}.{name} can't be used in kernels"
@@ -49,6 +51,13 @@ class ModuleObject(PlainObject):
                 return HostFunction(raw, refusal, remedy)  # sim= of px.ptx takes it
             ctx.fail(refusal, remedy)
         return found
+
+    def call(self, ctx: Builder, args: Arguments, kwargs: Keywords) -> object:
+        """Modules are not called: their functions are."""
+        owner = self.value
+        functions = [name for name in getattr(owner, "__all__", ()) if callable(getattr(owner, name))]
+        listed = ", ".join(f"{self.shown}.{name}" for name in functions[:4])
+        ctx.fail(f"{self.shown} can't be called", f"its functions are: {listed}" if listed else "call a function of it")
 
     @property
     def shown(self) -> str:

@@ -75,6 +75,15 @@ _GROUPS = (
     (("sort", "argsort", "flip", "histogram"),
      "px.topk(x, k, axis) gives the k largest in order and where they are; a whole "
      "sort is not in the language"),
+    (("ones", "ones_like"), "px.full(shape, 1.0, dtype) is a tile of ones"),
+    (("empty_like", "full_like"), "px.full(x.shape, value, x.dtype) is a tile like x"),
+    (("relu",), "px.maximum(x, 0.0) is it"), (("clip", "clamp"), "px.minimum(px.maximum(x, low), high) is it"),
+    (("square",), "x * x is it"), (("norm",), "px.sqrt(px.sum(x * x)) is it"), (("tan",), "px.sin(x) / px.cos(x) is it"),
+    (("gelu", "silu", "swish"), "x * px.sigmoid(x) is silu; px.erf and px.tanh are there for gelu"),
+    (("var", "std"), "px.sum(x * x) / n - mean * mean is the variance"),
+    (("cast", "astype"), "x.to(px.bf16) converts"), (("inf", "infty"), "write float('inf')"),
+    (("nan",), "px.isnan(x) finds it, float('nan') is one"), (("wait",), "a barrier has it: bar.wait(parity)"),
+    (("arrive",), "a barrier has it: bar.arrive()"), (("random",), "there are no random numbers in kernels: pass an array"),
     (("softmax",), "e = px.exp(x - px.max(x, 1, keepdims=True)), then e / px.sum(e, 1, keepdims=True); "
      "px.kernels.softmax outside"),
     (("mean", "average"), "px.sum(x, axis) / n is the mean"),

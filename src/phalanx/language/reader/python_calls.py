@@ -25,6 +25,7 @@ from phalanx.language.objects import (
 )
 from phalanx.language.operators import binary, convert, folding, is_tile, unary
 from phalanx.language.ranges import RangeObject
+from phalanx.language.reader.other_languages import in_our_words
 from phalanx.language.values import require_index
 
 LARGE_RESULTS = {"factorial": 0, "comb": 0, "perm": 0, "round": 1, "ldexp": 1}
@@ -89,6 +90,8 @@ def call_python(ctx: Builder, fn: Any, args: Arguments, kwargs: Keywords) -> obj
         ctx.fail(
             f"px.{name} is for the code around kernels", "call it outside the kernel and pass its result as an argument"
         )
+    if module == "numpy":
+        ctx.fail(f"numpy.{name} can't be used in kernels", in_our_words(name) or instead(name))
     if inspect.isfunction(fn):
         ctx.fail(f"'{name}' is a plain Python function", "decorate it with @px.func, or call it outside the kernel")
     ctx.fail(f"'{name}' can't be called like this in a kernel", instead(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import Break, Continue, If, Leave, Role, RoleCopy, Scope, span_text
@@ -17,6 +17,7 @@ from phalanx.language.builder import Builder, ReadAgent, freeze
 from phalanx.language.limits import MAX_DEPTH
 from phalanx.language.objects import (
     Arguments,
+    KernelObject,
     Keywords,
     Unavailable,
     as_object,
@@ -36,6 +37,8 @@ from phalanx.language.structs import Fields, StructValue
 from phalanx.location import Location
 
 MAX_INLINE_DEPTH = 64
+_WITHOUT_EFFECT = (ast.Attribute, ast.Name, ast.Subscript, ast.Compare, ast.BinOp, ast.UnaryOp)
+"""Expressions that do nothing where they stand alone."""
 
 
 class Reader(Loops):
@@ -169,7 +172,22 @@ class Reader(Loops):
         if isinstance(node.value, ast.Constant):
             return  # a docstring
         self.unused.add(node.value)
-        self.eval(node.value)
+        value = self.eval(node.value)
+        if isinstance(node.value, _WITHOUT_EFFECT):
+            self.refuse_without_effect(node.value, value)
+        if isinstance(value, KernelObject) and type(value).open is not KernelObject.open:
+            text = ast.unparse(node.value)
+            self.ctx.fail(f"'{text}' does nothing by itself", f"write a block for it: with {text}: ...")
+
+    def refuse_without_effect(self, node: ast.expr, value: object) -> NoReturn:
+        """The error for an expression by itself that does nothing: most often a call without its parentheses."""
+        text = ast.unparse(node)
+        as_call = as_object(value).as_call
+        if as_call is not None:
+            self.ctx.fail(f"'{text}' names a function and does not call it", f"its signature is {as_call}")
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+            self.ctx.fail(f"'{text}' compares, and nobody uses the answer", "= assigns, == compares")
+        self.ctx.fail(f"'{text}' has no effect: nobody uses its value", "give it a name, or leave it out")
 
     def do_Assert(self, node: ast.Assert) -> None:
         """`assert`: checked while the kernel is read."""

@@ -16,7 +16,7 @@ from phalanx.ir.types import DType, ScalarType, Type
 from phalanx.ir.values import Const, Param, Value, Var, constant_type
 from phalanx.language.builder import Builder, Landing, freeze
 from phalanx.language.objects import KernelObject, Number, Numeric, Unavailable, describe
-from phalanx.language.operators import cast, fits, promote
+from phalanx.language.operators import cast, fits, promote, shape_of
 from phalanx.language.structs import StructValue
 
 Key = tuple[Hashable, str]
@@ -247,9 +247,11 @@ class Meeting:
             )
             if "and" not in shown:  # a number that its neighbour's type can't hold
                 shown = f"{self.listed(values)}"
+            where = "" if self.what in name else f" on the paths through {self.what}"
+            shapes = {shape_of(v) for v in values}
+            remedy = "with .to(...)" if len(shapes) == 1 else "a tile of one shape, by slices or .reshape"
             return Unavailable(
-                f"{quoted(name)} has different types on the paths through {self.what}: {shown}",
-                "give it the same type on every path, e.g. with .to(...)",
+                f"{quoted(name)} has different types{where}: {shown}", f"give it the same type on every path, e.g. {remedy}"
             )
         var = Var(type_, name)
         for path, value in zip(self.paths, values, strict=True):
