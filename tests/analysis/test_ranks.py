@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import phalanx as px
 from passes.handmade import Handmade
 from phalanx.analysis.folding import fold_binary, wrap
 from phalanx.analysis.ranks import Evaluator, per_rank
@@ -301,3 +303,19 @@ def test_a_new_pure_instruction_is_numbered_without_being_known_here():
     evaluator = Evaluator(made.function(), 0)
     assert evaluator.same(first, second)
     assert evaluator.number(first) is None
+
+
+@px.kernel(warps=2)
+def chain(X, *, N):
+    with px.warps(0, 1):
+        x = px.load(X[0])
+        for _ in range(X.shape[0]):
+            for _ in px.static_range(N):
+                x = x * 0.5 + 1.0
+        px.store(X[1], x)
+
+
+def test_a_chain_of_any_length_is_followed() -> None:
+    x = np.zeros(2, np.float32)
+    chain[1](x, N=1000)
+    assert x[1] == 2.0

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from phalanx.analysis.folding import fold_binary, fold_compare, fold_unary, is_integer, wrap
-from phalanx.ir.core import Block, Function, Op, content_fields
+from phalanx.ir.core import Block, Function, Op, content_fields, operand_fields, values_in
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.ops.control import Assign, ReadVar, While
 from phalanx.ir.ops.tile import Binary, Cast, Compare, Select, Unary
@@ -139,8 +139,32 @@ class Evaluator:
         if isinstance(value, Const):
             return value.value
         if value not in self._known:
-            self._known[value] = self._evaluate(value)
+            for each in self._unknown(value):
+                self._known[each] = self._evaluate(each)
         return self._known[value]
+
+    def _unknown(self, value: Value) -> Iterator[Value]:
+        """The value behind all that it is computed from and is not known yet: chains of arithmetic have any length."""
+        waiting = [value]
+        while waiting:
+            last = waiting[-1]
+            before = [each for each in self._operands(last) if each not in self._known]
+            if before:
+                waiting += before
+                continue
+            waiting.pop()
+            if last not in self._known:
+                yield last
+
+    def _operands(self, value: Value) -> Iterator[Value]:
+        """What arithmetic computes a value from; nothing for cells, which may feed themselves."""
+        op = self.facts.definitions.get(value)
+        if op is None or isinstance(op, ReadVar) or not self.facts.is_arithmetic(op):
+            return
+        for name in operand_fields(type(op)):
+            for each in values_in(getattr(op, name)):
+                if not isinstance(each, Const):
+                    yield each
 
     def fresh(self) -> Symbol:
         """Something unknown at this place."""

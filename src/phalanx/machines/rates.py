@@ -64,10 +64,17 @@ class Rates:
     shared_latency: float
     l2_rate: float
     """Bytes between L2 and one SM in a cycle, while all SMs ask."""
+    l2_sm_rate: float
+    """Bytes between L2 and one SM in a cycle, while few SMs ask."""
     l2_bytes: float
     """What L2 keeps."""
     hbm_rate: float
     """Bytes of HBM in a microsecond, for the whole card."""
+    hbm_sm_rate: float
+    """Bytes of HBM for one SM in a cycle, while few ask."""
+    zero_rate: float
+    """Bytes of zeros that the copy engine of an SM writes in a cycle for what lies outside an array; into several CTAs, of
+    each of them."""
     load_latency: float
     """A load by threads out of L2."""
     load_latency_hbm: float
@@ -98,11 +105,6 @@ class Rates:
     fence_cluster: float
     query: float
     """One round of a loop that polls."""
-
-    @property
-    def hbm_share(self) -> float:
-        """Bytes of HBM for one SM in a cycle, while all SMs ask."""
-        return self.hbm_rate / self.clock / self.sms
 
 
 @cache

@@ -401,7 +401,9 @@ class Timer(Monitor):
         elif any(place_is_common(place) for place in sources) or not sources:
             kind = "copy"
             missed = max((self.fetched(agent, place, bytes_of(place)) for place in sources), default=0.0)
-            _, end = sm.l2(now, nbytes, missed)
+            outside = sum(bytes_outside(place) for place in sources if place_is_common(place))
+            receivers = max((len(ranks) for _, ranks in targets if ranks is not None), default=1)
+            _, end = sm.l2(now, nbytes - outside, missed, outside * receivers)
             over_at = end + self.latency(missed, rates.copy_latency, rates.copy_latency_hbm)
             over_at = self.arrives(agent, targets, over_at, nbytes)
             read_end = over_at
@@ -526,12 +528,16 @@ def bytes_of(place: Any) -> int:
     """The bytes of a place that are there; of rows by index, those of the rows that the array has."""
     if not place.is_common:
         return int(place.array.nbytes)
-    view = getattr(place, "view", None)
-    if view is not None:
-        return int(view.nbytes)
+    if hasattr(place, "view"):
+        return 0 if place.view is None else int(place.view.nbytes)
     window, rows = place.window, getattr(place, "valid", None)
     nbytes = prod(window.shape) * window.dtype.itemsize
     return nbytes if rows is None else nbytes * len(rows) // max(1, window.extents[window.row_axis])
+
+
+def bytes_outside(place: Any) -> int:
+    """The bytes of a box of an array that the array does not have."""
+    return prod(place.window.shape) * int(place.window.dtype.itemsize) - bytes_of(place)
 
 
 def same_values(function: Function) -> dict[Value, Value]:

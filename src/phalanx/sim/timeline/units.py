@@ -37,8 +37,11 @@ class Sm:
     def __init__(self, rates: Rates, crowd: float) -> None:
         self.rates = rates
         self.servers = {unit: Server() for unit in Unit}
-        self.hbm_rate = rates.hbm_rate / rates.clock / max(1.0, crowd)
+        crowd = max(1.0, crowd)
+        self.hbm_rate = min(rates.hbm_sm_rate, rates.hbm_rate / rates.clock / crowd)
         """Bytes of HBM for this SM in a cycle, where so many SMs ask."""
+        self.l2_rate = min(rates.l2_sm_rate, rates.l2_rate * rates.sms / crowd)
+        """Bytes of L2 for this SM in a cycle, where so many SMs ask."""
 
     def tensor(self, start: float, cycles: float, operands: float, event: int) -> tuple[float, float, int]:
         """A product: the tensor cores are busy for as long as they multiply, or read operands from shared memory."""
@@ -53,9 +56,12 @@ class Sm:
         """Bytes that a copy will put into shared memory some time later."""
         self.servers[Unit.SHARED].owe(now, nbytes / self.rates.shared_rate)
 
-    def l2(self, start: float, nbytes: float, missed: float) -> tuple[float, float]:
-        """Bytes between L2 and the SM, a share `missed` of them from HBM: their begin and their end."""
-        begin, end, _ = self.servers[Unit.L2].take(start, nbytes / self.rates.l2_rate)
+    def l2(self, start: float, nbytes: float, missed: float, zeros: float = 0.0) -> tuple[float, float]:
+        """Bytes between L2 and the SM, a share `missed` of them from HBM: their begin and their end.
+
+        `zeros`: what the copy engine writes beside them, for what an array does not have.
+        """
+        begin, end, _ = self.servers[Unit.L2].take(start, nbytes / self.l2_rate + zeros / self.rates.zero_rate)
         if missed:
             _, other, _ = self.servers[Unit.HBM].take(start, nbytes * missed / self.hbm_rate)
             end = max(end, other)

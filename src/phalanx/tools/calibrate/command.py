@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -55,8 +56,11 @@ def calibrate(
 
 
 def progress(name: str) -> None:
-    """What is being measured, on a terminal alone."""
-    if sys.stderr.isatty():
+    """What is being measured, on a terminal, or where `PHALANX_PROGRESS` asks for it."""
+    wanted = os.environ.get("PHALANX_PROGRESS", "")
+    if wanted == "1" and name:
+        complain(name)
+    elif wanted != "0" and sys.stderr.isatty():
         sys.stderr.write(f"\r{name:<40}\r" if name else "\r" + " " * 40 + "\r")
         sys.stderr.flush()
 

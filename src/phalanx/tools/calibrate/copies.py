@@ -31,6 +31,37 @@ def read_again(X, own, n, *, STAGES=8, BM=64, BN=64):
         ring.advance()
 
 
+@px.kernel(warps=1)
+def read_once(X, n, *, STAGES=8, BM=64, BN=64):
+    """A CTA reads tiles that nobody has read, as fast as they come."""
+    stages, full = px.shared((STAGES, BM, BN), X.dtype), px.barrier(STAGES)
+    ring = px.ring(STAGES)
+    for i in range(n):
+        full[ring.stage].wait(ring.parity ^ 1)
+        with full[ring.stage].transaction():
+            px.tma.load(X[i * BM : i * BM + BM, 0:BN], stages[ring.stage], full[ring.stage])
+        ring.advance()
+    for _ in range(STAGES):
+        full[ring.stage].wait(ring.parity ^ 1)
+        ring.advance()
+
+
+@px.kernel(warps=1)
+def read_nothing(X, n, *, STAGES=8, BM=64, BN=64):
+    """A CTA reads tiles that begin behind the last row of the array: zeros, which the copy engine writes."""
+    stages, full = px.shared((STAGES, BM, BN), X.dtype), px.barrier(STAGES)
+    ring = px.ring(STAGES)
+    for i in range(n):
+        m = X.shape[0] + i
+        full[ring.stage].wait(ring.parity ^ 1)
+        with full[ring.stage].transaction():
+            px.tma.load(X[m : m + BM, 0:BN], stages[ring.stage], full[ring.stage])
+        ring.advance()
+    for _ in range(STAGES):
+        full[ring.stage].wait(ring.parity ^ 1)
+        ring.advance()
+
+
 @px.kernel(warps=2)
 def copied(X, Y, n, *, STAGES=8, BM=64, BN=64):
     """Every CTA copies tiles that nobody has read, from HBM to HBM."""
@@ -131,6 +162,11 @@ def all_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
     return tuple(make.zeros((make.sms * steps * ROWS, 64), px.f32) for _ in range(2))
 
 
+def new_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
+    """A tile for each step of one CTA."""
+    return (make.zeros((steps * ROWS, 64), px.f32),)
+
+
 def tile(make: Makes, steps: int) -> tuple[Any, ...]:
     """A tile."""
     return (make.zeros((ROWS * 2, 64), px.f32),)
@@ -160,6 +196,9 @@ PROBES = (
           constants=(("BM", 1),)),
     Probe("peer_rate", "a copy of 32 KB to another SM", to_peer, tile, (100, 600), (4, 12), grid=pair,
           constants=(("BM", 128),)),
+    Probe("l2_sm_rate", "16 KB for one SM out of L2", read_again, own_tiles, (200, 1200), (24, 48)),
+    Probe("hbm_sm_rate", "16 KB for one SM out of HBM", read_once, new_tiles, (100, 600), (16, 32), cold=True),
+    Probe("zero_rate", "16 KB of zeros for one SM", read_nothing, tile, (200, 1200), (16, 32)),
     Probe("l2_rate", "16 KB for every SM out of L2", read_again, own_tiles, (200, 1200), (24, 48), grid=every),
     Probe("hbm_rate", "16 KB for every SM from HBM and to it", copied, all_tiles, (40, 240), (8, 16), grid=every,
           cold=True, by_time=True),
