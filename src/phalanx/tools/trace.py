@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from phalanx.tools.output import CLEAN, UNABLE, complain, say
 from phalanx.tools.user_files import declared
 
 if TYPE_CHECKING:
-    from phalanx.runtime.timeline.trace import Trace
+    from phalanx.runtime.timeline.trace import Comparison, Trace
 
 
 def trace(
@@ -21,13 +22,15 @@ def trace(
     arch: Annotated[
         str | None, typer.Option(help="The target whose version is modelled (default: the first that has all of it).")
     ] = None,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Launch on the GPU, too: the page has both timelines.")] = False,
     perfetto: Annotated[bool, typer.Option("--perfetto", help="Also write NAME.json, which Perfetto opens.")] = False,
 ) -> None:
     """Models when the kernels of a file do what, as its @px.example functions or the file itself launch them.
 
     Prints for each kernel how long it takes, what limits it and its longest waits, and writes NAME.html: rows for roles and
-    engines, arrows from releases to waits, the kernel's text with its times. Times are a model's. No GPU is needed. Exits
-    with 0, or with 2 where it can't be done.
+    engines, arrows from releases to waits, the kernel's text with its times. Times are a model's, and no GPU is needed.
+    With --gpu each is launched on the GPU as well, on copies of its arrays, and NAME.html lays the real timeline beside the
+    model's. Exits with 0, or with 2 where it can't be done.
     """
     from phalanx.runtime.timeline.tracing import trace as traced
 
@@ -38,15 +41,35 @@ def trace(
             if launch.name in seen:
                 continue
             seen.add(launch.name)
+            real = None
+            if gpu:
+                real = traced(launch.bound, *copied_to_gpu(launch.args), arch=arch, **launch.constants)
             made = traced(launch.bound, *launch.args, arch=arch, **launch.constants)
             summary(made)
-            for ending in (".html", ".json") if perfetto else (".html",):
-                made.save(to / f"{launch.name}{ending}")
+            if real is not None:
+                summary(real)
+                say(str(made.compare(real)))
+            written: list[tuple[str, Trace | Comparison]] = [(".html", made if real is None else made.compare(real))]
+            written += [(".json", made if real is None else real)] * perfetto
+            for ending, what in written:
+                what.save(to / f"{launch.name}{ending}")
                 say(str(to / f"{launch.name}{ending}"))
     except Error as error:
         complain(str(error))
         raise typer.Exit(UNABLE) from None
     raise typer.Exit(CLEAN)
+
+
+def copied_to_gpu(args: Sequence[Any]) -> list[Any]:
+    """Arguments with copies on the GPU in the place of arrays."""
+    from phalanx.runtime.device.driver import has_gpu
+    from phalanx.runtime.shaking import on_device
+
+    if not has_gpu():
+        raise Error(
+            "phalanx trace --gpu launches kernels on a GPU, and there is none", remedy="without --gpu a model says when"
+        )
+    return [on_device(value) for value in args]
 
 
 def summary(made: Trace) -> None:
@@ -55,9 +78,9 @@ def summary(made: Trace) -> None:
     from rich.table import Table
 
     console = Console()
-    head, bound, *_ = str(made).splitlines()
-    console.print(head, highlight=False, markup=False)
-    console.print(bound, highlight=False, markup=False)
+    for line in str(made).splitlines():
+        if not line.startswith("  "):
+            console.print(line, highlight=False, markup=False)
     table = Table("who waits", "at", "for", "of", "times", "cycles")
     for stall in made.stalls()[:8]:
         table.add_row(stall.who, stall.line, stall.waited_for, stall.at, f"{stall.count:,}", f"{stall.cycles:,.0f}")

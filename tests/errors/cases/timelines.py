@@ -52,3 +52,24 @@ def clusters_that_wait_for_others():
 @case
 def trace_saved_under_another_ending():
     px.trace(ones[1], X).save("trace.txt")
+
+
+@case
+def timelines_saved_under_another_ending():
+    made = px.trace(ones[1], X)
+    made.compare(made).save("both.json")
+
+
+@case
+def real_trace_of_host_arrays():
+    px.trace(ones[1], X, on="gpu")
+
+
+@case
+def trace_on_something_else():
+    px.trace(ones[1], X, on="cpu")
+
+
+@case
+def trace_of_no_sample():
+    px.trace(ones[1], X, sample=0)
