@@ -126,10 +126,12 @@ if TYPE_CHECKING:
     from phalanx.runtime.launch.specialise import spec
     from phalanx.runtime.timeline.tracing import trace
     from phalanx.runtime.tuning import tune
+    from phalanx.runtime.tuning.autotune import autotune
     from phalanx.runtime.tuning.bench import bench
 
 _LAZY = {
     "Compiled": "phalanx.runtime.compiled",
+    "autotune": "phalanx.runtime.tuning.autotune",
     "bench": "phalanx.runtime.tuning.bench",
     "check": "phalanx.runtime.checking",
     "compile": "phalanx.runtime.launch.dispatch",
@@ -185,7 +187,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
-    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
+    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "autotune", "barrier", "bench", "bf16",
     "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "choose", "clc", "cluster", "compile", "cos",
     "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
     "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2",

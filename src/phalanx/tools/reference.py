@@ -35,7 +35,7 @@ VARIABLES = {"Barriers": "bar", "Tiles": "x", "Views": "view", "Arrays": "X"}
 """What a value of each kind is called in the headings of its members."""
 OUTSIDE = (
     "kernel", "func", "struct", "auto", "choose", "compile", "spec", "packed", "device", "check", "debug", "explore",
-    "trace", "example", "tune", "bench", "export",
+    "trace", "example", "tune", "autotune", "bench", "export",
 )  # fmt: skip
 
 

@@ -170,3 +170,20 @@ def the_best_on_the_model():
 @case
 def a_function_on_the_model():
     px.tune(touch, [dict(by=1)], (X,), on="model")
+
+
+@case
+def autotuning_a_function():
+    @px.autotune
+    def plain(X):
+        pass
+
+
+@case
+def autotuning_by_a_name_that_is_no_argument():
+    px.autotune(key=["N"])(filled)
+
+
+@case
+def autotuning_what_is_pruned():
+    px.autotune(prune=lambda BLOCK: BLOCK > 100)(filled)
