@@ -24,6 +24,7 @@ from phalanx.runtime.launch.dispatch import compile as compile
 from phalanx.runtime.launch.specialise import spec as spec
 from phalanx.runtime.timeline.tracing import trace as trace
 from phalanx.runtime.tuning import tune as tune
+from phalanx.runtime.tuning.autotune import autotune as autotune
 from phalanx.runtime.tuning.bench import bench as bench
 from phalanx import torch as torch
 from phalanx.types import Barrier, Kernel, Number, Pipe, Ring, Shape, Tile, View
@@ -552,12 +553,12 @@ class tma:
 
 __all__ = [
     "Compiled", "DType", "Error", "abs", "all", "any", "arange", "argmax", "argmin", "assume", "atomic_add",
-    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "barrier", "bench", "bf16",
-    "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "choose", "clc", "cluster", "compile",
-    "cos", "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf", "example",
-    "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3", "f8e5m2",
-    "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep", "kernel",
-    "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
+    "atomic_cas", "atomic_exch", "atomic_load", "atomic_max", "atomic_min", "auto", "autotune", "barrier", "bench",
+    "bf16", "bitcast", "block_id", "bool", "breakpoint", "cdiv", "ceil", "check", "choose", "clc", "cluster",
+    "compile", "cos", "counters", "cp_async", "cumsum", "debug", "device", "device_assert", "dot", "empty", "erf",
+    "example", "exp", "exp2", "explore", "export", "f16", "f32", "f4e2m1", "f64", "f6e2m3", "f6e3m2", "f8e4m3",
+    "f8e5m2", "f8e8m0", "fence", "floor", "fma", "full", "func", "i16", "i32", "i4", "i64", "i8", "isnan", "keep",
+    "kernel", "kernels", "launch_dependents", "load", "log", "log2", "max", "maximum", "min", "minimum", "multiply",
     "num_blocks", "packed", "persistent", "pipe", "pipelined", "print", "ptx", "reciprocal", "reduce", "ring",
     "round", "rsqrt", "scan", "shared", "sigmoid", "sin", "spec", "sqrt", "static_range", "store", "struct", "sum",
     "sync", "tanh", "tcgen05", "tma", "tmem", "topk", "trace", "trunc", "tune", "u16", "u32", "u4", "u64", "u8",

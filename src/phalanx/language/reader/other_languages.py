@@ -107,7 +107,7 @@ _GROUPS = (
     (("Tensor", "Buffer", "ptr", "pointer", "pointer_type", "handle"), _PARAMETERS),
     (("jit", "prim_func", "pallas_call", "global_func", "Kernel"),
      "@px.kernel(warps=4) makes a kernel, kernel[grid](x, y) launches it"),
-    (("autotune", "Config", "heuristics"), "px.tune(kernel, ...) searches constants, outside kernels"),
+    (("Config", "heuristics"), "@px.autotune above @px.kernel measures constants that are px.choose"),
     (("cluster_id", "block_rank_in_cluster", "cluster_ctarank", "cluster_rank"),
      "px.cluster.rank() is the CTA's number in it"),
     (("clock64", "clock", "globaltimer"), "phalanx draw FILE shows what overlaps; px.bench measures launches"),
