@@ -16,17 +16,24 @@ from passes.test_pipelining import agrees, notes, numbers, run
 from support.host_build import COMPILER, MISSING
 from support.host_cuda import run_on_host
 
-CASES = ("if", "else", "continue", "inside", "repeated", "left")
+CASES = ("if", "else", "continue", "between", "inside", "repeated", "left", "left between")
 FLAGS = ([1, 0, 2, 1, 0, 2, 1], [0, 0, 0, 0, 0, 0, 0])
 
 
 @px.kernel(warps=4)
 def chosen(A, B, ON, C, *, BM=64, BN=32, BK=32, CASE="if", PRODUCER=True):
-    """Both operands are loaded before it is decided what becomes of them; all of it twice: no stage may be lost."""
+    """Operands are loaded before it is decided what becomes of them; all of it twice: no stage may be lost."""
     m, acc = px.block_id(0) * BM, px.zeros((BM, BN), px.f32)
     for _ in range(2):
         for k in px.pipelined(range(0, A.shape[1], BK), stages=2, producer=PRODUCER):
-            a, b, on = px.load(A[m : m + BM, k : k + BK]), px.load(B[0:BN, k : k + BK]), ON[k // BK]
+            a, on = px.load(A[m : m + BM, k : k + BK]), ON[k // BK]
+            if CASE == "between":
+                if on == 0:
+                    continue
+            elif CASE == "left between":
+                if on > 1:
+                    break
+            b = px.load(B[0:BN, k : k + BK])
             if CASE == "if":
                 if on > 0:
                     acc = px.dot(a, b.T, acc)
@@ -49,9 +56,11 @@ def chosen(A, B, ON, C, *, BM=64, BN=32, BK=32, CASE="if", PRODUCER=True):
             elif CASE == "repeated":
                 for _ in range(on):
                     acc = px.dot(a, b.T, acc)
-            else:
+            elif CASE == "left":
                 if on > 1:
                     break
+                acc = px.dot(a, b.T, acc)
+            else:
                 acc = px.dot(a, b.T, acc)
     px.store(C[m : m + BM, 0:BN], acc)
 
@@ -67,9 +76,9 @@ def expected(case: str, args: list[Any]) -> np.ndarray:
     acc = np.zeros((100, 32), np.float32)
     for step, on in enumerate(flags):
         part = a[:, 32 * step : 32 * step + 32] @ b[:, 32 * step : 32 * step + 32].T
-        if case == "left" and on > 1:
+        if case.startswith("left") and on > 1:
             break
-        acc += part * {"else": on == 0, "repeated": on, "left": 1}.get(case, on > 0)
+        acc += part * {"else": on == 0, "repeated": on, "left": 1, "left between": 1}.get(case, on > 0)
         acc += {"else": on > 0, "inside": on < 2}.get(case, 0)
     return 2 * acc
 

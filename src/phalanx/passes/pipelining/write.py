@@ -332,11 +332,13 @@ class _Writer:
     # Rings.
 
     def _groups(self, staged: list[Staged]) -> list[tuple[For, list[Staged]]]:
-        """Loads that go through a ring together: of one block, by one path, and wanted at the same time."""
+        """Loads that go through a ring together: of one block, reached alike, by one path, and wanted at the same time."""
         groups: dict[Hashable, list[Staged]] = {}
         for item in staged:
             wanted = item.products[0] if item.products else ("registers", self._segment(item))
-            groups.setdefault((item.home, item.path, wanted), []).append(item)
+            before = item.home.ops[: self.places.index[item.load]]
+            ways_out = sum(1 for op in before for _ in self.places.exits_from(op))
+            groups.setdefault((item.home, ways_out, item.path, wanted), []).append(item)
         return [(group[0].loop, group) for group in groups.values()]
 
     def _segment(self, item: Staged) -> int:
