@@ -103,11 +103,11 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     ptx::prefetch_tensormap(&K_map);
     ptx::prefetch_tensormap(&V_map);
   }
-  // decode_ring.py: keys = px.pipe(STAGES)
+  // decode_ring.py: keys = px.pipe(config.stages)
   if (px_one) {
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(keys_empty + 8 * px_i, 1);
-    // decode_ring.py: values = px.pipe(STAGES)
+    // decode_ring.py: values = px.pipe(config.stages)
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 3; ++px_i) ptx::mbarrier_init_shared_cta(values_empty + 8 * px_i, 1);
     // decode_ring.py: def decode_ring(
@@ -115,12 +115,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // decode_ring.py: split = px.block_id(0) // C
+  // decode_terms.py: split = px.block_id(0) // config.cluster  (called at decode_ring.py)
   const int block_x = (int)blockIdx.x;
-  // decode_ring.py: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+  // decode_terms.py: b = px.block_id(2)  (called at decode_ring.py)
   const int block_z = (int)blockIdx.z;
+  // decode_terms.py: rows = queries_of(b, place.heads, split * px.num_blocks(2) * form.tokens * place.heads, form, config.rows)  (called at decode_ring.py)
   const int blocks_z = (int)gridDim.z;
-  // decode_terms.py: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py)
+  // decode_terms.py: b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, form.tokens, form.group, BM  (called at decode_terms.py)
   const int block_y = (int)blockIdx.y;
   // decode_terms.py: first = px.cluster.rank() * each  (called at decode_ring.py)
   const int rank = ptx::cluster_ctarank();
@@ -131,13 +132,13 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
   ptx::griddepcontrol_wait();
   // launches.py: px.launch_dependents()  (called at decode_ring.py)
   ptx::griddepcontrol_launch_dependents();
-  // decode_ring.py: split = px.block_id(0) // C
+  // decode_terms.py: split = px.block_id(0) // config.cluster  (called at decode_ring.py)
   const int split = block_x >> 1;
-  // decode_ring.py: rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
+  // decode_terms.py: rows = queries_of(b, place.heads, split * px.num_blocks(2) * form.tokens * place.heads, form, config.rows)  (called at decode_ring.py)
   const int t = ptx::wrap_mul(ptx::wrap_mul(split, blocks_z), heads);
-  // decode_terms.py: return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)  (called at decode_ring.py)
+  // decode_terms.py: b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, form.tokens, form.group, BM  (called at decode_terms.py)
   const int t_1 = ptx::wrap_mul((block_y & 0), 64);
-  // decode_terms.py: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)  (called at decode_ring.py)
+  // decode_terms.py: length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), place.capacity)  (called at decode_ring.py)
   const int t_2 = ptx::inside(block_z, LENGTHS.shape[0]) ? *(LENGTHS.data + block_z) : 0;
   const int length = ptx::minimum<int>((ptx::maximum<int>(t_2, 0)), capacity);
   // scores.py: return row + (self.keys - self.queries)  (called at scores.py)
@@ -149,10 +150,10 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
   const int high = ptx::wrap_add((t_4 >> 6), ((int)((t_4 & 63) != 0)));
   // scores.py: low = px.minimum(self.begin(first) // KEYS, high)  (called at decode_terms.py)
   const int low = ptx::minimum<int>(0, high);
-  // decode_terms.py: first = low + part * (high - low) // parts  (called at decode_ring.py)
+  // decode_terms.py: first = low + px.block_id(0) * (high - low) // parts  (called at decode_ring.py)
   const int t_5 = (ptx::wrap_mul(block_x, ptx::wrap_sub(high, low))) >> 1;
   const int first = ptx::wrap_add(low, t_5);
-  // decode_terms.py: end = low + (part + 1) * (high - low) // parts  (called at decode_ring.py)
+  // decode_terms.py: end = low + (px.block_id(0) + 1) * (high - low) // parts  (called at decode_ring.py)
   const int t_6 = ptx::wrap_mul(ptx::wrap_add(block_x, 1), ptx::wrap_sub(high, low));
   const int end_1 = ptx::wrap_add(low, (t_6 >> 1));
   // decode_terms.py: return Softmax(factor * scale, slope, cap)  (called at decode_ring.py)
@@ -193,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       const int t_16 = ptx::inside(block_z, TABLE.shape[0]) && ptx::inside(t_15, TABLE.shape[1]) ? *(TABLE.data + block_z * TABLE.stride[0] + t_15) : (-1);
       // decode_terms.py: with pipe.produce() as stage:  (called at decode_terms.py)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling, filling_parity ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 165 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling, 16384);
       }
@@ -209,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
       const int t_17 = ptx::wrap_add(filling, 1);
       const bool t_18 = t_17 == 3;
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_1, filling_parity_1 ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 165 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_1, 16384);
       }
@@ -515,7 +516,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         px_bf16 t_40[32];
         #pragma unroll
         for (int i = 0; i < 32; ++i) t_40[i] = there[i >> 3] ? t_39[i] : (px_bf16)0x0000;
-        ptx::bar_sync<1, 128>();  // v was read at line 113 before v is written
+        ptx::bar_sync<1, 128>();  // v was read at line 118 before v is written
         {
           px_bf16* const p = v + taking_2 * 8192 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
           #pragma unroll
@@ -534,7 +535,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
         px_bf16 t_42[32];
         #pragma unroll
         for (int i = 0; i < 32; ++i) t_42[i] = there[i >> 3] ? t_41[i] : (px_bf16)0x0000;
-        ptx::bar_sync<1, 128>();  // v was read at line 113 before v is written
+        ptx::bar_sync<1, 128>();  // v was read at line 118 before v is written
         {
           px_bf16* const p = v + taking_2 * 8192 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
           #pragma unroll
@@ -794,7 +795,7 @@ extern "C" __global__ void __launch_bounds__(160, 2) decode_ring_kernel(
     total[0] = total_sum[0];
     total[1] = total_sum[1];
     // decode_terms.py: px.store(part, sums)  (called at decode_ring.py)
-    ptx::bar_sync<1, 128>();  // k was read at line 366 before part, in its memory, is written
+    ptx::bar_sync<1, 128>();  // k was read at line 378 before part, in its memory, is written
     {
       float* const p = part + (((px_lane & 15) * 2) ^ ((px_lane >> 4) * 36) ^ (px_warp_id * 128));
       #pragma unroll

@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
   ptx::griddepcontrol_wait();
   // launches.py: px.launch_dependents()  (called at teams.py)
   ptx::griddepcontrol_launch_dependents();
-  // teams.py: with px.warps(0, WARPS, copies=TEAMS) as team:
+  // teams.py: with px.warps(0, config.warps, copies=TEAMS) as team:
   if (true) {  // warps 0 to 3, 2 copies
     const int px_copy = px_warp_id / 2;
     const int px_warp = px_warp_id % 2;

@@ -489,7 +489,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       // split_ring.py: self.landed.wait(0)  (called at split_ring.py)
       ptx::mbarrier_wait_parity(landed, 0);
     }
-    // split_ring.py: if q * SPLIT + s < PIECES:
+    // split_ring.py: if q * SPLIT + s < config.pieces:
     if (rank_x < 4) {
       // split_ring.py: sums = by_thread(acc[:, q * self.SPLIT * width : q * self.SPLIT * width + width])  (called at split_ring.py)
       float t[8];
@@ -620,7 +620,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
         ptx::stmatrix_x4_trans(a, words);
       }
       // split_ring.py: stored = px.load(out[q, row : row + at_once])
-      ptx::bar_sync<1, 128>();  // out was written at line 339 before out is read
+      ptx::bar_sync<1, 128>();  // out was written at line 336 before out is read
       px_bf16 stored[8];
       {
         px_bf16* const p = out + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));

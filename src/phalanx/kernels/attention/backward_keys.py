@@ -241,24 +241,22 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
     """
     Q, STATS, BIAS, CUK, SUMS, DK, DV = arrays
     BM = form.queries
-    D = form.dim
-    EARLY = form.early
-    AHEAD = form.ahead
     WANT = form.want
     LATE = scores.cap is not None or form.bias_kind is not None  # a cap or a bias takes the registers of the second product
     # Few blocks are crossed by a bound, and the others need no mask. Without EARLY a branch gains less or spills registers;
     # with LATE and blocks of 64 queries it takes longer (`attention_backward_orders.json`).
-    BRANCH = (scores.left is not None or scores.right is not None or form.bound) and EARLY and (not LATE or BM == 128)
+    BOUND = scores.left is not None or scores.right is not None or form.bound
+    BRANCH = BOUND and form.early and (not LATE or BM == 128)
     H = 64
     b = at.batch
     hk = here.head
     last, begin, end = steps
     top = here.start + c * H
     ahead = here.keys - at.queries
-    dk = px.zeros((H, D), px.f32) if WANT != "values" else None
-    dv = px.zeros((H, D), px.f32) if WANT != "keys" else None
+    dk = px.zeros((H, form.dim), px.f32) if WANT != "values" else None
+    dv = px.zeros((H, form.dim), px.f32) if WANT != "keys" else None
     seen = seen_from(top + px.arange(H).reshape(H, 1), here, at.queries, scores.left, scores.right, form.bound)
-    row0, M, left0, N = parts(BM, D, c)
+    row0, M, left0, N = parts(BM, form.dim, c)
     t = last - 1 - begin // group
     member = begin % group
     place = (b * Q.shape[1] + hk * group + member) * STATS.shape[2] + at.first_block + t
@@ -300,17 +298,17 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
         if LATE and WANT != "values":
             px.wgmma(use.v[o, c * H : c * H + H], use.g[sg].T, x, accumulate=False)
             px.wgmma_commit()
-        if EARLY and WANT == "both":
+        if form.early and WANT == "both":
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()
             px.wgmma_wait(1)
         elif WANT != "values":
             px.wgmma_wait(0)
         y = (p * (x + px.load(use.st[sq][1:2]))).to(Q.dtype) if WANT != "values" else None
-        if WANT == "values" or (WANT == "both" and not EARLY):
+        if WANT == "values" or (WANT == "both" and not form.early):
             px.wgmma(packed, use.g[sg], dv)
             px.wgmma_commit()
-        if WANT != "values" and not AHEAD:
+        if WANT != "values" and not form.ahead:
             px.wgmma(y, use.q[sq], dk)
             px.wgmma_commit()
         # Step 2d: gradients of the queries of the block before, from the gradients that both warpgroups have left.
@@ -319,14 +317,14 @@ def pass_queries(use, c, arrays, here, at, steps, scores, group, form):
             z = px.empty((M, N), px.f32)
             px.wgmma(use.ds[take.stage, :, row0 : row0 + M].T, use.k[o, :, left0 : left0 + N], z, accumulate=False)
             px.wgmma_commit()
-        if WANT != "values" and AHEAD:
+        if WANT != "values" and form.ahead:
             px.wgmma(y, use.q[sq], dk)
             px.wgmma_commit()
         if SUMS is not None:
             px.store(use.ds[put.stage, c * H : c * H + H], y)
             px.fence.async_proxy()
             use.done[put.stage].arrive()
-            if AHEAD:
+            if form.ahead:
                 px.wgmma_wait(1)
             else:
                 px.wgmma_wait(0)

@@ -71,10 +71,8 @@ def backward_queries(
     with one `band` heads take turns, their last queries, which see the most keys, first. `form` is a `QueryGradients`. BIAS
     and DB (gradients of the bias are added to it) may be None.
     """
-    BM = form.queries
     BN = form.keys
     D = form.dim
-    BIAS_KIND = form.bias_kind
     # Step 1: shared memory and pipes, the queries of this CTA, and the blocks of keys that they see.
     q = px.shared((2, ROWS, D), Q.dtype)
     g = px.shared((2, ROWS, D), DO.dtype)
@@ -93,7 +91,7 @@ def backward_queries(
     px.assume(sequence >= 0)
     px.assume(h >= 0)
     px.assume(tile >= 0)
-    at = packed_sequence(Q, packed.CUQ, sequence, BM)
+    at = packed_sequence(Q, packed.CUQ, sequence, form.queries)
     first_key: Any = 0
     keys = K.shape[2]
     if packed.CUK is not None:
@@ -126,9 +124,9 @@ def backward_queries(
             top = m + c * ROWS
             dq = px.zeros((ROWS, form.columns), px.f32)
             # A cap or a bias takes the registers of the second product.
-            LATE = scores.cap is not None or BIAS_KIND is not None
-            block = at.first_block + top // BM
-            within = top % BM
+            LATE = scores.cap is not None or form.bias_kind is not None
+            block = at.first_block + top // form.queries
+            within = top % form.queries
             logs = px.load(STATS[at.batch, h, block, 0, within : within + ROWS], fill=-float("inf")).reshape(ROWS, 1)
             sums = px.load(STATS[at.batch, h, block, 1, within : within + ROWS]).reshape(ROWS, 1)
             rows = px.arange(ROWS).reshape(ROWS, 1)
@@ -153,7 +151,7 @@ def backward_queries(
                     px.wgmma(g[c], v[sv].T, x, accumulate=False)
                     px.wgmma_commit()
                     px.wgmma_wait(1)
-                bias = bias_of_queries(BIAS, reach, at.batch, sequence, h, top, key, BN, BIAS_KIND)
+                bias = bias_of_queries(BIAS, reach, at.batch, sequence, h, top, key, BN, form.bias_kind)
                 p, damped = powers(s, bias, logs, scores.factor, scores.cap)
                 p = px.where(seen_by_queries(reach, top, key, keys, rows, columns, scores), p, 0.0)
                 if LATE:
@@ -163,7 +161,7 @@ def backward_queries(
                 vp.release()
                 y = p * (x + sums)
                 if DB is not None:
-                    if BIAS_KIND == "slopes":
+                    if form.bias_kind == "slopes":
                         slopes = slopes - px.sum(y * distances(reach, top, key, ROWS, BN), axis=1)
                     else:
                         add_to_bias(DB, y, at.batch, h, top, key, ROWS, BN)
@@ -174,9 +172,9 @@ def backward_queries(
                 px.wgmma_wait(0)
                 kp.release()
             # Step 3b: the sums leave through the place of the queries.
-            if DB is not None and BIAS_KIND == "slopes":
+            if DB is not None and form.bias_kind == "slopes":
                 px.atomic_add(DB[px.where(DB.shape[0] == 1, 0, sequence), h], px.sum(slopes))
-            px.store(q[c, :, 0:form.columns], (dq * scores.scale).to(DQ.dtype))
+            px.store(q[c, :, 0 : form.columns], (dq * scores.scale).to(DQ.dtype))
             to = px.arange(ROWS)
             to = px.where(to < at.queries - top, at.first_query + top + to, -1)
-            px.store(DQ[at.batch, h, to, form.first : form.first + form.columns], px.load(q[c, :, 0:form.columns]))
+            px.store(DQ[at.batch, h, to, form.first : form.first + form.columns], px.load(q[c, :, 0 : form.columns]))

@@ -22,9 +22,8 @@ from phalanx.kernels.attention.decode_terms import (
     attend,
     attend_narrow,
     fetch_all,
-    queries_of,
+    part_of_cta,
     scale_of,
-    sequence_of,
     softmax_of,
 )
 from phalanx.kernels.attention.forms import CacheForm, CachePlace
@@ -51,47 +50,36 @@ def decode_ring(
     """
     BM = config.rows
     BN = form.block
-    D = form.dim
-    DV = form.wide
-    T = form.tokens
-    G = form.group
-    PAGE = form.page
     C = config.cluster
-    STAGES = config.stages
-    BOX = config.box
     # Step 1: which queries and keys this CTA has, and its shared memory.
-    assert PAGE == 0 or PAGE % BOX == 0
+    assert form.page == 0 or form.page % config.box == 0
     wait_for_prior_launch()
-    split = px.block_id(0) // C
-    rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
-    mine = sequence_of(
-        LENGTHS, rows, place.left, place.right, place.capacity, px.block_id(0), C * config.splits, BN
-    )  # fmt: skip
+    rows, mine = part_of_cta(LENGTHS, place, config, form)
     softmax = softmax_of(scores.factor, scores.slope, scores.cap, K_SCALE, rows.h)
     results = Results(O, LSE, rows, v_factor * scale_of(V_SCALE, rows.h))
-    q = px.shared((BM, D), Q.dtype)
-    room = max(STAGES, config.room)
-    k = px.shared((room, BN, D), K.dtype)
-    v = px.shared((room, BN, DV), V.dtype)
-    keys = px.pipe(STAGES)
-    values = px.pipe(STAGES)
+    q = px.shared((BM, form.dim), Q.dtype)
+    room = max(config.stages, config.room)
+    k = px.shared((room, BN, form.dim), K.dtype)
+    v = px.shared((room, BN, form.wide), V.dtype)
+    keys = px.pipe(config.stages)
+    values = px.pipe(config.stages)
     part = None
     tops = None
     masses = None
     if C > 1:
-        part = px.shared((BM, DV), px.f32, reuse=k)
+        part = px.shared((BM, form.wide), px.f32, reuse=k)
         tops = px.shared((BM,), px.f32)
         masses = px.shared((BM,), px.f32)
 
     # Step 2: one warp fills the rings.
     with px.warps(BM // 16, 1):
-        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+        fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, form.page, config.box)
 
     # Step 3: the others multiply, 64 rows to a warpgroup; two warpgroups take turns.
     if BM > 64 and C == 1 and not form.narrow:
         order = px.barrier(2, count=1, checked=False)
         with px.warps(0, 4, copies=2) as c:
-            half = Queries(rows.b, rows.h, rows.row + 64 * c, place.heads, rows.shift, T, G, 64)
+            half = Queries(rows.b, rows.h, rows.row + 64 * c, place.heads, rows.shift, form.tokens, form.group, 64)
             queries = q[64 * c : 64 * c + 64]
             half.load(Q, queries)
             sequence = Sequence(mine.reach, half, mine.first, mine.end, BN)
@@ -110,7 +98,7 @@ def decode_ring(
     if C > 1:
         px.cluster.sync()
         with px.warps(0, BM // 16):
-            results.join(part, 0, DV, tops, masses, C)
+            results.join(part, 0, form.wide, tops, masses, C)
 
 
 @px.kernel(warps=4, pdl=True)

@@ -130,27 +130,19 @@ def decode_runs(
     """
     BM = config.rows
     BN = form.block
-    D = form.dim
-    DV = form.wide
-    T = form.tokens
     G = form.group
-    PAGE = form.page
-    STAGES = config.stages
-    BOX = config.box
     HEADS = dealt.heads
-    UNITS = dealt.units
-    BATCH = dealt.batch
     # Step 1: shared memory, and what there is to do altogether.
     wait_for_prior_launch()
     part = px.block_id(0)
-    tiles = px.cdiv(T * G * HEADS, BM)
-    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
-    q = px.shared((BM, D), Q.dtype)
-    room = max(STAGES, config.room)
-    k = px.shared((room, BN, D), K.dtype)
-    v = px.shared((room, BN, DV), V.dtype)
-    keys = px.pipe(STAGES)
-    values = px.pipe(STAGES)
+    tiles = px.cdiv(form.tokens * G * HEADS, BM)
+    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, form.tokens, dealt.units, BN // HEADS)
+    q = px.shared((BM, form.dim), Q.dtype)
+    room = max(config.stages, config.room)
+    k = px.shared((room, BN, form.dim), K.dtype)
+    v = px.shared((room, BN, form.wide), V.dtype)
+    keys = px.pipe(config.stages)
+    values = px.pipe(config.stages)
     spoilt = px.shared((1,), px.i32)
     known = px.barrier()
 
@@ -159,19 +151,19 @@ def decode_runs(
         only = -1
         turns: Any = 0
         while only < turns:
-            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            b, place, count = work.run(part, px.num_blocks(0), dealt.batch)
             while count > 0:
                 reach = work.reach(LENGTHS[b])
                 low, each = work.blocks(reach)
                 unit = place // each
                 first = place % each
                 end = px.minimum(each, first + count)
-                rows = Queries(b, unit // tiles, 0, cache.heads, 0, T, G * HEADS, BM)
+                rows = Queries(b, unit // tiles, 0, cache.heads, 0, form.tokens, G * HEADS, BM)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS)
-                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, PAGE, BOX)
+                fetch_all(TABLE, rows, mine, ((K, k, 0, keys), (V, v, 0, values)), BN, form.page, config.box)
                 count = count - (end - first)
                 place = place + (end - first)
-                if place == each * UNITS:
+                if place == each * dealt.units:
                     b = b + 1
                     place = 0
             if HEADS > 1:
@@ -188,7 +180,7 @@ def decode_runs(
         only = -1
         turns = 0
         while only < turns:
-            b, place, count = work.run(part, px.num_blocks(0), BATCH)
+            b, place, count = work.run(part, px.num_blocks(0), dealt.batch)
             slot = 2 * part
             while count > 0:
                 reach = work.reach(LENGTHS[b])
@@ -196,7 +188,7 @@ def decode_runs(
                 unit = place // each
                 first = place % each
                 end = px.minimum(each, first + count)
-                rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
+                rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, form.tokens, G * HEADS, BM)
                 rows.load(Q, q)
                 mine = Sequence(reach, rows, low + first, low + end, BN, HEADS, only if HEADS > 1 else None)
                 sums, top, total = attend(q, k, v, keys, values, mine, softmax)
@@ -213,18 +205,18 @@ def decode_runs(
                     places = px.where(counts, places, -1)
                 # Step 3a: a part of a sequence waits for `join_runs`; a whole one is the result.
                 if (first > 0) | (end < each):
-                    px.store(PARTS[places, 0:DV], found)
+                    px.store(PARTS[places, 0 : form.wide], found)
                     px.store(LOGS[places], logs)
                 else:
-                    for column in px.static_range(0, DV, PANEL):
-                        panel = found[:, column : column + min(PANEL, DV - column)]
+                    for column in px.static_range(0, form.wide, PANEL):
+                        panel = found[:, column : column + min(PANEL, form.wide - column)]
                         px.store(O[targets, column : column + panel.shape[1]], panel.to(O.dtype))
                     if LSE is not None:
                         px.store(LSE[targets], logs)
                 slot = 2 * part + 1
                 count = count - (end - first)
                 place = place + (end - first)
-                if place == each * UNITS:
+                if place == each * dealt.units:
                     b = b + 1
                     place = 0
             if HEADS > 1:
@@ -243,38 +235,31 @@ def join_runs(
     The grid is (rows of a tile // R, UNITS, batch). Lengths are looked at before the launch before this one is over: it has
     waited for whoever wrote them.
     """
-    BN = form.block
-    DV = form.wide
-    T = form.tokens
-    G = form.group
-    HEADS = dealt.heads
-    UNITS = dealt.units
-    BATCH = dealt.batch
-    tiles = px.cdiv(T * G * HEADS, BM)
-    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, T, UNITS, BN // HEADS)
+    tiles = px.cdiv(form.tokens * form.group * dealt.heads, BM)
+    work = Work(LENGTHS, cache.left, cache.right, cache.capacity, form.tokens, dealt.units, form.block // dealt.heads)
     b = px.block_id(2)
     unit = px.block_id(1)
     row = px.block_id(0) * R
-    counts = work.counts(BATCH)
+    counts = work.counts(dealt.batch)
     total = px.sum(counts)
-    before = px.sum(px.where(px.arange(BATCH) < b, counts, 0))
+    before = px.sum(px.where(px.arange(dealt.batch) < b, counts, 0))
     _, each = work.blocks(work.reach(LENGTHS[b]))
     start = before + unit * each
     one = owner(total, start, parts)
     other = owner(total, start + each - 1, parts)
     wait_for_prior_launch()
     if one < other:
-        rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, T, G * HEADS, BM)
+        rows = Queries(b, unit // tiles, unit % tiles * BM, cache.heads, 0, form.tokens, form.group * dealt.heads, BM)
         top = px.full((R,), NOTHING, px.f32)
         mass = px.zeros((R,), px.f32)
-        sums = px.zeros((R, DV), px.f32)
+        sums = px.zeros((R, form.wide), px.f32)
         for first in range(one, other + 1, AT_ONCE):
             part = first + px.arange(AT_ONCE * R) // R
             begin, _mine = share(total, part, parts)
             place = (2 * part + px.where(begin < start, 1, 0)) * BM + row + px.arange(AT_ONCE * R) % R
             place = px.where(part <= other, place, -1)
             logs = px.load(LOGS[place], fill=NOTHING).reshape(AT_ONCE, R)
-            found = px.load(PARTS[place, 0:DV]).reshape(AT_ONCE, R, DV)
+            found = px.load(PARTS[place, 0 : form.wide]).reshape(AT_ONCE, R, form.wide)
             new = px.maximum(top, px.max(logs, axis=0))
             base = px.where(new == NOTHING, 0.0, new)
             factor = px.exp2((top - base) * LOG2E)
@@ -283,7 +268,7 @@ def join_runs(
             sums = sums * factor.reshape(R, 1) + px.sum(weights.reshape(AT_ONCE, R, 1) * found, axis=0)
             top = new
         inverse = px.where(mass == 0.0, 0.0, px.reciprocal(mass))
-        px.store(O[rows.numbers(row, R), 0:DV], (sums * inverse.reshape(R, 1)).to(O.dtype))
+        px.store(O[rows.numbers(row, R), 0 : form.wide], (sums * inverse.reshape(R, 1)).to(O.dtype))
         if LSE is not None:
             base = px.where(top == NOTHING, 0.0, top)
             px.store(LSE[rows.numbers(row, R)], px.where(mass == 0.0, NOTHING, base + px.log(mass)))

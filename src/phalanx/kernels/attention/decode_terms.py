@@ -59,10 +59,15 @@ class Queries:
 
 
 @px.func
-def queries_of(b, heads, shift, T, G, BM):
-    """The `Queries` of this CTA: along dimension 1 of the grid, the tiles of BM rows of one KV head, then the next head."""
-    tiles = px.cdiv(T * G, BM)
-    return Queries(b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, T, G, BM)
+def queries_of(b, heads, shift, form, BM):
+    """The `Queries` of this CTA: along dimension 1 of the grid, the tiles of BM rows of one KV head, then the next head.
+
+    `form` is a `CacheForm` or a `ListForm`.
+    """
+    tiles = px.cdiv(form.tokens * form.group, BM)
+    return Queries(
+        b, px.block_id(1) // tiles, px.block_id(1) % tiles * BM, heads, shift, form.tokens, form.group, BM
+    )  # fmt: skip
 
 
 @px.struct
@@ -127,14 +132,21 @@ class Sequence:
 
 
 @px.func
-def sequence_of(LENGTHS, rows, left, right, capacity, part, parts, BN):
-    """The `Sequence` of `rows`, and the blocks of it that belong to one of `parts` CTAs: equal parts, to one block."""
-    length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), capacity)
-    reach = Reach(rows.T, length, left, right)
-    low, high = reach.blocks(0, rows.T, BN)
-    first = low + part * (high - low) // parts
-    end = low + (part + 1) * (high - low) // parts
-    return Sequence(reach, rows, first, end, BN)
+def part_of_cta(LENGTHS, place, config, form):
+    """The `Queries` of this CTA, and its part of their `Sequence`: all that share one have equal parts, to one block.
+
+    `place` is a `CachePlace`. The results of each split go behind those of the one before.
+    """
+    split = px.block_id(0) // config.cluster
+    b = px.block_id(2)
+    rows = queries_of(b, place.heads, split * px.num_blocks(2) * form.tokens * place.heads, form, config.rows)
+    length = px.minimum(px.maximum(LENGTHS[rows.b].to(px.i32), 0), place.capacity)
+    reach = Reach(rows.T, length, place.left, place.right)
+    low, high = reach.blocks(0, rows.T, form.block)
+    parts = config.cluster * config.splits
+    first = low + px.block_id(0) * (high - low) // parts
+    end = low + (px.block_id(0) + 1) * (high - low) // parts
+    return rows, Sequence(reach, rows, first, end, form.block)
 
 
 @px.func

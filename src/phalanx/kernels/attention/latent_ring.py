@@ -13,13 +13,7 @@ from typing import Any
 
 import phalanx as px
 from phalanx.kernels.attention.decode_config import DecodeConfig
-from phalanx.kernels.attention.decode_terms import (
-    Results,
-    Softmax,
-    fetch_all,
-    queries_of,
-    sequence_of,
-)
+from phalanx.kernels.attention.decode_terms import Results, Softmax, fetch_all, part_of_cta
 from phalanx.kernels.attention.forms import CacheForm, CachePlace
 from phalanx.kernels.attention.scores import NOTHING
 from phalanx.kernels.launches import wait_for_prior_launch
@@ -108,33 +102,22 @@ def latent_ring(
 ):  # fmt: skip
     """64 rows of queries of one sequence, over the keys that this CTA of all that share the sequence has."""
     BM = config.rows
-    BN = form.block
-    D = form.dim
     DV = form.wide
-    T = form.tokens
-    G = form.group
-    PAGE = form.page
     C = config.cluster
-    STAGES = config.stages
-    BOX = config.box
     HERE = DV // 2
     # Step 1: which queries and keys this CTA has, and its shared memory.
-    assert PAGE == 0 or PAGE % BOX == 0
+    assert form.page == 0 or form.page % config.box == 0
     wait_for_prior_launch()
-    split = px.block_id(0) // C
-    rows = queries_of(px.block_id(2), place.heads, split * px.num_blocks(2) * T * place.heads, T, G, BM)
-    mine = sequence_of(
-        LENGTHS, rows, place.left, place.right, place.capacity, px.block_id(0), C * config.splits, BN
-    )  # fmt: skip
+    rows, mine = part_of_cta(LENGTHS, place, config, form)
     results = Results(O, LSE, rows, 1.0)
-    q = px.shared((BM, D), Q.dtype)
-    k = px.shared((STAGES, BN, D), K.dtype)
-    handed = px.shared((BM, BN), K.dtype)
+    q = px.shared((BM, form.dim), Q.dtype)
+    k = px.shared((config.stages, form.block, form.dim), K.dtype)
+    handed = px.shared((BM, form.block), K.dtype)
     factors = px.shared((BM,), px.f32)
     tops = px.shared((BM,), px.f32)
     masses = px.shared((BM,), px.f32)
-    near = px.pipe(STAGES)
-    far = px.pipe(STAGES)
+    near = px.pipe(config.stages)
+    far = px.pipe(config.stages)
     hand = px.pipe(1)
     done = px.barrier()
     out: Any = None
@@ -146,8 +129,8 @@ def latent_ring(
 
     # Step 2: a warpgroup fills the ring, near columns and far ones.
     with px.warps(8, 4, regs=PRODUCER_REGISTERS):
-        parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE:D], HERE, far))
-        fetch_all(TABLE, rows, mine, parts, BN, PAGE, BOX)
+        parts = ((K, k[:, :, 0:HERE], 0, near), (K, k[:, :, HERE : form.dim], HERE, far))
+        fetch_all(TABLE, rows, mine, parts, form.block, form.page, config.box)
         if C > 1:
             px.cluster.sync()
 

@@ -31,22 +31,18 @@ def sparse_loop(
     """
     BM = form.rows
     BN = form.block
-    D = form.dim
     DV = form.wide
-    T = form.tokens
-    G = form.group
-    BLOCK = form.entry
     wait_for_prior_launch()
-    rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
-    source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
+    rows = queries_of(px.block_id(0), heads, 0, form, BM)
+    source = source_of(INDICES, tokens, kv_heads, rows, lists, form.entry, BN)
     left = px.block_id(2) * DV
-    q = px.load(Q[rows.numbers(0, BM), 0:D])
+    q = px.load(Q[rows.numbers(0, BM), 0 : form.dim])
     sums = px.zeros((BM, DV), px.f32)
     top = px.full((BM,), NOTHING, px.f32)
     mass = px.zeros((BM, 4), px.f32)
-    for block in px.pipelined(range(px.cdiv(INDICES.shape[2] * BLOCK, BN)), stages=STAGES):
+    for block in px.pipelined(range(px.cdiv(INDICES.shape[2] * form.entry, BN)), stages=STAGES):
         at = source.rows_of(source.tokens_of(block, 0, BN))
-        k = px.load(K[at, 0:D])
+        k = px.load(K[at, 0 : form.dim])
         v = px.load(K[at, left : left + DV] if V is None else V[at, left : left + DV])
         x = px.where((at >= 0).reshape(1, BN), px.dot(q, k.T), NOTHING)
         p, top, mass, faded = softmax_step(x, top, mass, factor, BM, BN, True, LAZY)

@@ -175,32 +175,27 @@ def sparse_ring(
     """64 rows of queries that share a list and a KV head, over the blocks of the list that this CTA of C has."""
     BM = form.rows
     BN = form.block
-    D = form.dim
-    DV = form.wide
-    T = form.tokens
-    G = form.group
-    BLOCK = form.entry
-    BY_THREADS = BLOCK < SMALLEST_BOX
+    BY_THREADS = form.entry < SMALLEST_BOX
     wait_for_prior_launch()
-    rows = queries_of(px.block_id(0) // C, heads, 0, T, G, BM)
-    count = px.cdiv(INDICES.shape[2] * BLOCK, BN)
+    rows = queries_of(px.block_id(0) // C, heads, 0, form, BM)
+    count = px.cdiv(INDICES.shape[2] * form.entry, BN)
     rank = px.cluster.rank()
     there = px.shared((STAGES, BN), px.i16)
     named = px.pipe(STAGES) if BY_THREADS else None
     mine = Listed(rank * count // C, (rank + 1) * count // C, there, named)
-    source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
+    source = source_of(INDICES, tokens, kv_heads, rows, lists, form.entry, BN)
     results = Results(O, LSE, rows, 1.0)
     softmax = Softmax(factor, None, None)
-    q = px.shared((BM, D), Q.dtype)
-    k = px.shared((STAGES, BN, D), K.dtype)
-    v = px.shared((STAGES, BN, DV), V.dtype)
+    q = px.shared((BM, form.dim), Q.dtype)
+    k = px.shared((STAGES, BN, form.dim), K.dtype)
+    v = px.shared((STAGES, BN, form.wide), V.dtype)
     keys = px.pipe(STAGES)
     values = px.pipe(STAGES)
     part = None
     tops = None
     masses = None
     if C > 1:
-        part = px.shared((BM, DV), px.f32, reuse=k)
+        part = px.shared((BM, form.wide), px.f32, reuse=k)
         tops = px.shared((BM,), px.f32)
         masses = px.shared((BM,), px.f32)
 
@@ -224,7 +219,7 @@ def sparse_ring(
     if C > 1:
         px.cluster.sync()
         with px.warps(0, 4):
-            results.join(part, 0, DV, tops, masses, C)
+            results.join(part, 0, form.wide, tops, masses, C)
 
 
 @px.kernel(warps=12, cluster=lambda PAIR: (1, 2 if PAIR else 1, 1), pdl=True)
@@ -235,21 +230,16 @@ def sparse_latent(
     """64 rows of queries that share a list, over a latent cache. With PAIR two CTAs, of 128 rows, gather for each other."""
     BM = form.rows
     BN = form.block
-    D = form.dim
-    DV = form.wide
-    T = form.tokens
-    G = form.group
-    BLOCK = form.entry
-    HERE = DV // 2
+    HERE = form.wide // 2
     wait_for_prior_launch()
-    rows = queries_of(px.block_id(0), heads, 0, T, G, BM)
+    rows = queries_of(px.block_id(0), heads, 0, form, BM)
     there = px.shared((STAGES, BN), px.i16)
-    mine = Listed(0, px.cdiv(INDICES.shape[2] * BLOCK, BN), there)
-    source = source_of(INDICES, tokens, kv_heads, rows, lists, BLOCK, BN)
+    mine = Listed(0, px.cdiv(INDICES.shape[2] * form.entry, BN), there)
+    source = source_of(INDICES, tokens, kv_heads, rows, lists, form.entry, BN)
     results = Results(O, LSE, rows, 1.0)
     softmax = Softmax(factor, None, None)
-    q = px.shared((BM, D), Q.dtype)
-    k = px.shared((STAGES, BN, D), K.dtype)
+    q = px.shared((BM, form.dim), Q.dtype)
+    k = px.shared((STAGES, BN, form.dim), K.dtype)
     handed = px.shared((BM, BN), K.dtype)
     factors = px.shared((BM,), px.f32)
     masses = px.shared((BM,), px.f32)
@@ -257,21 +247,21 @@ def sparse_latent(
     far = px.pipe(STAGES)
     hand = px.pipe(1)
     done = px.barrier()
-    out = px.shared((BM, DV), O.dtype, reuse=q)
+    out = px.shared((BM, form.wide), O.dtype, reuse=q)
 
     with px.warps(8, 4, regs=GATHER_REGISTERS):
-        parts = ((k[:, :, 0:HERE], 0, near), (k[:, :, HERE:D], HERE, far))
+        parts = ((k[:, :, 0:HERE], 0, near), (k[:, :, HERE : form.dim], HERE, far))
         source.fill_all(K, mine.first, mine.end, parts, there, PAIR)
 
     with px.warps(0, 4, regs=SCORE_REGISTERS):
         rows.load(Q, q)
-        sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, DV)
+        sums, top, total = score_and_sum(q, k, near, far, handed, factors, hand, mine, softmax, HERE, form.wide)
         px.store(masses, total)
         done.arrive()
         results.store(0, sums, total, out)
         results.store_logs(0, top, total)
 
     with px.warps(4, 4, regs=SUM_REGISTERS):
-        sums = sum_rest(k, far, handed, factors, hand, mine, HERE, DV)
+        sums = sum_rest(k, far, handed, factors, hand, mine, HERE, form.wide)
         done.wait(0)
         results.store(HERE, sums, px.load(masses), out)

@@ -35,34 +35,31 @@ def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION
     only those of the group are stored; and as nobody but the device knows how many there are, only so many pieces of them
     are fetched and multiplied as are needed.
     """
-    BM = config.bm
     BN = config.bn
-    BK = config.bk
     STAGES = config.stages
     AHEAD = config.ahead
     SPLIT = config.split
-    CN = config.cn
     PIECES = config.pieces
     # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
     s = px.cluster.rank(0)
     y = px.cluster.rank(1)
-    same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, CN, 1)
-    w = px.shared((STAGES, BN, BK), W.dtype)
-    a = px.shared((STAGES - AHEAD, BM, BK), A.dtype)
+    same_rows, same_columns, same_tile = sharers(s, y, 0, SPLIT, config.cn, 1)
+    w = px.shared((STAGES, BN, config.bk), W.dtype)
+    a = px.shared((STAGES - AHEAD, config.bm, config.bk), A.dtype)
     w_full = px.barrier(STAGES)
     w_empty = px.barrier(STAGES)
     a_full = px.barrier(STAGES - AHEAD)
     a_empty = px.barrier(STAGES - AHEAD)
-    steps = px.cdiv(A.shape[1], BK)
+    steps = px.cdiv(A.shape[1], config.bk)
     first = s * steps // SPLIT
     end = (s + 1) * steps // SPLIT
-    width = BM // PIECES
+    width = config.bm // PIECES
     most = px.cdiv(PIECES, SPLIT)
     out = px.shared((most, width, BN), Y.dtype, reuse=w)
     inbox, landed, drained = inbox_for(a, SPLIT, most, width, BN, config.reuse)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, px.ring(STAGES), px.ring(STAGES - AHEAD), same_rows, same_columns,
-        first, end, BM, BN, BK, STAGES, AHEAD, CN, 1, config.hint, True, True,
+        first, end, config.bm, BN, config.bk, STAGES, AHEAD, config.cn, 1, config.hint, True, True,
     )  # fmt: skip
     wait_for_prior_launch()
     t = px.block_id(2)
@@ -77,7 +74,7 @@ def grouped_split_ring(A, W, Y, TABLE, BIAS, *, config, BIASED=False, ACTIVATION
             for pieces in px.static_range(1, PIECES + 1):
                 if takes(last - m, pieces, width, PIECES):
                     acc = rings.with_rows(pieces * width).multiply()
-                    tile = ExchangedSums(s, y, 0, same_tile, inbox, landed, drained, width, SPLIT, CN, pieces)
+                    tile = ExchangedSums(s, y, 0, same_tile, inbox, landed, drained, width, SPLIT, config.cn, pieces)
                     if SPLIT > 1:
                         tile.send(acc)
                     for q in px.static_range(px.cdiv(pieces, SPLIT)):

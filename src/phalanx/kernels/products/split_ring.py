@@ -288,14 +288,11 @@ def split_ring(
     STAGES = config.stages
     AHEAD = config.ahead
     SPLIT = config.split
-    CN = config.cn
-    CM = config.cm
-    PIECES = config.pieces
     # Step 1: the place of this CTA in its cluster, its part of K, and shared memory.
     s = px.cluster.rank(0)
     y = px.cluster.rank(1)
     z = px.cluster.rank(2)
-    same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, CN, CM)
+    same_rows, same_columns, same_tile = sharers(s, y, z, SPLIT, config.cn, config.cm)
     n = px.block_id(1) * BN
     m = px.block_id(2) * BM
     w = px.shared((STAGES, BN, BK) if ROWS else (STAGES, BK, BN), B.dtype)
@@ -307,8 +304,8 @@ def split_ring(
     steps = px.cdiv(A.shape[1 if A_ROWS else 0], BK)
     first = s * steps // SPLIT
     end = (s + 1) * steps // SPLIT
-    width = BM // PIECES
-    most = px.cdiv(PIECES, SPLIT)
+    width = BM // config.pieces
+    most = px.cdiv(config.pieces, SPLIT)
     high, wide = (BN, width) if FLIPPED else (width, BN)  # of a piece, as it lies in C
     out = px.shared((most, high, wide), C.dtype, reuse=w)
     at_once = high if WHOLE else ROWS_AT_ONCE
@@ -317,7 +314,7 @@ def split_ring(
     a_ring = px.ring(STAGES - AHEAD)
     rings = Rings(
         w, a, w_full, w_empty, a_full, a_empty, w_ring, a_ring, same_rows, same_columns, first, end, BM, BN, BK, STAGES,
-        AHEAD, CN, CM, config.hint, ROWS, A_ROWS,
+        AHEAD, config.cn, config.cm, config.hint, ROWS, A_ROWS,
     )  # fmt: skip
     px.wait_prior()
 
@@ -325,11 +322,11 @@ def split_ring(
     with px.warps(0, 4 * config.groups):
         px.launch_dependents()  # by warps that have to wait for the first copies anyway
         acc = rings.multiply()
-        tile = ExchangedSums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, CN, PIECES)
+        tile = ExchangedSums(s, y, z, same_tile, inbox, landed, drained, width, SPLIT, config.cn, config.pieces)
         if SPLIT > 1:
             tile.send(acc)
         for q in px.static_range(most):
-            if q * SPLIT + s < PIECES:
+            if q * SPLIT + s < config.pieces:
                 c = tile.total(acc, q, BN)
                 summed = m + (q * SPLIT + s) * width
                 if BIASED and BIAS_OF_ROWS:

@@ -32,8 +32,6 @@ def gradient_tile(x, base, scale, target, factor, counts, at, WIDTH):
 @row_kernel
 def cross_entropy_backward_rows(X, T, G, Y, ignore, *, config):
     """Y = (softmax(X) - 1 at T) * G of each row; 0 where T is `ignore`, NaN where T is no class."""
-    WIDTH = config.width
-    PARTS = config.parts
     rows = row_of(X, config)
     wait_for_prior_launch()
     label = of_row(T, rows.row, config.rows)
@@ -46,14 +44,15 @@ def cross_entropy_backward_rows(X, T, G, Y, ignore, *, config):
     counts = label != ignore
     target = label.to(px.i32)
     rows.start_again()
-    for part in px.static_range(PARTS):
-        at = rows.first + part * WIDTH
+    for part in px.static_range(config.parts):
+        at = rows.first + part * config.width
         if at < X.shape[1]:
-            rows.store(Y, at, gradient_tile(x[part], base, scale, target, factor, counts, at, WIDTH))
+            rows.store(Y, at, gradient_tile(x[part], base, scale, target, factor, counts, at, config.width))
     if config.shared > 0:
         for part in range(config.shared):
-            at = rows.first + (PARTS + part) * WIDTH
-            rows.store(Y, at, gradient_tile(px.load(rows.kept[part]), base, scale, target, factor, counts, at, WIDTH))
+            at = rows.first + (config.parts + part) * config.width
+            y = gradient_tile(px.load(rows.kept[part]), base, scale, target, factor, counts, at, config.width)
+            rows.store(Y, at, y)
 
 
 def cross_entropy_backward(

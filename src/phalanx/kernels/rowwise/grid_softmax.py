@@ -13,9 +13,8 @@ from phalanx.kernels.rowwise.stream_softmax import fused_factor, probability
 @px.func
 def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
     """A team's rows."""
-    LANES = rows.LANES
     FILL = -float("inf")
-    WARPS = LANES // 32
+    WARPS = rows.LANES // 32
     FUSED = not LOG and Y.dtype.itemsize < 4
     kind = Mass(rows.X.dtype.itemsize < 4)
     ahead = rows.load_edges(team, FILL)
@@ -23,7 +22,7 @@ def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
     for row in range(team, rows.rows, exchange.TEAMS):
         edge = ahead
         ahead = rows.load_edges(row + exchange.TEAMS, FILL)
-        known = rows.walk(team, row, kind.start(None, None, None, LANES), kind)
+        known = rows.walk(team, row, kind.start(None, None, None, rows.LANES), kind)
         if edge is not None:
             known = kind.edge(edge, None, *known)
         exchange.leave(team, kind.join(WARPS, *known))
@@ -35,7 +34,7 @@ def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
             base, factor = softmax_terms(largest, total, LOG)
         rows.store_all(team, row, Y, probability, ((base, factor), LOG, FUSED), ONCE)
         if edge is not None:
-            px.store(Y[rows.edges(row, LANES)], probability(edge, (base, factor), LOG, FUSED).to(Y.dtype))
+            px.store(Y[rows.edges(row, rows.LANES)], probability(edge, (base, factor), LOG, FUSED).to(Y.dtype))
         turn = turn + 1
 
 

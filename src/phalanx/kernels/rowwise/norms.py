@@ -78,11 +78,10 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
     x = pin_row(x, rows.PARTS)
     rows.start_again()
     WIDTH = rows.WIDTH
-    PARTS = rows.PARTS
     SHIFTED = len(rows.X.shape) == 1
-    for group in px.static_range(0, PARTS, GROUP):
+    for group in px.static_range(0, rows.PARTS, GROUP):
         if rows.first + group * WIDTH < rows.length:
-            for part in px.static_range(group, min(group + GROUP, PARTS)):
+            for part in px.static_range(group, min(group + GROUP, rows.PARTS)):
                 at = rows.first + part * WIDTH
                 y = scaled_tile(x[part], mean, scale)
                 if weights is None:
@@ -92,7 +91,7 @@ def store_normalised(rows, x, weights, W, B, Y, mean, scale):
                 rows.store(Y, at, y)
     if rows.SHARED + rows.AGAIN > 0:
         for part in range(rows.SHARED + rows.AGAIN):
-            at = rows.first + (PARTS + part) * WIDTH
+            at = rows.first + (rows.PARTS + part) * WIDTH
             y = affine(scaled_tile(rows.beyond(part), mean, scale), W, B, at - rows.shift, WIDTH, SHIFTED)
             rows.store(Y, at, y)
 
@@ -141,29 +140,23 @@ def own_moments(rows, x, MASKED, FULL):
     Asking whether a tile lies past the row's end saves its work there, and keeps ptxas from interleaving tiles until it
     runs out of registers.
     """
-    X = rows.X
-    ROWS = rows.ROWS
-    WIDTH = rows.WIDTH
-    PARTS = rows.PARTS
-    SHARED = rows.SHARED
-    WARPS = rows.WARPS
     places = places_of(rows)
-    sums = zeros(ROWS, WIDTH)
-    for part in px.static_range(PARTS):
+    sums = zeros(rows.ROWS, rows.WIDTH)
+    for part in px.static_range(rows.PARTS):
         sums = sums + x[part].to(px.f32)
-    if SHARED > 0:
-        for part in range(SHARED):
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
             sums = sums + px.load(rows.kept[part]).to(px.f32)
     own = means_of_warps(places, sums, MASKED)
-    x = pin_row(x, PARTS)
-    squares = by_warp(X, zeros(ROWS, WIDTH), ROWS, WARPS)
-    for part in px.static_range(PARTS):
-        at = rows.first + part * WIDTH
+    x = pin_row(x, rows.PARTS)
+    squares = by_warp(rows.X, zeros(rows.ROWS, rows.WIDTH), rows.ROWS, rows.WARPS)
+    for part in px.static_range(rows.PARTS):
+        at = rows.first + part * rows.WIDTH
         if at < rows.length:
             squares = squares + squared_distance(places, x[part], own, at, MASKED and part >= FULL)
-    if SHARED > 0:
-        for part in range(SHARED):
-            at = rows.first + (PARTS + part) * WIDTH
+    if rows.SHARED > 0:
+        for part in range(rows.SHARED):
+            at = rows.first + (rows.PARTS + part) * rows.WIDTH
             squares = squares + squared_distance(places, px.load(rows.kept[part]), own, at, MASKED)
     return own, total_of_warp(squares)
 

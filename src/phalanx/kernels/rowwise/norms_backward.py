@@ -113,11 +113,9 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
 
     AHEAD: weights stay in registers, and the next row is on its way while the cluster exchanges what it knows of this one.
     """
-    WARPS = config.warps
     ROWS = config.rows
     WIDTH = config.width
     PARTS = config.parts
-    ONCE = config.once
     # Step 1: sums for the gradients of weights and biases, and the weights.
     columns = X.shape[1]
     clusters = px.num_blocks(0) // config.cluster
@@ -134,15 +132,15 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
     x: Any = None
     d: Any = None
     if AHEAD:
-        x, d = load_pair(X, D, px.cluster.id() * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
+        x, d = load_pair(X, D, px.cluster.id() * ROWS, first, ROWS, WIDTH, PARTS, config.once)
     weights = load_weights(W, first, PARTS, WIDTH, AHEAD)  # behind the rows, whose register layout is chosen first
     # Step 2: row after row of this cluster.
     for unit in range(px.cluster.id(), px.cdiv(X.shape[0], ROWS), clusters):
         row = unit * ROWS
         if AHEAD:
-            next_x, next_d = load_pair(X, D, row + clusters * ROWS, first, ROWS, WIDTH, PARTS, ONCE)
+            next_x, next_d = load_pair(X, D, row + clusters * ROWS, first, ROWS, WIDTH, PARTS, config.once)
         else:
-            x, d = load_pair(X, D, row, first, ROWS, WIDTH, PARTS, ONCE)
+            x, d = load_pair(X, D, row, first, ROWS, WIDTH, PARTS, config.once)
         # Step 2a: what is to be known of the row.
         mean = None
         if CENTERED:
@@ -162,7 +160,7 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
             products = products + g * apart
             if CENTERED:
                 plain = plain + g
-        square, product, total = gathered_sums(like, squares, products, plain, ROWS, WARPS)
+        square, product, total = gathered_sums(like, squares, products, plain, ROWS, config.warps)
         x = pin_row(x, PARTS)
         d = pin_row(d, PARTS)
         # Step 2b: the gradient of the row, and what it gives to those of weights and biases.
@@ -176,7 +174,7 @@ def norm_backward_rows(X, W, D, Y, SUMS, BIASES, eps, *, config, AHEAD=False, CE
             y = weighted(d[part], W, weights, first, part, WIDTH) - apart * slope
             if CENTERED:
                 y = y - total / columns
-            px.store(piece(Y, row, at, ROWS, WIDTH), (y * scale).to(Y.dtype), once=ONCE)
+            px.store(piece(Y, row, at, ROWS, WIDTH), (y * scale).to(Y.dtype), once=config.once)
             if SUMS is not None:
                 sums_of_weights = (*sums_of_weights, of_weights[part] + d[part].to(px.f32) * (apart * scale))
             if BIASES is not None:

@@ -324,8 +324,12 @@ def none_of(V, VEC, PARTS):
 
 
 @px.func
-def normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED):
-    """A warp's places of all rows of its group."""
+def normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, config, CENTERED):
+    """A warp's places of all rows of its group; `config` is a `ShareConfig`."""
+    WARPS = config.warps
+    PARTS = config.parts
+    PIECES = config.pieces
+    DELAY = config.delay
     EDGES = group.PERIOD > 1
     total = group.total()
     AT_ONCE = TOGETHER[W is not None and B is not None]
@@ -466,20 +470,16 @@ def norm_shares(
     """
     SHARE = config.share
     WARPS = config.warps
-    PARTS = config.parts
-    DELAY = config.delay
-    PIECES = config.pieces
-    STAGES = config.stages
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    SPAN = PARTS // PIECES * WARPS * LANES * VEC
-    ring = px.shared((STAGES, SPAN + (LINE_BYTES // X.dtype.itemsize if LINED else 0)), X.dtype)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    SPAN = config.parts // config.pieces * WARPS * LANES * VEC
+    ring = px.shared((config.stages, SPAN + (LINE_BYTES // X.dtype.itemsize if LINED else 0)), X.dtype)
+    full = px.barrier(config.stages)
+    empty = px.barrier(config.stages)
     COUNT = (W is not None) + (B is not None)
     ALIKE = W is None or B is None or W.dtype == B.dtype
-    MOVED = PERIOD > 1 and ALIKE and 0 < COUNT * PARTS <= MOST_MOVED
+    MOVED = PERIOD > 1 and ALIKE and 0 < COUNT * config.parts <= MOST_MOVED
     moved = px.shared((WARPS * (LANES + 1) * VEC,), (B if W is None else W).dtype) if MOVED else None
-    PLACES = DELAY + 1
+    PLACES = config.delay + 1
     parts = px.shared((PLACES, 3 if CENTERED else 1, WARPS), px.f32)
     known = px.shared((PLACES, 2), px.f32)
     left = px.barrier(PLACES)
@@ -488,9 +488,9 @@ def norm_shares(
     with px.warps(0, 1, copies=WARPS) as warp:
         group = group_of(X, columns, rows, SHARE, PERIOD)
         exchange = GroupExchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)
-        normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, WARPS, PARTS, PIECES, DELAY, CENTERED)
+        normalise_group(group, warp, W, B, moved, ring, full, empty, exchange, Y, config, CENTERED)
     with px.warps(WARPS, 1):
-        fetch_all(group_of(X, columns, rows, SHARE, PERIOD), X, ring, full, empty, SPAN, PIECES)
+        fetch_all(group_of(X, columns, rows, SHARE, PERIOD), X, ring, full, empty, SPAN, config.pieces)
     with px.warps(WARPS + 1, 1, copies=PLACES) as place:
         group = group_of(X, columns, rows, SHARE, PERIOD)
         exchange = GroupExchange(WORDS, cleared, parts, known, left, found, SLOTS, SHARE)

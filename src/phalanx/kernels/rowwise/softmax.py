@@ -40,19 +40,18 @@ def row_statistics(rows, x, also):
     """
     X = rows.X
     ROWS = rows.ROWS
-    PARTS = rows.PARTS
     WARPS = rows.WARPS
     values = by_warp(X, x[0], ROWS, WARPS)
-    for part in px.static_range(1, PARTS):
+    for part in px.static_range(1, rows.PARTS):
         values = px.maximum(values, by_warp(X, x[part], ROWS, WARPS))
     if rows.SHARED + rows.AGAIN > 0:
         for part in range(rows.SHARED + rows.AGAIN):
             values = px.maximum(values, by_warp(X, rows.beyond(part), ROWS, WARPS))
     peak = px.max(px.max(values, axis=0), axis=1, keepdims=True)
     base = finite(peak)
-    x = pin_row(x, PARTS)
+    x = pin_row(x, rows.PARTS)
     powers = by_warp(X, zeros(ROWS, rows.WIDTH), ROWS, WARPS)
-    for part in px.static_range(PARTS):
+    for part in px.static_range(rows.PARTS):
         if rows.first + part * rows.WIDTH < rows.length:
             powers = powers + px.exp2((by_warp(X, x[part], ROWS, WARPS) - base) * LOG2E)
     if rows.SHARED + rows.AGAIN > 0:
@@ -67,7 +66,7 @@ def row_statistics(rows, x, also):
         peaks, masses, others = row_gather((peak, mass, other), ROWS)
     largest = fold(px.max, peaks, ROWS)
     total = fold(px.sum, masses * px.exp2((peaks - finite(largest)) * LOG2E), ROWS)
-    return largest, total, None if others is None else fold(px.sum, others, ROWS), pin_row(x, PARTS)
+    return largest, total, None if others is None else fold(px.sum, others, ROWS), pin_row(x, rows.PARTS)
 
 
 @px.func

@@ -30,29 +30,27 @@ def gradient_tile(y, d, total, LOG):
 @row_kernel
 def softmax_backward_rows(Y, D, X, *, config, LOG=False):
     """X, the gradient of the argument, from that of the result, D, and the result, Y."""
-    WIDTH = config.width
-    PARTS = config.parts
     rows = row_of(Y, config)
     others = row_of(D, config)
     wait_for_prior_launch()
     y = rows.load(0.0)
     d = others.load(0.0)
-    sums = zeros(config.rows, WIDTH)
-    for part in px.static_range(PARTS):
+    sums = zeros(config.rows, config.width)
+    for part in px.static_range(config.parts):
         sums = sums + weighed(y[part], d[part], LOG)
     if config.shared > 0:
         for part in range(config.shared):
             sums = sums + weighed(px.load(rows.kept[part]), px.load(others.kept[part]), LOG)
     total = row_sum(sums, config.rows)
     rows.start_again()
-    for part in px.static_range(PARTS):
-        at = rows.first + part * WIDTH
+    for part in px.static_range(config.parts):
+        at = rows.first + part * config.width
         if at < Y.shape[1]:
             rows.store(X, at, gradient_tile(y[part], d[part], total, LOG))
     if config.shared > 0:
         for part in range(config.shared):
             x = gradient_tile(px.load(rows.kept[part]), px.load(others.kept[part]), total, LOG)
-            rows.store(X, rows.first + (PARTS + part) * WIDTH, x)
+            rows.store(X, rows.first + (config.parts + part) * config.width, x)
 
 
 def softmax_backward(d: Any, y: Any, *, log: bool = False, config: RowConfig | None = None) -> Any:

@@ -145,22 +145,22 @@ def store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONC
 
 
 @px.func
-def normalise_rows(
-    rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, group, STEP, WARPS, PARTS, ALL, CENTERED, ONCE, PERIOD
-):
-    """Some rows, with the weights `w` and biases `b` beside their first chunks, and those that are saved: PARTS in all.
+def normalise_rows(rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, group, config, CENTERED, PERIOD):
+    """Some rows, with the weights `w` and biases `b` beside their first chunks, and those that are saved.
 
-    Those of other chunks are loaded. ALL: there are no others.
+    Those of other chunks are loaded.
     """
-    found, held = know(rows, Moments() if CENTERED else Squares(), group, edges, STEP, WARPS)
+    PARTS = config.parts + config.saved
+    found, held = know(rows, Moments() if CENTERED else Squares(), group, edges, config.step, config.warps)
     known: tuple[Any, ...] = ()
     starts = rows.starts(group)
     for mean, squares in found:
         known = (*known, (mean, px.rsqrt(squares / rows.columns + eps)))
     if rows.HOLD > 0:
-        store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, ONCE, PERIOD)
+        store_held(rows, held, W, B, w, b, Y, group, starts, known, PARTS, config.once, PERIOD)
     else:
-        store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, ONCE, PERIOD)
+        ALL = config.kept <= PARTS
+        store_kept(rows, W, B, w, b, saved, Y, group, starts, known, PARTS, ALL, config.once, PERIOD)
     if rows.EDGES:
         for turn in px.static_range(rows.GROUP):
             y = normalised(edges[turn].to(px.f32), w_edge, b_edge, known[turn][0], known[turn][1], Y.dtype)
@@ -168,15 +168,15 @@ def normalise_rows(
 
 
 @px.func
-def normalise_chunks(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, CENTERED, ONCE, PERIOD):
-    """The role that computes, row after row of one class after another."""
-    LANES = 32 * WARPS
+def normalise_chunks(rows, W, B, saved, Y, eps, config, CENTERED, PERIOD):
+    """The role that computes, row after row of one class after another; `config` is a `StreamConfig`."""
+    LANES = 32 * config.warps
     first, last = rows.classes()
     for which in range(first, last):
-        w = vectors_of(rows, W, which, PARTS, PERIOD)
-        b = vectors_of(rows, B, which, PARTS, PERIOD)
-        save(rows, W, saved[0], which, PARTS, PERIOD)
-        save(rows, B, saved[1], which, PARTS, PERIOD)
+        w = vectors_of(rows, W, which, config.parts, PERIOD)
+        b = vectors_of(rows, B, which, config.parts, PERIOD)
+        save(rows, W, saved[0], which, config.parts, PERIOD)
+        save(rows, B, saved[1], which, config.parts, PERIOD)
         begin, end, step = rows.rows_of(which)
         ahead = rows.load_edges(rows.group(begin, end, step), LANES, 0.0)
         w_edge = edges_of(rows, W, begin, LANES)
@@ -187,10 +187,8 @@ def normalise_chunks(rows, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, ALL, 
             if PERIOD > rows.CLASSES:  # this row's edges are others than the last one's
                 w_edge = edges_of(rows, W, row, LANES)
                 b_edge = edges_of(rows, B, row, LANES)
-            normalise_rows(
-                rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, rows.group(row, end, step), STEP, WARPS,
-                PARTS + SAVED, ALL, CENTERED, ONCE, PERIOD,
-            )
+            group = rows.group(row, end, step)
+            normalise_rows(rows, W, B, w, b, saved, edges, w_edge, b_edge, Y, eps, group, config, CENTERED, PERIOD)
 
 
 @stream_kernel
@@ -202,29 +200,21 @@ def norm_stream(
     Rows PERIOD apart begin at the same place of a vector. Where the ring keeps whole rows (WHOLE), weights
     and biases of some chunks stay in registers and in shared memory, as `StreamConfig` says. LINED: copies begin at lines.
     """
-    WARPS = config.warps
-    STEP = config.step
-    STAGES = config.stages
-    GROUP = config.group
-    PARTS = config.parts
     SAVED = config.saved
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    SPAN = 32 * WARPS * STEP * VEC
-    CLASSES = PERIOD if PARTS > 0 or GROUP > 1 else 1
-    ring = stages_of(X, STAGES, GROUP, SPAN, LINED)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    SPAN = 32 * config.warps * config.step * VEC
+    CLASSES = PERIOD if config.parts > 0 or config.group > 1 else 1
+    ring = stages_of(X, config.stages, config.group, SPAN, LINED)
+    full = px.barrier(config.stages)
+    empty = px.barrier(config.stages)
     saved = (
         px.shared((SAVED, SPAN), W.dtype) if SAVED > 0 and W is not None else None,
         px.shared((SAVED, SPAN), B.dtype) if SAVED > 0 and B is not None else None,
     )
     wait_for_prior_launch()
-    with px.warps(0, WARPS, regs=config.regs):
+    with px.warps(0, config.warps, regs=config.regs):
         mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
-        normalise_chunks(
-            mine, W, B, saved, Y, eps, STEP, WARPS, PARTS, SAVED, config.kept <= PARTS + SAVED, CENTERED, config.once,
-            PERIOD,
-        )  # fmt: skip
-    with px.warps(WARPS, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
+        normalise_chunks(mine, W, B, saved, Y, eps, config, CENTERED, PERIOD)
+    with px.warps(config.warps, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
         mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
         mine.fetch_all()

@@ -100,20 +100,16 @@ def softmax_stream(
     X, Y, columns, rows, *, config, WHOLE=False, LOG=False, PERIOD=1, LINED=False
 ):  # fmt: skip
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm. LINED: copies begin at lines."""
-    WARPS = config.warps
-    STEP = config.step
-    STAGES = config.stages
-    GROUP = config.group
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    SPAN = 32 * WARPS * STEP * VEC
-    CLASSES = PERIOD if GROUP > 1 else 1
-    ring = stages_of(X, STAGES, GROUP, SPAN, LINED)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    SPAN = 32 * config.warps * config.step * VEC
+    CLASSES = PERIOD if config.group > 1 else 1
+    ring = stages_of(X, config.stages, config.group, SPAN, LINED)
+    full = px.barrier(config.stages)
+    empty = px.barrier(config.stages)
     wait_for_prior_launch()
-    with px.warps(0, WARPS, regs=config.regs):
+    with px.warps(0, config.warps, regs=config.regs):
         mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
-        exponentiate_chunks(mine, Y, STEP, WARPS, LOG, config.once)
-    with px.warps(WARPS, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
+        exponentiate_chunks(mine, Y, config.step, config.warps, LOG, config.once)
+    with px.warps(config.warps, config.producers, regs=None if config.regs is None else FEW_REGISTERS):
         mine = stream(X, columns, rows, ring, full, empty, config, VEC, SPAN, WHOLE, PERIOD, CLASSES)
         mine.fetch_all()

@@ -361,15 +361,13 @@ def norm_teams(
     Rows PERIOD apart begin at the same place of a vector: they are a class, and a cluster takes those of one after another
     (see `deals`). What a team has of a row begins in one of its first BEGINS parts, and ends in one of the last ENDS.
     """
-    WARPS = config.warps
     TEAMS = config.teams
-    PARTS = config.parts
     SLOTS = config.slots
     VEC = VECTOR_BYTES // X.dtype.itemsize
     LINE = LINE_BYTES // X.dtype.itemsize
     # Step 1: places for rows, weights and biases in shared memory.
-    SPAN = 32 * WARPS * VEC
-    ROOM = PARTS * SPAN
+    SPAN = 32 * config.warps * VEC
+    ROOM = config.parts * SPAN
     slots = px.shared((TEAMS, SLOTS, ROOM), X.dtype)
     full = px.barrier(TEAMS * SLOTS, 1, checked=False)
     heads = px.shared((TEAMS, SLOTS, HEAD), X.dtype) if CENTERED else None
@@ -379,7 +377,7 @@ def norm_teams(
     read = px.barrier(1)
     wait_for_prior_launch()
     # Step 2: each team takes rows of one class after another.
-    with px.warps(0, WARPS, copies=TEAMS) as team:
+    with px.warps(0, config.warps, copies=TEAMS) as team:
         taken = px.ring(SLOTS)
         filled = px.ring(SLOTS)
         turn = px.ring(1)
@@ -398,7 +396,7 @@ def norm_teams(
             # Step 2a: all teams bring the weights for rows of this class.
             read[0].wait(turn.parity ^ 1)
             first = first_beside(columns, which * columns % VEC, part, ROOM, LINE, VEC)
-            save_vectors((W, B), (w, b), first, team, SPAN, PARTS, TEAMS, LINE)
+            save_vectors((W, B), (w, b), first, team, SPAN, config.parts, TEAMS, LINE)
             saved[0].arrive()
             saved[0].wait(turn.parity)
             first = px.keep(first)  # else what `save_vectors` computed from it is held in registers, and spilled
@@ -413,7 +411,9 @@ def norm_teams(
                 high = px.keep(px.minimum(own + part, off + columns) - begin)
                 beside = px.maximum(begin - off - first, 0) // VEC * VEC
                 pivot = pivot_of(head_of(heads, team, stage))
-                mine = TeamRow(slots[team, stage], at, low, high, beside, pivot, SPAN, PARTS, BEGINS, ENDS, 32 * WARPS)
+                mine = TeamRow(
+                    slots[team, stage], at, low, high, beside, pivot, SPAN, config.parts, BEGINS, ENDS, 32 * config.warps
+                )  # fmt: skip
                 normalise_row(mine, slots, team, stage, w, b, Y, eps, inverse, CENTERED)
                 ahead = some + SLOTS * TEAMS
                 if ahead < dealt.turns:
