@@ -71,6 +71,8 @@ class Event:
     """The events of a copy so far, and the writes that it read."""
     hands: list[tuple[int, int]] = field(default_factory=list)
     """Elements of global memory (array, a bit each) where it hands on what its agent knows, and takes over what is there."""
+    keys: set[tuple[Any, ...]] = field(default_factory=set)
+    """What it touched."""
     changes: bool = True
     """Whether it may have left memory or a barrier otherwise than it was."""
 

@@ -125,6 +125,10 @@ class Steps:
         self.joined: dict[Agent, list[Agent]] = {}
         self.forked: dict[Agent, Agent] = {}
         self.trace: list[Event] = []
+        self.touched: dict[tuple[Any, ...], list[int]] = {}
+        """By memory or barrier, the places in the trace of the events that touched it."""
+        self.handing: list[int] = []
+        """The places of the events that hand on what their agents know."""
         self.error: Error | None = None
         self.problems: list[Error] = []
         self.recorder.event = Event((), 0)
@@ -374,48 +378,55 @@ class Steps:
         """Fills in the event's clock; `races` are the events before it that could as well have come after it."""
         self.races: list[Event] = []
         self.clashes: list[tuple[Op, Op]] = []
-        over: list[tuple[Event, Touch]] = []
-        """Writes that are known to be over, from the newest: what came before them is no clash with what comes after."""
-        for before in reversed(self.trace):
-            follows, knows = event.follows(before), event.known.get(before.process, 0) >= before.number
-            written = (WRITTEN, *before.process)
-            sees = knows or event.known.get(written, 0) >= before.number  # its writes, at least
-            if sees and event.own and event.reads_from(before):
-                _join(event.own, {written: before.number})
+        event.keys = {touch.key for touch in event.touches}
+        over: list[Event] = []
+        """Events whose writes are known to be over: what came before these is no clash with what comes after."""
+        clock, known = event.clock, event.known
+        for before in self._alike(event):
+            process, number = before.process, before.number
+            written = (WRITTEN, *process)
+            follows = clock.get(process, 0) >= number
+            knows = known.get(process, 0) >= number
+            sees = knows or known.get(written, 0) >= number  # its writes, at least
             if sees:
-                over += [(before, touch) for touch in before.touches if touch.mode == "write"]
+                if event.own and event.reads_from(before):
+                    _join(event.own, {written: number})
+                over.append(before)
             if follows and knows:
                 continue
-            found = Order.FREE
-            told = event.meets(before)
-            for i, first in enumerate(before.touches):
-                for j, second in enumerate(event.touches):
-                    how = order(first, second)
-                    found = max(found, how)
-                    told = told or tells(first, second)
-                    known = sees if first.mode == "write" else knows
-                    if how is Order.RACE and first.kind == "memory" and not known and _meet(before, first, second, over):
-                        ops = before.ops[i], event.ops[j]
-                        if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
-                            self.clashes.append(ops)
-            if found is Order.FREE and not told:
-                continue
+            found, learns, clashes = _compared(before, event, sees, knows, over)
+            told = learns or event.meets(before)
+            for ops in clashes:
+                if not (follows and all(map(self.exchanges.__contains__, ops))):  # a send tells what was read
+                    self.clashes.append(ops)
             if found is Order.RACE and not follows:
                 self.races.append(before)
             if found is not Order.FREE:
-                _join(event.clock, before.clock)
+                _join(clock, before.clock)
             if told:
-                if before.process[0] == "copy":
-                    _join(event.known, before.own)
-                    _join(event.known, self.published.get(before.process, {}))
+                if process[0] == "copy":
+                    _join(known, before.own)
+                    _join(known, self.published.get(process, {}))
                 else:
-                    _join(event.known, before.known)
+                    _join(known, before.known)
         self.clocks[event.process], self.knows[event.process] = event.clock, event.known
         changed = event.changed()
         for agent, circle in self.circles.items():
             if changed and not changed.isdisjoint(circle.keys) and self.names[agent] != event.process:
                 circle.rounds = -1 if circle.within else 0
                 self.polls.pop(agent, None)
+
+    def _alike(self, event: Event) -> list[Event]:
+        """The events before it that touched what it touches, or hand on what they know as it does; newest first."""
+        places = {place for key in event.keys for place in self.touched.get(key, ())}
+        if event.hands:
+            places.update(self.handing)
+        here = len(self.trace)
+        for key in event.keys:
+            self.touched.setdefault(key, []).append(here)
+        if event.hands:
+            self.handing.append(here)
+        return [self.trace[place] for place in sorted(places, reverse=True)]
 
     def _flips(self, event: Event) -> None:
         for i, touch in enumerate(event.touches):
@@ -471,14 +482,34 @@ class Steps:
         return digest.digest()
 
 
-def _meet(before: Event, first: Touch, second: Touch, over: list[tuple[Event, Touch]]) -> bool:
+def _compared(
+    before: Event, event: Event, sees: bool, knows: bool, over: list[Event]
+) -> tuple[Order, bool, list[tuple[Op, Op]]]:
+    """How two events stand to each other, whether the second learns of all that came before the first, and which of their
+    accesses clash: the second `sees` the first one's writes, or `knows` all of it, or neither."""
+    found, told, clashes = Order.FREE, False, []
+    for i, first in enumerate(before.touches):
+        if first.key not in event.keys:
+            continue
+        for j, second in enumerate(event.touches):
+            how = order(first, second)
+            found = max(found, how)
+            told = told or tells(first, second)
+            known = sees if first.mode == "write" else knows
+            if how is Order.RACE and first.kind == "memory" and not known and _meet(before, first, second, over):
+                clashes.append((before.ops[i], event.ops[j]))
+    return found, told, clashes
+
+
+def _meet(before: Event, first: Touch, second: Touch, over: list[Event]) -> bool:
     """Whether two accesses of which the first is not known to the second touch bytes that nobody has written in between."""
     if first.atomic and second.atomic:
         return False
     left = first.number & second.number
-    for write, touch in over:
-        if touch.key == first.key and _sees(write.known, before, first):
-            left &= ~touch.number
+    for later in over:
+        for touch in later.touches:
+            if touch.mode == "write" and touch.key == first.key and _sees(later.known, before, first):
+                left &= ~touch.number
     return bool(left)
 
 
