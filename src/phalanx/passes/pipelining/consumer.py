@@ -65,10 +65,12 @@ class Consumer:
         self.stages: dict[Ring, Value] = {}
         self.raw: dict[Value, Value] = {}
         """Accumulators in flight, by what they will be after the wait."""
-        homes = [home for flight in self.flights.values() for home in flight.residences if home.start is not None]
+        surely = [flight for flight in self.flights.values() if flight.began is None]
+        homes = [home for flight in surely for home in flight.residences if home.start is not None]
         elsewhere = [home for form in issued.forms.values() for home in form.homes]
         self.starts = {home.start: home for home in homes}
-        """Sums that begin as zeros, by the write of these: the first product of a loop adds to nothing instead."""
+        """Sums that begin as zeros, by the write of these: the first product of a loop adds to nothing instead. Not where a
+        `break` may come before that."""
         self.begins = {min(home.products, key=places.order.__getitem__): home for home in homes}
         self.unused = {
             home.zeros for home in (*homes, *elsewhere) if home.zeros is not None and home.zeros.defines is not None
@@ -94,10 +96,11 @@ class Consumer:
         at = min(item.waits_at for item in ring.loads)
         self.waits.setdefault((home, at), []).append(ring)
         readers = {op for item in ring.loads for op in item.products}
-        if not readers or readers & self.flying.keys():
+        if not readers:
             return
         last = max(place for op in readers if (place := places.place_in(home, op)) is not None)
-        self.last_read.setdefault(home.ops[last], []).append(ring)
+        if not readers & self.flying.keys():
+            self.last_read.setdefault(home.ops[last], []).append(ring)
         for op in home.ops[at : last + 1]:
             for leaving in places.exits_from(op):
                 self.left_at.setdefault(leaving, []).append(ring)
@@ -250,10 +253,13 @@ class Consumer:
         after.ops.append(WgmmaWait(0, tuple(old), tuple(new), loc=loop.loc))
         for cell, value in zip(flight.cells, new, strict=True):
             after.assign(cell, value)
-        give_back, ran = LoopCode(loop.loc), runs(loop, before)
+        give_back = LoopCode(loop.loc)
         for ring in self.rings_of(flight):
             ring.release(give_back, give_back.read(ring.last))
-        if ran is None:
+        if flight.began is not None:
+            before.assign(flight.began, Const(False, BOOL))
+            after.branch(after.read(flight.began), give_back)
+        elif (ran := runs(loop, before)) is None:
             after.ops += give_back.ops
         else:
             after.branch(ran, give_back)
@@ -289,6 +295,8 @@ class Consumer:
         code.branch(later, give_back)
         for ring in self.rings_of(flight):
             code.assign(ring.last, self.stages[ring])
+        if flight.began is not None:
+            code.assign(flight.began, Const(True, BOOL))
         for end in ends:
             del self.raw[end]
 

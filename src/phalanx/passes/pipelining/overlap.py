@@ -80,12 +80,10 @@ def find_overlaps(
     alternations: dict[For, Alternation] = {}
     early = {leaving.label for leaving in places.exits if isinstance(leaving, Break)}
     for loop in loops:
-        if loop.label in early:
-            continue  # what is over, and what was begun, is not the same at every way out
         if (flight := products.flight(loop)) is not None:
             flights[loop] = flight
-        elif loop in alone:
-            continue
+        elif loop in alone or loop.label in early:
+            continue  # what is over, and what was begun, is not the same at every way out
         elif (rotation := find_rotation(places, operands, products, loop)) is not None:
             rotations[loop] = rotation
         elif (alternation := find_alternation(places, operands, products, loop, taken)) is not None:

@@ -8,7 +8,7 @@ from phalanx.frozen import frozen
 from phalanx.ir.archs import WARPGROUP, Arch, Feature
 from phalanx.ir.core import Block, Op
 from phalanx.ir.dots import TOPIC
-from phalanx.ir.ops.control import For
+from phalanx.ir.ops.control import Break, For
 from phalanx.ir.ops.tile import Select
 from phalanx.ir.ops.wgmma import ACCUMULATORS
 from phalanx.ir.traits import Product
@@ -52,6 +52,8 @@ class Flight:
     products: list[Op]
     residences: list[Residence]
     cells: list[Var] = field(default_factory=list)
+    began: Var | None = None
+    """Whether any step came to its products, of a loop that a `break` may end before."""
 
 
 class Products:
@@ -115,9 +117,7 @@ class Products:
     def flight(self, loop: For) -> Flight | None:
         """How the products of a loop overlap with its next step, if they can."""
         inside = [op for op in loop.body.walk() if op.product is not None]
-        if any(op.loc in self.refused for op in inside):
-            return None
-        if not inside or any(True for op in loop.body.ops for _ in self.places.exits_from(op)):
+        if not inside or any(op.loc in self.refused for op in inside):
             return None
         for op in inside:
             made = self.found.get(op)
@@ -131,7 +131,14 @@ class Products:
         homes = [home for home in found if home.loop is loop]
         if {op for home in homes for op in home.products} != set(inside):
             return None
-        return Flight(loop, inside, homes, [home.var for home in homes])
+        first, last = self.places.index[inside[0]], self.places.index[inside[-1]]
+        leaves = False
+        for index, op in enumerate(loop.body.ops):
+            for leaving in self.places.exits_from(op):
+                if not isinstance(leaving, Break) or leaving.label is not loop.label or first < index < last:
+                    return None  # another step's products, or only a part of them, would be what is in flight behind it
+                leaves = True
+        return Flight(loop, inside, homes, [home.var for home in homes], Var(BOOL, "began") if leaves else None)
 
 
 def _shape(side: Side) -> tuple[int, ...]:
