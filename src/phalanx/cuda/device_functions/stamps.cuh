@@ -59,11 +59,19 @@ __device__ __forceinline__ unsigned long long* px_enter(unsigned long long* buff
   return cta + 16 + threadIdx.x / 32 * (2 + 2 * records);
 }
 
-/// One stamp; `count` begins with `records` where there is no ring.
+/// The ring of the agent that a warp belongs to: that of its first warp.
+template <unsigned records>
+__device__ __forceinline__ unsigned long long* px_ring_of(unsigned long long* ring, int warp) {
+  return ring ? ring - warp * (2 + 2 * (int)records) : ring;
+}
+
+/// One stamp, by the thread that is `mine`; all warps of an agent count it. `count` begins with `records` where there is no
+/// ring. The warps take turns: a store reads its registers a hundred cycles and more after it was issued, where products
+/// keep the register file busy, and the warp that writes one of them meanwhile waits for that.
 // needs: px_write
 template <unsigned records>
-__device__ __forceinline__ void px_stamp(const unsigned long long* ring, unsigned& count, bool one, unsigned start, unsigned end, unsigned place, unsigned more) {
-  px_write(one & (count < records), ring + 2 + 2 * count, start, end, place, more);
+__device__ __forceinline__ void px_stamp(const unsigned long long* ring, unsigned& count, bool mine, unsigned start, unsigned end, unsigned place, unsigned more) {
+  px_write(mine & (count < records), ring + 2 + 2 * count, start, end, place, more);
   ++count;
 }
 

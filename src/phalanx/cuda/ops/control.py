@@ -205,20 +205,24 @@ def emit_roles(w: Writer, op: ir.Roles) -> None:
         w.line(f"{'} else ' if position else ''}if ({_range(w, region)}) {{  // {_title(region)}")
         with w.indent(), w.as_agent(agent):
             _reallocate(w, region)
-            begin_agent(w, region.loc)
             loops, w.loops = w.loops, []
             running = _running(w, region)
             if not running:
-                emit_block(w, region.body)
+                _role_body(w, region)
             else:  # the other warps have nothing to do
                 with w.block(f"if ({running})"):
-                    emit_block(w, region.body)
+                    _role_body(w, region)
             w.loops = loops
-            end_agent(w, region.loc)
     w.line("}")
     if op.joins:
         assert outer.warps == w.plan.function.warps
         w.sync_agent("the roles join")
+
+
+def _role_body(w: Writer, role: ir.Role) -> None:
+    begin_agent(w, role.loc)
+    emit_block(w, role.body)
+    end_agent(w, role.loc)
 
 
 def _range(w: Writer, role: ir.Role) -> str:

@@ -43,6 +43,10 @@ class Stamping:
     folded: set[Op] = field(default_factory=set)
     work: Location = NOWHERE
     weight: int = 0
+    turn: int = 0
+    """The warp of the agent that wrote the last stamp."""
+    rings: dict[object, str] = field(default_factory=dict)
+    """What the ring of an agent is called."""
 
     def take(self) -> Location:
         """Where the largest tile was computed since the last stamp; NOWHERE if none was."""

@@ -1,8 +1,8 @@
 """Stamps of a build for timelines: agents of sampled CTAs write down when they wait, signal, copy and multiply.
 
-What is stamped follows from effects, as delays do (`text/delays.py`). One elected thread of an agent writes 16 bytes,
-without a branch: the clock before and behind, the place, the barrier's index, and a parity or the CTAs that are meant. Only
-waits have two times. A build without stamps has no line of it.
+What is stamped follows from effects, as delays do (`text/delays.py`). One thread of an agent writes 16 bytes, without a
+branch, of another warp each time: the clock before and behind, the place, the barrier's index, and a parity or the CTAs
+that are meant. Only waits and products have two times. A build without stamps has no line of it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ STAMP = "stamp"
 """The kind of a site that writes stamps."""
 MOST_PLACES = 1 << 16
 """A stamp has 16 bits for its place."""
-TWO_TIMES = "wait", "sync"
-"""Kinds of stamps whose instruction takes as long as others let it take."""
+TWO_TIMES = "wait", "sync", "product"
+"""Kinds of stamps whose instruction takes as long as others let it take; a product is taken when tensor cores have room."""
 
 
 def stamp_of(effects: Effects) -> Stamp | None:
@@ -157,18 +157,33 @@ def _write(
     """One stamp by the agent's elected thread."""
     if len(w.sites) >= MOST_PLACES:
         return
-    ring, count = _ring(w)
+    _, count = _ring(w)
     place = str(w.site(STAMP, name, loc, stamp, w.stamping.take()))
     if barrier is not None:
         place += f" | (unsigned){atom(w.name(barrier.index))} << 16"
     more = "0" if number is None else f"(unsigned){atom(w.name(number))}"
     now = f"{w.use('px_clock')}()"
-    call = f"{w.use('px_stamp')}<{STAMP_RECORDS}>"
+    head = f"{w.use('px_stamp')}<{STAMP_RECORDS}>({w.stamping.rings[w.agent]}, {count}, {_mine(w)}"
     if stamp.kind in TWO_TIMES:
-        w.line(f"{call}({ring}, {count}, {w.one}, {_begun(w)}, {now}, {place}, {more});")
+        w.line(f"{head}, {_begun(w)}, {now}, {place}, {more});")
     else:
         w.line(f"{_begun(w)} = {now};")
-        w.line(f"{call}({ring}, {count}, {w.one}, {_begun(w)}, {_begun(w)}, {place}, {more});")
+        w.line(f"{head}, {_begun(w)}, {_begun(w)}, {place}, {more});")
+
+
+def _takes_turns(w: Writer) -> bool:
+    return w.agent.warps > 1 and w.agent.name != ""
+
+
+def _mine(w: Writer) -> str:
+    """A condition that holds in one thread of the agent; of a role another warp's with each stamp of the text.
+
+    Around roles it is always the first warp's: behind them the others have counted other numbers of stamps.
+    """
+    if not _takes_turns(w):
+        return w.one
+    w.stamping.turn = (w.stamping.turn + 1) % w.agent.warps
+    return f"{w.warp_one} & ({w.warp} == {w.stamping.turn})"
 
 
 def stamp_step(w: Writer, body: Block, loc: Location) -> None:
@@ -184,6 +199,12 @@ def begin_agent(w: Writer, loc: Location) -> None:
     """A stamp where an agent begins."""
     if w.plan.extras.stamps:
         w.stamping.take()
+        own, _ = _ring(w)
+        if _takes_turns(w):
+            made = f"{w.use('px_ring_of')}<{STAMP_RECORDS}>({own}, {w.warp})"
+            own = w.unique("ring")
+            w.line(f"unsigned long long* const {own} = {made};")
+        w.stamping.rings[w.agent] = own
         _write(w, Stamp("begin"), "begin", loc)
 
 

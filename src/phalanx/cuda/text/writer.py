@@ -380,6 +380,12 @@ class Writer:
         self._wanted.add("one")
         return "px_one"
 
+    @property
+    def warp_one(self) -> str:
+        """True in one thread of each warp."""
+        self._wanted.add("warp_one")
+        return "px_warp_one"
+
     @contextmanager
     def elected_of(self, each: str) -> Iterator[None]:
         """`if (px_group_one) {` ... `}`: what one thread of each "group" (of warps) or "warp" does on behalf of it."""

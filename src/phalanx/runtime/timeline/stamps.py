@@ -61,6 +61,8 @@ class Agent:
     warp: int
     until: float
     last: int = -1
+    begun: float = 0.0
+    """When its last stamp began."""
     groups: dict[str, list[list[int]]] = field(default_factory=dict)
 
     @property
@@ -116,6 +118,8 @@ class Reading:
         """Cycles between two readings of the clock."""
         self.stamp = median(cta.stamp for cta in self.ctas) if self.ctas else 0.0
         """Cycles of a stamp, its readings of the clock among them."""
+        self.issues: dict[str, float] = {}
+        """The least cycles in which a product of a line was issued."""
         self.free = self.waits_at_once()
         self.events: list[Event] = []
         self.outside: dict[int, list[int]] = {}
@@ -143,6 +147,9 @@ class Reading:
                     stamp = self.run.sites[place & 0xFFFF].stamp
                     if stamp is not None and stamp.kind == "wait" and stamp.barriers:
                         least = min(least, (end - start) & LOW)
+                    elif stamp is not None and stamp.kind == "product":
+                        where = self.run.sites[place & 0xFFFF].location.short
+                        self.issues[where] = min(self.issues.get(where, MOST_FREE), (end - start) & LOW)
         return least
 
     def read_ring(self, cta: SampledCta, warp: int, ring: np.ndarray) -> None:
@@ -170,7 +177,10 @@ class Reading:
     # --- one stamp ----------------------------------------------------------------------------------------------------
 
     def stamped(self, agent: Agent, site: Site, stamp: Stamp, start: float, end: float, index: int, more: int) -> None:
-        """The work before a stamp, and what it says."""
+        """The work before a stamp, and what it says. Warps of an agent take turns, and may be some cycles apart."""
+        start = max(start, agent.begun)
+        end = max(start, end)
+        agent.begun = start
         self.work(agent, site, start)
         agent.until = end + max(0.0, self.stamp - self.reading)
         if stamp.kind == "wait":
@@ -180,7 +190,9 @@ class Reading:
         elif stamp.kind == "signal":
             self.signal(agent, site, stamp, start, index, more)
         elif stamp.kind in ("copy", "store", "product"):
-            self.give(agent, site, stamp, start, index, more)
+            if stamp.kind == "product":
+                self.taken(agent, site, stamp, start, end - self.reading)
+            self.give(agent, site, stamp, end, index, more)
         elif stamp.kind == "close":
             agent.groups.setdefault(stamp.engine, [[]]).append([])
 
@@ -220,6 +232,16 @@ class Reading:
             self.close(agent, stamp, end, event)
         else:
             self.releases.waited(agent, stamp, index, parity, start, end, event)
+
+    def taken(self, agent: Agent, site: Site, stamp: Stamp, start: float, end: float) -> None:
+        """Tensor cores take a product when they have room: until then its agent waits for the one before."""
+        given = [number for group in agent.groups.get(stamp.engine, ()) for number in group]
+        free = self.issues[site.location.short]
+        if given and end - start - free >= LEAST_WAIT:
+            event = self.add(agent, agent.lane, "wait", start + free, end, site)
+            event.released_by = given[-1]
+        elif end - start >= LEAST_WORK:
+            self.add(agent, agent.lane, "work", start, end, site)
 
     def close(self, agent: Agent, stamp: Stamp, end: float, event: Event | None) -> None:
         """A wait for groups of an engine's work ends what is in them."""

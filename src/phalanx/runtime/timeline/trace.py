@@ -91,7 +91,8 @@ class Comparison:
         head = f"{self.after:,.0f} cycles instead of {self.before:,.0f} ({self.ratio:.3f})"
         rows = [f"  {row.line:<24} {row.before:>12,.0f} -> {row.after:>12,.0f}" for row in self.lines[:12]]
         for wait in self.waits[:8]:
-            what = f"{wait.who} at {wait.line} for {wait.waited_for or 'what had begun before'}"
+            place = f" at {wait.line}" if wait.line else ""
+            what = f"{wait.who}{place} for {wait.waited_for or 'what had begun before'}"
             rows.append(f"  waits: {what}: {wait.before:.0%} -> {wait.after:.0%} of the time")
         return "\n".join([head, *rows])
 
@@ -200,7 +201,8 @@ class Trace:
     def waiting(self) -> dict[tuple[str, str, str], float]:
         """The share of the time that agents of one name wait, by who, line, and the instruction that they wait for.
 
-        Whoever waits for all of a cluster waits for no instruction.
+        Waits for an engine have no line: for tensor cores a GPU waits where it gives them the next product, a model where
+        the kernel waits for the group. Waits for all of a cluster are left out: nobody knows when its CTAs begin.
         """
         spans: dict[Lane, tuple[float, float]] = {}
         for event in self.events:
@@ -212,7 +214,9 @@ class Trace:
             total[lane.title] = total.get(lane.title, 0.0) + last - first
         found: dict[tuple[str, str, str], float] = {}
         for stall in self.stalls():
-            key = stall.who, stall.line, "" if stall.barrier == CLUSTER_BARRIER else stall.waited_for
+            if stall.barrier == CLUSTER_BARRIER:
+                continue
+            key = stall.who, stall.line if stall.barrier else "", stall.waited_for
             found[key] = found.get(key, 0.0) + stall.cycles / max(1.0, total[stall.who])
         return found
 
