@@ -10,6 +10,22 @@ import ml_dtypes
 import numpy as np
 
 BF16, E4M3, E5M2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+KINDS = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": BF16,
+    "f8e4m3": E4M3,
+    "f8e5m2": E5M2,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "u32": np.uint32,
+    "bool": np.bool_,
+}
+"""Element types by the names that cases have."""
 
 
 @dataclass(frozen=True)
