@@ -342,6 +342,15 @@ def add_offsets(ctx: Builder, base: Value, start: int | Value) -> Numeric:
     return binary(ctx, "add", base, start)
 
 
+def index_tile_instead(item: Value) -> str:
+    """What to write where an index tile is asked for and this tile was given."""
+    if dtype_of(item) == bool_:
+        return "px.where(condition, x, 0) chooses by a condition"
+    if dtype_of(item) in (i32, i64):
+        return "it names whole rows; single elements are those of a flat buffer: flat[(row * width + column).reshape(n)]"
+    return "compute it with px.arange or load it from an index array"
+
+
 def integers_instead(value: object) -> str:
     """What to write where an integer is asked for and this was given."""
     if is_scalar(value) and dtype_of(value).is_float:
@@ -397,9 +406,7 @@ def read_index(ctx: Builder, item: object, size: int | None, position: int) -> t
         shape = shape_of(item)
         if dtype_of(item) not in (i32, i64) or len(shape) != 1:
             ctx.fail(
-                f"an index tile must be i32[n], not {item.type}",
-                "px.where(condition, x, 0) chooses by a condition" if dtype_of(item) == bool_ else
-                "compute it with px.arange or load it from an index array",
+                f"an index tile must be i32[n], not {item.type}", index_tile_instead(item)
             )
         return item, shape[0], True
     return require_index(ctx, f"the index on axis {position}", item), 1, False

@@ -286,3 +286,30 @@ def test_a_run_that_goes_on_can_be_interrupted() -> None:
     assert said[-1].startswith("interrupted\nwarps 0-3, CTA 0, cluster 0, at kernels.py:33 (tick 41)")
     session.do("continue")
     assert said[-1] == "the run is over (tick 106): 0 findings"
+
+
+@px.func
+def shifted(y):
+    x = y + 100.0
+    return x * 1.0
+
+
+@px.kernel(warps=1)
+def with_helpers(X, Y, *, K=2):
+    x = px.load(X[0:4])
+    y = shifted(x)
+    best, places = px.topk(y, K, axis=0)
+    n = 40 + K
+    px.store(Y[0:K], best + places + n + px.sum(x))
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("x", [1, 2, 3, 4]), ("y", [101, 102, 103, 104]), ("best", [104, 103]), ("places", [3, 2]),
+])
+def test_names_are_those_of_the_function_that_is_run(name: str, value: list[int]) -> None:
+    """Not those of helpers that it called, of the user's or of the language, which use the same ones."""
+    session, said = session_of(with_helpers[1], np.array([1, 2, 3, 4], np.float32), np.zeros(2, np.float32))
+    stored = with_helpers.location.line + 5
+    session.script([f"break {stored}", "continue", f"print {name}"])
+    numbers = [float(part) for part in said[-1].partition("[")[2].partition("[")[2].rstrip("] \n").split()]
+    assert numbers == value, said[-1]

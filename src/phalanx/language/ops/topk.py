@@ -1,4 +1,7 @@
-"""The largest elements along an axis, in order: rounds of a maximum, written in the language itself."""
+"""The largest elements along an axis, in order: rounds of a maximum, written in the language itself.
+
+Listings and the debugger show its variables among the caller's, so that they have names that say whose they are.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def topk(ctx: Builder, x: object, k: object, axis: object) -> object:
     if dtype.is_storage:
         ctx.fail(f"px.topk is not defined on {dtype}", "convert it first: x.to(px.f32)")
     word = {8: u8, 16: u16, 32: u32, 64: u64}[max(8, dtype.bits)]
-    return _rounds.call(ctx, (x, count, where_, dtype.kind, word, word.bits <= 16 and size <= LAST_PLACE), {})
+    found = _rounds.call(ctx, (x, count, where_, dtype.kind, word, word.bits <= 16 and size <= LAST_PLACE), {})
+    for tile in found:
+        tile.name = ""  # the caller's names are theirs
+    return found
 
 
 @InlinedFunction
@@ -47,30 +53,30 @@ def _rounds(x: Any, k: Any, axis: Any, kind: Any, word: Any, packed: Any) -> Any
     taken has no place any more, since 0 may also be the key of an integer. It is the key of no float.
     """
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
-    places = arange(x.shape[axis]).reshape(x.shape[axis], *((1,) * len(behind)))
-    slots = arange(k).reshape(k, *((1,) * len(behind)))
-    keys = _keys(x, kind, word)
+    top_places = arange(x.shape[axis]).reshape(x.shape[axis], *((1,) * len(behind)))
+    top_slots = arange(k).reshape(k, *((1,) * len(behind)))
+    top_keys = _keys(x, kind, word)
     if packed:
-        keys = keys.to(u32) << 16 | (LAST_PLACE - places).to(u32)
+        top_keys = top_keys.to(u32) << 16 | (LAST_PLACE - top_places).to(u32)
     elif kind != "float":
-        places = where(keys == keys, places, TAKEN)
+        top_places = where(top_keys == top_keys, top_places, TAKEN)
     shape = (*before, k, *behind)
-    found, indices = zeros(shape, keys.dtype), zeros(shape, i32)
-    for n in range(k):
-        best = max_(keys, axis, keepdims=True)
+    top_found, top_indices = zeros(shape, top_keys.dtype), zeros(shape, i32)
+    for top_round in range(k):
+        top_key = max_(top_keys, axis, keepdims=True)
         if packed:
-            place = LAST_PLACE - (best & LAST_PLACE).to(i32)
-            keys = where(keys == best, 0, keys)
+            top_place = LAST_PLACE - (top_key & LAST_PLACE).to(i32)
+            top_keys = where(top_keys == top_key, 0, top_keys)
         else:
-            place = min_(where(keys == best, places, TAKEN), axis, keepdims=True)
-            keys = where(places == place, 0, keys)
+            top_place = min_(where(top_keys == top_key, top_places, TAKEN), axis, keepdims=True)
+            top_keys = where(top_places == top_place, 0, top_keys)
             if kind != "float":
-                places = where(places == place, TAKEN, places)
-        found = where(slots == n, best, found)
-        indices = where(slots == n, place, indices)
+                top_places = where(top_places == top_place, TAKEN, top_places)
+        top_found = where(top_slots == top_round, top_key, top_found)
+        top_indices = where(top_slots == top_round, top_place, top_indices)
     if packed:
-        found = (found >> 16).to(word)
-    return _elements(found, kind, x.dtype), indices
+        top_found = (top_found >> 16).to(word)
+    return _elements(top_found, kind, x.dtype), top_indices
 
 
 @InlinedFunction
@@ -78,23 +84,23 @@ def _keys(x: Any, kind: Any, word: Any) -> Any:
     """Unsigned numbers of as many bits in the order of the elements; NaNs are one and the largest, and zeros are one."""
     half = 1 << word.bits - 1
     if kind == "float":
-        bits = bitcast(x + 0.0, word)
-        keys = where(isnan(x), 2 * half - 1, where(bits >= half, ~bits, bits | half))
+        top_bits = bitcast(x + 0.0, word)
+        top_keys = where(isnan(x), 2 * half - 1, where(top_bits >= half, ~top_bits, top_bits | half))
     elif kind == "int":
-        keys = bitcast(x, word) ^ half
+        top_keys = bitcast(x, word) ^ half
     else:
-        keys = x.to(word)
-    return keys
+        top_keys = x.to(word)
+    return top_keys
 
 
 @InlinedFunction
-def _elements(keys: Any, kind: Any, dtype: Any) -> Any:
+def _elements(top_keys: Any, kind: Any, dtype: Any) -> Any:
     """The elements of these keys."""
-    half = 1 << keys.dtype.bits - 1
+    half = 1 << top_keys.dtype.bits - 1
     if kind == "float":
-        elements = bitcast(where(keys >= half, keys ^ half, ~keys), dtype)
+        top_elements = bitcast(where(top_keys >= half, top_keys ^ half, ~top_keys), dtype)
     elif kind == "int":
-        elements = bitcast(keys ^ half, dtype)
+        top_elements = bitcast(top_keys ^ half, dtype)
     else:
-        elements = keys.to(dtype)
-    return elements
+        top_elements = top_keys.to(dtype)
+    return top_elements
