@@ -3,7 +3,7 @@
     python -m benchmarks.choosing                         60 drawn problems of the sweeps: some minutes on two cores
     python -m benchmarks.choosing --seed 7 --count 200 --out choosing.json
 
-Problems are drawn from `benchmarks/results/sweep_*.json`: bf16 products whose tiles were measured in four or more
+First the rungs of examples/gemm and examples/attention, and the configurations of the ring copy. Then problems drawn from `benchmarks/results/sweep_*.json`: bf16 products whose tiles were measured in four or more
 configurations on an H200, in bursts. No constant of the model was fitted to them. For each problem: Spearman's rank
 correlation of modelled and measured times, and how much slower the configuration that the model takes is than the
 quickest one measured. A draw of the configurations at random, and the first one recorded, stand beside.
@@ -17,15 +17,16 @@ import random
 import statistics
 import sys
 import time
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 if not __package__:  # run by its path
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import phalanx as px
-from benchmarks import EXAMPLES
+from benchmarks import EXAMPLES, timeline
 from benchmarks.timeline import RESULTS, correlation, launched, product_call
 
 LEAST = 4
@@ -49,26 +50,46 @@ def problems() -> list[dict[str, Any]]:
     return found
 
 
-def modelled(problem: dict[str, Any], given: dict[str, Any]) -> float:
-    """Microseconds of a product of the library in a configuration, as candidates are timed."""
-    from phalanx.kernels.products.matmul_config import MatmulConfig
+@dataclass
+class Modelled:
+    """What stands for a trace where the time alone is asked."""
+
+    microseconds: float
+
+
+def quick(bound: Any, *args: Any, **constants: Any) -> Modelled:
+    """The time of a launch as candidates are timed: by a few rounds of each loop."""
     from phalanx.runtime.choosing.estimates import estimate, planned
     from phalanx.runtime.launch.auto_grid import leaves_grid
     from phalanx.runtime.launch.specialise import normalise_grid, read_arguments, specialise
 
-    tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    config = MatmulConfig(**tuples)
-    total = 0.0
-    for bound, args, constants in launched(lambda library, torch: product_call(library, torch, problem, config)):
-        kernel = bound.kernel
-        arguments = read_arguments(kernel, tuple(args))
-        made = specialise(kernel, arguments, kernel.bind_constants(constants))
-        grid = bound.grid
-        dims: Any = made.fitting(grid, arguments, numbers=True) if leaves_grid(grid) else None
-        if dims is None:
-            dims = normalise_grid(kernel, grid, made.constants)
-        total += estimate(planned(made, made.default_arch), dims, arguments).microseconds
-    return total
+    kernel, grid = bound.kernel, bound.grid
+    arguments = read_arguments(kernel, args)
+    made = specialise(kernel, arguments, kernel.bind_constants(constants))
+    dims: Any = made.fitting(grid, arguments, numbers=True) if leaves_grid(grid) else None
+    if dims is None:
+        dims = normalise_grid(kernel, grid, made.constants)
+    return Modelled(estimate(planned(made, made.default_arch), dims, arguments).microseconds)
+
+
+def modelled(problem: dict[str, Any], given: dict[str, Any]) -> float:
+    """Microseconds of a product of the library in a configuration."""
+    from phalanx.kernels.products.matmul_config import MatmulConfig
+
+    config = MatmulConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    launches = launched(lambda library, torch: product_call(library, torch, problem, config))
+    return sum(quick(bound, *args, **constants).microseconds for bound, args, constants in launches)
+
+
+def ladders() -> list[dict[str, Any]]:
+    """Problems of the ladders and of the ring copy: rungs, and configurations, in bursts."""
+    found: dict[str, dict[str, Any]] = {}
+    with patch.object(px, "trace", quick):
+        for cases in (timeline.gemm_ladder, timeline.attention_ladder, timeline.ring_copies):
+            for case in cases():
+                row = found.setdefault(case.problem, {"file": case.kind, "problem": case.problem, "pairs": []})
+                row["pairs"].append((case.measured, case.trace().microseconds))
+    return list(found.values())
 
 
 def ranked(case: dict[str, Any]) -> dict[str, Any] | None:
@@ -79,14 +100,19 @@ def ranked(case: dict[str, Any]) -> dict[str, Any] | None:
             pairs.append((float(row["us"]), modelled(case["problem"], row["config"])))
         except px.Error as problem:
             print(f"{case['problem']}: {row['config']}: {problem.message}", flush=True)
-    if len(pairs) < LEAST or len({measured for measured, _ in pairs}) < 2:
+    return judged({"file": case["file"], "problem": case["problem"], "pairs": pairs})
+
+
+def judged(row: dict[str, Any]) -> dict[str, Any] | None:
+    """A problem with its figures; None where there is too little to rank."""
+    pairs = row["pairs"]
+    if len(pairs) < 2 or len({measured for measured, _ in pairs}) < 2:
         return None
     best = min(measured for measured, _ in pairs)
     taken = min(pairs, key=lambda pair: pair[1])[0]
     alike = len({guess for _, guess in pairs}) < 2
     return {
-        "file": case["file"], "problem": case["problem"], "pairs": pairs,
-        "correlation": 0.0 if alike else correlation(pairs), "speed": best / taken,
+        **row, "correlation": 0.0 if alike else correlation(pairs), "speed": best / taken,
         "random": statistics.fmean(best / measured for measured, _ in pairs), "first": best / pairs[0][0],
     }  # fmt: skip
 
@@ -118,16 +144,20 @@ def main() -> int:
     drawn = random.Random(given.seed).sample(every, min(given.count, len(every)))
     rows = []
     began = time.perf_counter()
+    rungs = [row for row in map(judged, ladders()) if row is not None]
+    for row in rungs:
+        print(f"{row['problem']:24} {row['correlation']:6.2f} {row['speed']:6.3f}", flush=True)
+    print(told(rungs), "\n")
     for case in drawn:
         found = ranked(case)
         if found is not None:
             rows.append(found)
             m, n, k = (found["problem"][name] for name in "mnk")
-            print(f"{m:6} {n:6} {k:6}  {found['correlation']:6.2f} {found['speed']:6.3f}", flush=True)
+            print(f"{m:6} {n:6} {k:6}     {found['correlation']:6.2f} {found['speed']:6.3f}", flush=True)
     print(told(rows))
     print(f"{(time.perf_counter() - began) / max(1, sum(len(row['pairs']) for row in rows)):.2f} s a configuration")
     if given.out:
-        given.out.write_text(json.dumps({"seed": given.seed, "of": len(every), "rows": rows}, indent=1))
+        given.out.write_text(json.dumps({"seed": given.seed, "of": len(every), "ladders": rungs, "rows": rows}, indent=1))
     return 0
 
 

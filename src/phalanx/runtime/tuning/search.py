@@ -237,7 +237,8 @@ class TuningSearch:
             stage()
             if candidate.alive:
                 time_on_model(candidate, arguments, arch_of(self.arch()))
-        timed = sorted((c for c in candidates if c.alive and c.estimate is not None), key=lambda c: c.estimate.order)
+        orders = {c.number: c.estimate.order for c in candidates if c.alive and c.estimate is not None}
+        timed = [candidates[number] for number in sorted(orders, key=orders.__getitem__)]
         for place, candidate in enumerate(timed if self.best is not None else (), 1):
             if place > self.best and candidate is not self.known:  # type: ignore[operator]
                 candidate.fail(Failed("skipped", f"{place} of {len(timed)} on the model of time"))

@@ -32,6 +32,8 @@ from phalanx.sim.timeline.timer import Timer
 from phalanx.sim.timeline.units import Sm
 
 GOLDEN = 0.6180339887
+FEW_WAVES = 3
+"""Clusters of one place that are enough for a glimpse: where they differ, they are taken evenly from all."""
 MOST_WAVES = 32
 """Clusters that one place of the card runs one after the other; of more, as many are taken, evenly, and stand for all."""
 
@@ -94,7 +96,7 @@ class Clock:
             self.machine.waiting = deque(dealt[places.held :])
             self.chosen = self.all
         else:
-            chosen = dealt if len(dealt) <= most_waves * places.held else spread(dealt, most_waves * places.held)
+            chosen = some_clusters(places, self.clusters, most_waves)
             self.chosen = len(chosen)
             self.machine.resident, self.machine.waiting = deque(chosen), deque()
         self.held = places.held
@@ -202,6 +204,13 @@ class Clock:
             location=self.function.loc,
             remedy="trace a grid that one group of SMs holds; px.check says whether all is well",
         )
+
+
+def some_clusters(places: Places, count: int, waves: int = FEW_WAVES) -> list[int]:
+    """A few clusters of a grid of so many that stand for those of one place."""
+    dealt = places.dealt(count)
+    most = waves * places.held
+    return dealt if len(dealt) <= most else spread(dealt, most)
 
 
 def spread(dealt: list[int], most: int) -> list[int]:

@@ -12,13 +12,12 @@ from typing import Any
 from phalanx.frozen import frozen
 from phalanx.ir.core import Function
 from phalanx.machines.rates import Rates
-from phalanx.sim.machine import Cluster
+from phalanx.sim.machine import Cluster, Cta
 from phalanx.sim.run import grid_of, with_counters
-from phalanx.sim.timeline.clock import Clock, Places, brought_shares
-from phalanx.sim.timeline.rounds import RoundKeeper
-
-WAVES = 3
-"""Clusters of one place that are run: where they differ, they are taken evenly from all."""
+from phalanx.sim.timeline.clock import FEW_WAVES, Clock, Places, brought_shares
+from phalanx.sim.timeline.closed import AgentBody, Closed, body_of
+from phalanx.sim.timeline.numbers import Unknown
+from phalanx.sim.timeline.rounds import RoundKeeper, Rounds
 
 
 @frozen
@@ -29,6 +28,16 @@ class Glimpse:
     reads: dict[int, float]
 
 
+@frozen
+class Look:
+    """What the agents of a CTA have done: the rounds that were run, the time of one on average, and its rank."""
+
+    ran: int
+    pace: float
+    bodies: list[AgentBody]
+    rank: int
+
+
 class GlimpseClock(Clock):
     """A clocked run of a few rounds. One that ends before its agents do has said enough: they wait for rounds left out."""
 
@@ -37,10 +46,12 @@ class GlimpseClock(Clock):
         missed: dict[int, float],
     ) -> None:
         self.keeper = RoundKeeper(function)
-        super().__init__(function, dims, args, rates, places, missed, self.keeper, WAVES)
+        super().__init__(function, dims, args, rates, places, missed, self.keeper, FEW_WAVES)
         self.begun: dict[Cluster, float] = {}
         self.spans: list[float] = []
         self.reads: dict[int, float] = {}
+        self.looks: list[Look] = []
+        """The slowest CTA of each cluster."""
 
     def start(self, time: float) -> bool:
         found = super().start(time)
@@ -51,12 +62,35 @@ class GlimpseClock(Clock):
     def finish(self, cluster: Cluster, time: float) -> None:
         agents = [agent for cta in cluster.ctas for agent in (cta.main, *cta.main.children)]
         end = max([time, *(self.timer.now[agent] for agent in agents if agent in self.timer.now)])
-        left_out = max(self.keeper.left_out(cta.main) for cta in cluster.ctas)
-        self.spans.append(end - self.begun.pop(cluster) + left_out)
+        slowest = max(cluster.ctas, key=lambda cta: self.keeper.left_out(cta.main))
+        begun = self.begun.pop(cluster)
+        span = end - begun + self.keeper.left_out(slowest.main)
+        self.spans.append(span)
+        roots = [self.keeper.roots[agent] for agent in agents if agent.cta is slowest and agent in self.keeper.roots]
+        ran, trips = (sum(map(count, roots)) for count in (Rounds.all_ran, Rounds.all_trips))
+        self.looks.append(Look(ran, span / max(1, trips), self.bodies_of(slowest, begun), slowest.rank))
         for cta in cluster.ctas:
             for array, nbytes in self.keeper.all_reads(cta.main).items():
                 self.reads[array] = self.reads.get(array, 0.0) + nbytes
         super().finish(cluster, time)
+
+    def bodies_of(self, cta: Cta, begun: float) -> list[AgentBody]:
+        """What the agents of a CTA have done: first the code around roles."""
+        bodies = [body_of(cta.main, None, self.keeper, begun)]
+        for (role, _, _), agent in zip(self.machine.code.main.children, cta.main.children):
+            if agent in self.keeper.roots:
+                bodies.append(body_of(agent, role, self.keeper, begun))
+        return bodies
+
+    def closed_form(self) -> Closed | None:
+        """The time as a function of sizes; None where data decide how long loops are."""
+        most = max(look.ran for look in self.looks)
+        like = sorted((look for look in self.looks if look.ran == most), key=lambda look: look.pace)
+        look = like[len(like) // 2]
+        try:
+            return Closed(self.function, look.bodies, look.rank, self.rates)
+        except Unknown:
+            return None
 
     def stop_short(self) -> None:
         while self.running:
@@ -76,14 +110,18 @@ class GlimpseClock(Clock):
         return Glimpse(self.rates.launch + cycles, {array: nbytes * scale for array, nbytes in self.reads.items()})
 
 
-def glimpse(function: Function, grid: int | Sequence[int], args: Sequence[Any], rates: Rates, places: Places) -> float:
+def glimpse(
+    function: Function, grid: int | Sequence[int], args: Sequence[Any], rates: Rates, places: Places
+) -> tuple[float, Closed | None]:
     """The cycles of a launch of a prepared kernel on the model of a card, by a few rounds of its loops.
 
-    For choosing among many. `args` are NumPy arrays, which may have one element for all (strides of 0), and numbers.
+    Beside them is the time of launches of other sizes, in closed form, where data do not decide how long loops are. For
+    choosing among many. `args` are NumPy arrays and numbers.
     """
     dims = grid_of(function, grid)
     given = with_counters(function, args)
     first = GlimpseClock(function, dims, given, rates, places, {})
     asked = first.glimpse().reads
     shares = brought_shares(asked, {number: given[number].nbytes for number in asked}, first.all / first.held, rates)
-    return GlimpseClock(function, dims, given, rates, places, shares).glimpse().cycles
+    second = GlimpseClock(function, dims, given, rates, places, shares)
+    return second.glimpse().cycles, second.closed_form()

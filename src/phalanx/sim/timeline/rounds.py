@@ -54,6 +54,14 @@ class Rounds:
         inside = fsum(loop.left_out for loops in self.inner for loop in loops)
         return (self.trips - self.ran) * self.steady + inside * self.trips / self.ran
 
+    def all_ran(self) -> int:
+        """Rounds that were run, those of loops inside among them."""
+        return self.ran + sum(loop.all_ran() for loops in self.inner for loop in loops)
+
+    def all_trips(self) -> int:
+        """Rounds of itself, and of loops inside as far as they were come to."""
+        return self.trips + sum(loop.all_trips() for loops in self.inner for loop in loops)
+
     def all_reads(self) -> dict[int, float]:
         """Bytes of each array that all rounds read."""
         found: dict[int, float] = dict(self.reads)

@@ -3,6 +3,7 @@
 from phalanx.ir.ops import cluster as ir
 from phalanx.machines.rates import Rates
 from phalanx.sim.timeline.costs import Cost, cost, free
+from phalanx.sim.timeline.numbers import number
 
 free(ir.ClusterRank, ir.ClusterId, ir.ClusterCount, ir.ClusterTurn, why="a register has it")
 free(
@@ -20,3 +21,15 @@ free(
 def words(op: ir.ClusterSend | ir.ClusterReceive, warps: float, rates: Rates) -> Cost:
     """Words between registers and the inboxes of the cluster."""
     return Cost(issue=4)
+
+
+@number(ir.ClusterId)
+def cluster_id(op: ir.ClusterId) -> str:
+    """The number of the cluster, or its place among all along an axis."""
+    return "cluster" if op.dim is None else f"place[{op.dim}] // shape[{op.dim}]"
+
+
+@number(ir.ClusterCount)
+def cluster_count(op: ir.ClusterCount) -> str:
+    """The number of clusters."""
+    return "clusters"

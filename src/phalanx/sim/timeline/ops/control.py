@@ -4,6 +4,7 @@ from typing import Any
 
 from phalanx.ir.ops import control as ir
 from phalanx.sim.timeline.costs import CELLS, free
+from phalanx.sim.timeline.numbers import number
 
 free(
     ir.For, ir.While, ir.If, ir.Break, ir.Continue, ir.Scope, ir.Leave,
@@ -27,3 +28,15 @@ def _assigned(op: ir.Assign) -> tuple[Any, Any]:
 
 CELLS[ir.ReadVar] = _read
 CELLS[ir.Assign] = _assigned
+
+
+@number(ir.BlockId)
+def block_id(op: ir.BlockId) -> str:
+    """The place of the cluster's first CTA; its other CTAs make as many rounds."""
+    return f"place[{op.dim}]"
+
+
+@number(ir.NumBlocks)
+def num_blocks(op: ir.NumBlocks) -> str:
+    """The size of the grid."""
+    return f"grid[{op.dim}]"
