@@ -3,10 +3,11 @@
     python -m benchmarks.choosing                         60 drawn problems of the sweeps: some minutes on two cores
     python -m benchmarks.choosing --seed 7 --count 200 --out choosing.json
 
-First the rungs of examples/gemm and examples/attention, and the configurations of the ring copy. Then problems drawn from `benchmarks/results/sweep_*.json`: bf16 products whose tiles were measured in four or more
-configurations on an H200, in bursts. No constant of the model was fitted to them. For each problem: Spearman's rank
-correlation of modelled and measured times, and how much slower the configuration that the model takes is than the
-quickest one measured. A draw of the configurations at random, and the first one recorded, stand beside.
+First the rungs of examples/gemm and examples/attention, and the configurations of the ring copy. Then problems drawn
+from `benchmarks/results/sweep_*.json`: bf16 products whose tiles were measured in four or more configurations on an
+H200, in bursts, most of them because another model called them promising. No constant was fitted to these. For each
+problem: Spearman's rank correlation of modelled and measured times, and how fast the configuration that the model takes
+is beside the quickest one measured. A draw at random, and the first one recorded, stand beside.
 """
 
 from __future__ import annotations
