@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from phalanx.frozen import frozen
+from phalanx.frozen import fields_alone, frozen, once
 
 
 def family(value: Any, identity: Any, plain: Any) -> SimpleNamespace:
@@ -192,3 +192,29 @@ def test_pickles() -> None:
     kept = Kept("a", (1, 2))
     assert pickle.loads(pickle.dumps(kept)) == kept
     assert Kept.__init__.__module__ == __name__ and Kept.__init__.__qualname__ == "Kept.__init__"
+
+
+@frozen
+class Circle:
+    radius: int
+    __getstate__ = fields_alone
+
+    @once
+    def points(self) -> tuple[int, ...]:
+        """Its points on a line."""
+        return tuple(range(-self.radius, self.radius + 1))
+
+
+def test_what_a_method_finds_is_kept_beside_the_fields() -> None:
+    circle = Circle(2)
+    assert circle.points() == (-2, -1, 0, 1, 2) and circle.points() is circle.points()
+    assert circle == Circle(2) and repr(circle) == "Circle(radius=2)"
+    assert dataclasses.replace(circle, radius=1).points() == (-1, 0, 1)
+
+
+def test_what_a_method_found_does_not_travel() -> None:
+    circle = Circle(3)
+    before = pickle.dumps(circle)
+    circle.points()
+    assert pickle.dumps(circle) == before
+    assert pickle.loads(before).points() == circle.points()

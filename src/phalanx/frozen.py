@@ -77,6 +77,11 @@ def once(find: Callable[[Any], Found]) -> Callable[[Any], Found]:
     return known
 
 
+def fields_alone(self: Any) -> dict[str, Any]:
+    """The `__getstate__` of frozen classes with methods that are called `once`: what these found does not travel."""
+    return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+
 SPECIAL = ("InitVar", "KW_ONLY")
 """Annotations with these words mean more than a field's type, or than none (`ClassVar`)."""
 

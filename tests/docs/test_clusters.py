@@ -9,7 +9,7 @@ from support.doc_pages import Page
 
 def test_every_block_runs_and_prints_what_the_page_says(page: Page, tmp_path: Path, regenerate: bool) -> None:
     assert {block.kind for block in page.blocks} == {"python", "text"}
-    page.verify(tmp_path, regenerate=regenerate)
+    page.compare(page.printed_here(tmp_path, "page.py"), regenerate)
 
 
 def test_the_page_has_all_parts_in_order(page: Page) -> None:

@@ -8,4 +8,4 @@ from support.doc_pages import Page
 
 
 def test_the_page_runs_and_prints_what_it_says(page: Page, tmp_path: Path, regenerate: bool) -> None:
-    page.verify(tmp_path, regenerate=regenerate)
+    page.compare(page.printed_here(tmp_path, "page.py"), regenerate)

@@ -51,7 +51,7 @@ def test_all_functions(name: str, dtype: Any, columns: int, ctas: int) -> None:
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name != "two teams")) for name in CONFIGS])
 def test_checked_clean(name: str) -> None:
-    config, columns, rows = CONFIGS[name], 1203, 4
+    config, columns, rows = CONFIGS[name], 1203, 3
     x = sample(rows, columns, np.float32)[0]
     flat, y, words = x.reshape(-1), np.zeros(x.size, np.float32), np.full(32 * rows, -1)
     constants = {**config.constants(), "SLOTS": 32, "PERIOD": 4}

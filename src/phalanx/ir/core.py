@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from phalanx.frozen import frozen, once
+from phalanx.frozen import fields_alone, frozen, once
 from phalanx.ir.archs import Feature
 from phalanx.ir.effects import PURE, Effects
 from phalanx.ir.holders import collect, mapped_fields, operand_fields, storage_of, values_in
@@ -36,6 +36,7 @@ class Op(Traits):
     mnemonic: ClassVar[str] = ""
     family: ClassVar[str] = ""
     computes: ClassVar[bool] = True
+    __getstate__ = fields_alone
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -118,6 +119,7 @@ class Block:
     """Instructions in order."""
 
     ops: tuple[Op, ...] = ()
+    __getstate__ = fields_alone
 
     def __iter__(self) -> Iterator[Op]:
         return iter(self.ops)
