@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
+from benchmarks import EXAMPLES
+from phalanx.runtime.launch.auto_grid import leaves_grid
+from phalanx.tools.user_files import declared
 from support.host_cuda import COMPILER, MISSING
 from support.stamped_runs import stamped_text, stamps_of_model, stamps_of_text, written
 
@@ -112,3 +115,32 @@ def test_only_sampled_clusters_write() -> None:
     run = stamps_of_text(module, grid, args, sample=1)
     assert {agent[:2] for agent in written(run)} == {(0, 0), (0, 1)}
     assert len(run.words) < 3 * (16 + 12 * 2 * 8193)
+
+
+FILES = {
+    "pipe_copy.py": "sm_90a", "multicast_copy.py": "sm_90a", "blackwell/v1.py": "sm_100a", "blackwell/v5.py": "sm_100a",
+    **{f"gemm/v{rung}.py": "sm_90a" for rung in (2, 4, 6)}, "attention/v4.py": "sm_90a", "split_k.py": "sm_90a",
+    "simple/convolution.py": "sm_90a", "simple/grouped_matmul.py": "sm_90a", "simple/delta_rule.py": "sm_90a",
+}  # fmt: skip
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("file", FILES)
+def test_examples_write_them_too(file: str) -> None:
+    """Commits, engines that arrive, copies of rows, loops that pipeline themselves, tiles dealt to clusters."""
+    for launch in declared(str(EXAMPLES / file)):
+        args = [value for value in launch.bound.kernel.spread(launch.args) if value is not None]
+        function, module = stamped_text(launch.bound.kernel, args, arch=FILES[file], **launch.constants)
+        grid = 4 * function.cluster_size if leaves_grid(launch.bound.grid) else launch.bound.grid
+        run = stamps_of_text(module, grid, [copied(value) for value in args])
+        owned = [np.zeros(function.counters, np.int32)] if function.counters else []
+        _, told = stamps_of_model(function, grid, [*map(copied, args), *owned])
+        expected = {
+            agent: [(each.op.mnemonic, each.op.loc.line, each.index, each.more) for each in stamps]
+            for agent, stamps in told.items()
+        }
+        assert {agent: [each.told for each in stamps] for agent, stamps in written(run).items()} == expected
+
+
+def copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
