@@ -4,7 +4,8 @@
     python -m benchmarks.stamps --only v6 --out stamps.json --pages folder
 
 A launch with stamps in four clusters is timed beside the plain one, in bursts, in turns; the ratio of the medians is the
-cost. A stamp's own cycles are what the card measured at the end of each sampled CTA. Then the timeline of the launch is laid
+cost; by the stamps of the agent that wrote most, it is the cost of an event. A stamp's own cycles are what the card measured
+at the end of each sampled CTA, where no products run. Then the timeline of the launch is laid
 beside the model's of the same launch: waits that take at least 5% of an agent's time in one, and less than half of that in
 the other, are listed; and results are compared with those of the plain launch, bit by bit.
 """
@@ -28,7 +29,7 @@ if not __package__:  # run by its path
 import phalanx as px
 from benchmarks.timeline import module_of
 from phalanx.runtime.launch import stamping
-from phalanx.runtime.timeline.stamps import trace_of_stamps
+from phalanx.runtime.timeline.stamps import sampled, trace_of_stamps
 
 ROUNDS, BURST = 7, 20
 
@@ -146,15 +147,18 @@ def measured(torch: Any, case: Case, pages: Path | None) -> dict[str, Any]:
     for _ in range(ROUNDS):
         plain.append(burst(torch, lambda: case.call(*args)))
         stamped.append(burst(torch, repeat))
+    most = max(len(ring) for cta in sampled(run) for ring in cta.rings)
     row = {
         "name": case.name, "plain_us": statistics.median(plain), "stamped_us": statistics.median(stamped),
         "ratio": statistics.median(stamped) / statistics.median(plain), "stamp_cycles": trace.stamp_cycles,
         "mhz": trace.clock, "cycles": trace.cycles, "events": len(trace.events), "lost": trace.lost,
-        "right": bool(torch.equal(kept[0], want)),
+        "right": bool(torch.equal(kept[0], want)), "most": most,
     }  # fmt: skip
+    row["event_cycles"] = (row["stamped_us"] - row["plain_us"]) * trace.clock / most
     print(
         f"{case.name:16} {row['plain_us']:9.1f} us plain, {row['stamped_us']:9.1f} stamped ({row['ratio']:.3f}); "
-        f"a stamp {trace.stamp_cycles:.0f} cycles, {len(trace.events):,} events, {trace.lost} lost; "
+        f"a stamp {trace.stamp_cycles:.0f} cycles, in all {row['event_cycles']:.0f} (of {most:,}); "
+        f"{len(trace.events):,} events, {trace.lost} lost; "
         f"{trace.cycles:,.0f} cycles at {trace.clock:,.0f} MHz; results {'equal' if row['right'] else 'DIFFER'}"
     )
     if case.modelled is not None:
