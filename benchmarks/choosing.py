@@ -34,13 +34,13 @@ LEAST = 4
 """Configurations of a problem that is ranked."""
 
 
-def problems() -> list[dict[str, Any]]:
+def problems(files: str = "sweep_*.json") -> list[dict[str, Any]]:
     """The recorded problems: what was multiplied, and the time of each configuration, in microseconds."""
     from phalanx.kernels.products.matmul_config import MatmulConfig
 
     known = {field.name for field in fields(MatmulConfig)}
     found = []
-    for file in sorted(RESULTS.glob("sweep_*.json")):
+    for file in sorted(RESULTS.glob(files)):
         for product in json.loads(file.read_text())["products"]:
             problem = product["problem"]
             if problem.get("itemsize", 2) != 2 or problem.get("batch", 1) > 1 or product.get("cold") or problem.get("fused"):

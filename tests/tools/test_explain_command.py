@@ -131,3 +131,25 @@ def test_what_can_not_be_explained_exits_with_2(file: str, tmp_path: Path) -> No
         assert result.exit_code == 2 and text in result.stderr and result.stdout == "", result.output
     result = run(file, "--arch", "sm_80")
     assert result.exit_code == 2 and "unknown target 'sm_80'" in result.stderr
+
+
+def test_what_was_chosen_stands_below_the_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "choosing.py"
+    path.write_text("""
+import numpy as np
+import phalanx as px
+
+@px.kernel(warps=1)
+def double(X, Y, *, BM=px.choose(16, 64)):
+    m = px.block_id(0) * BM
+    px.store(Y[m:m+BM], px.load(X[m:m+BM]) * 2)
+
+@px.example
+def small():
+    return double[lambda BM: 64 // BM], (np.zeros(64, np.float32), np.zeros(64, np.float32))
+""")
+    found = run(str(path))
+    assert found.exit_code == 0, found.output
+    (said,) = below(found.output, "def double(X, Y, *, BM=px.choose(16, 64)):")
+    assert said.startswith("BM=") and "(px.choose): " in said
+    assert "the quickest of 2" in said
