@@ -7,7 +7,8 @@ import pytest
 import support.collective_cases as collective_cases
 import support.host_cuda as host_cuda
 import support.host_tma  # noqa: F401  # host versions of copies by descriptor
-from support.cluster_cases import MAKERS, Shape, case, label
+from support.cluster_cases import MAKERS, case, label
+from support.cluster_launches import Shape
 from support.host_cluster import run_cluster
 
 pytestmark = pytest.mark.skipif(host_cuda.COMPILER is None, reason=host_cuda.MISSING)

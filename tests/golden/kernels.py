@@ -5,6 +5,7 @@ from __future__ import annotations
 import mutation.pipelined as pipelined_cases
 import phalanx as px
 import support.cluster_cases as cluster_cases
+import support.cluster_reduction_cases as cluster_reduction_cases
 import support.collective_cases as collective_cases
 from examples.simple import module
 from phalanx.kernels.attention.config import AttentionConfig
@@ -190,7 +191,7 @@ CASES = {
         cluster_cases.transposed[4], [spec((4, 16, 32), px.f16), spec((4, 32, 16), px.f16)], {"CLUSTER": (2, 1, 1)}
     ),
     "cluster_softmax": (
-        cluster_cases.softmax[4], [spec((4, 3, 256), px.f32), spec((4, 3, 256), px.f32)], {"CLUSTER": (4, 1, 1)}
+        cluster_reduction_cases.softmax[4], [spec((4, 3, 256), px.f32), spec((4, 3, 256), px.f32)], {"CLUSTER": (4, 1, 1)}
     ),
     "two_way_multicast": (
         collective_cases.piped_2d[4, 2],

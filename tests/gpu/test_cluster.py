@@ -10,7 +10,8 @@ import pytest
 
 import phalanx as px
 from support import collective_cases
-from support.cluster_cases import MAKERS, Shape, case, label
+from support.cluster_cases import MAKERS, case, label
+from support.cluster_launches import Shape
 
 pytestmark = pytest.mark.gpu
 pytest.importorskip("torch")

@@ -10,7 +10,8 @@ import pytest
 import phalanx as px
 import support.cluster_cases as cluster_cases
 import support.collective_cases as collective_cases
-from support.cluster_cases import SHAPES, Shape, label
+from support.cluster_cases import label
+from support.cluster_launches import SHAPES, Shape
 
 CASES = [(module, name) for module in (cluster_cases, collective_cases) for name in module.MAKERS]
 

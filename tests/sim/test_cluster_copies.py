@@ -10,7 +10,8 @@ import support.cluster_cases as cluster_cases
 import support.collective_cases as collective_cases
 from phalanx.sim.run import simulate
 from phalanx.sim.scheduler import Schedule
-from support.cluster_cases import SHAPES, Shape, label
+from support.cluster_cases import label
+from support.cluster_launches import SHAPES, Shape
 from support.front import prepared
 from support.host_cuda import type_of
 

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 import phalanx as px
-from support.cluster_cases import Case, Shape, cluster_of
+from support.cluster_launches import Case, Shape, cluster_of
 
 
 @px.kernel(warps=2, cluster=cluster_of)

@@ -1,4 +1,4 @@
-// softmax(N=256, ROWS=3, CLUSTER=(4, 1, 1)) for sm_90a, from cluster_cases.py:229
+// softmax(N=256, ROWS=3, CLUSTER=(4, 1, 1)) for sm_90a, from cluster_reduction_cases.py:17
 // 128 threads, 176 bytes of shared memory, clusters of 4 x 1 x 1 (set at launch)
 
 template <class T, int rank>
@@ -44,25 +44,25 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
   unsigned turn = 0;  // exchanges over the cluster so far
   const unsigned reduce_inbox_addr = px_base;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-  // cluster_cases.py:235: top = px.cluster.reduce(px.max(x), "max")
+  // cluster_reduction_cases.py:23: top = px.cluster.reduce(px.max(x), "max")
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(reduce_full + 8 * px_i, 1);
-    // cluster_cases.py:229: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
+    // cluster_reduction_cases.py:17: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // cluster_cases.py:232: me = px.cluster.id() * size + px.cluster.rank()
+  // cluster_reduction_cases.py:20: me = px.cluster.id() * size + px.cluster.rank()
   const int cluster = (int)blockIdx.x / 4 + ((int)gridDim.x / 4) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
   const int rank = ptx::cluster_ctarank();
   const int me = ptx::wrap_add(ptx::wrap_mul(cluster, 4), rank);
-  // cluster_cases.py:229: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
+  // cluster_reduction_cases.py:17: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // cluster_cases.py:233: for row in range(ROWS):
+  // cluster_reduction_cases.py:21: for row in range(ROWS):
   #pragma unroll 1
   for (int row = 0; row < 3; ++row) {
-    // cluster_cases.py:234: x = px.load(X[me, row, 0:N])
+    // cluster_reduction_cases.py:22: x = px.load(X[me, row, 0:N])
     float x[2];
     {
       const int x2 = px_lane * 2 + px_warp_id * 64;
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       if (ptx::inside(me, X.shape[0]) && ptx::inside(row, X.shape[1]) && ptx::inside(x2, X.shape[2])) ptx::load_vector<2>(x, p);
       else ptx::fill_vector<2>(x, 0.0f);
     }
-    // cluster_cases.py:235: top = px.cluster.reduce(px.max(x), "max")
+    // cluster_reduction_cases.py:23: top = px.cluster.reduce(px.max(x), "max")
     float x_max[1];
     {
       x_max[0] = x[0];
@@ -104,14 +104,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       top = total;
       ++turn;
     }
-    // cluster_cases.py:236: e = px.exp(x - top)
+    // cluster_reduction_cases.py:24: e = px.exp(x - top)
     float t_1[2];
     t_1[0] = x[0] - top;
     t_1[1] = x[1] - top;
     float e[2];
     e[0] = expf(t_1[0]);
     e[1] = expf(t_1[1]);
-    // cluster_cases.py:237: px.store(Y[me, row, 0:N], e / px.cluster.reduce(px.sum(e), "sum"))
+    // cluster_reduction_cases.py:25: px.store(Y[me, row, 0:N], e / px.cluster.reduce(px.sum(e), "sum"))
     float e_sum[1];
     {
       e_sum[0] = e[0];
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) softmax_kernel(
       if (ptx::inside(me, Y.shape[0]) && ptx::inside(row, Y.shape[1]) && ptx::inside(x2, Y.shape[2])) ptx::store_vector<2>(p, t_4);
     }
   }
-  // cluster_cases.py:229: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
+  // cluster_reduction_cases.py:17: def softmax(X, Y, *, CLUSTER, N=256, ROWS=3):
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_relaxed_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

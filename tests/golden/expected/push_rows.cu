@@ -1,4 +1,4 @@
-// parts(BM=24, BN=64, R=4, H=32, CLUSTER=(2, 1, 1)) for sm_90a, from cluster_cases.py:78
+// parts(BM=24, BN=64, R=4, H=32, CLUSTER=(2, 1, 1)) for sm_90a, from cluster_cases.py:40
 // 128 threads, 44560 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 template <class T, int rank>
@@ -47,20 +47,20 @@ extern "C" __global__ void __launch_bounds__(128, 1) parts_kernel(
   const unsigned inbox_addr = px_base + 12288;
   float* const inbox = reinterpret_cast<float*>(px_smem + 12288);
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-  // cluster_cases.py:83: full = px.barrier()
+  // cluster_cases.py:45: full = px.barrier()
   if (px_one) {
     ptx::mbarrier_init_shared_cta(full, 1);
-    // cluster_cases.py:78: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
+    // cluster_cases.py:40: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // cluster_cases.py:81: me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+  // cluster_cases.py:43: me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
   const int rank = ptx::cluster_ctarank();
   const int me = ptx::wrap_add(ptx::wrap_mul(cluster, 2), rank);
   const int to = ptx::wrap_add(rank, 1) & 1;
-  // cluster_cases.py:85: px.store(mine[half], px.load(X[me, half * BM : half * BM + BM, 0:BN]))
+  // cluster_cases.py:47: px.store(mine[half], px.load(X[me, half * BM : half * BM + BM, 0:BN]))
   float t[12];
   {
     const int x1 = (px_lane >> 4) + px_warp_id * 2;
@@ -72,10 +72,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) parts_kernel(
       else ptx::fill_vector<4>(t + i, 0.0f);
     }
   }
-  // cluster_cases.py:78: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
+  // cluster_cases.py:40: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // cluster_cases.py:85: px.store(mine[half], px.load(X[me, half * BM : half * BM + BM, 0:BN]))
+  // cluster_cases.py:47: px.store(mine[half], px.load(X[me, half * BM : half * BM + BM, 0:BN]))
   {
     float* const p = mine + px_lane * 4 + px_warp_id * 128;
     #pragma unroll
@@ -101,14 +101,14 @@ extern "C" __global__ void __launch_bounds__(128, 1) parts_kernel(
       ptx::store_vector<4>(p + ((((i >> 2) & 1) * 3584) ^ ((i >> 3) * 3072) ^ 1536), t_1 + i);
     }
   }
-  // cluster_cases.py:86: px.fence.async_proxy()
+  // cluster_cases.py:48: px.fence.async_proxy()
   ptx::fence_proxy_async_shared_cta();
-  // cluster_cases.py:87: with full.transaction():
-  __syncthreads();  // all threads are done with mine at line 85 before the elected thread arrives
+  // cluster_cases.py:49: with full.transaction():
+  __syncthreads();  // all threads are done with mine at line 47 before the elected thread arrives
   if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(full, 6144);
   }
-  // cluster_cases.py:88: px.cluster.copy(mine[:, :, 0:H], inbox[1:3, R : R + BM, H : 2 * H], full, cta=to)
+  // cluster_cases.py:50: px.cluster.copy(mine[:, :, 0:H], inbox[1:3, R : R + BM, H : 2 * H], full, cta=to)
   // bulk rows: 48 contiguous runs of 128 bytes
   if (px_warp_id == 0) {
     __syncwarp();
@@ -120,9 +120,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) parts_kernel(
     }
     __syncwarp();
   }
-  // cluster_cases.py:89: full.wait(0)
+  // cluster_cases.py:51: full.wait(0)
   ptx::mbarrier_wait_parity(full, 0);
-  // cluster_cases.py:91: px.store(Y[me, half * BM : half * BM + BM, 0:H], px.load(inbox[1 + half, R : R + BM, H : 2 * H]))
+  // cluster_cases.py:53: px.store(Y[me, half * BM : half * BM + BM, 0:H], px.load(inbox[1 + half, R : R + BM, H : 2 * H]))
   float t_2[8];
   {
     float* const p = inbox + ((px_lane >> 3) + px_warp_id * 4) * 96 + (px_lane & 7) * 4;
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) parts_kernel(
       ptx::store_vector_if<4>(p + (i >> 2) * 16 * Y.stride[1], t_3 + i, (c0 + (i >> 2) * 16 < 24) & ptx::inside(me, Y.shape[0]) & ptx::inside(x1 + (i >> 2) * 16, Y.shape[1]) & ptx::inside(x2, Y.shape[2]));
     }
   }
-  // cluster_cases.py:78: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
+  // cluster_cases.py:40: def parts(X, Y, *, CLUSTER, BM=24, BN=64, R=4, H=32):
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

@@ -1,4 +1,4 @@
-// transposed(BM=16, BN=32, CLUSTER=(2, 1, 1)) for sm_90a, from cluster_cases.py:110
+// transposed(BM=16, BN=32, CLUSTER=(2, 1, 1)) for sm_90a, from cluster_cases.py:72
 // 64 threads, 2064 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
 
 typedef unsigned short px_f16;
@@ -51,20 +51,20 @@ extern "C" __global__ void __launch_bounds__(64, 1) transposed_kernel(
   px_f16* const inbox = reinterpret_cast<px_f16*>(px_smem + 1024);
   const int px_thread = (int)threadIdx.x;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-  // cluster_cases.py:115: full = px.barrier()
+  // cluster_cases.py:77: full = px.barrier()
   if (px_one) {
     ptx::mbarrier_init_shared_cta(full, 1);
-    // cluster_cases.py:110: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
+    // cluster_cases.py:72: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
     ptx::fence_mbarrier_init_release_cluster();
   }
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_arrive_relaxed_aligned();
-  // cluster_cases.py:113: me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
+  // cluster_cases.py:75: me, to = px.cluster.id() * size + px.cluster.rank(), (px.cluster.rank() + 1) % size
   const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
   const int rank = ptx::cluster_ctarank();
   const int me = ptx::wrap_add(ptx::wrap_mul(cluster, 2), rank);
   const int to = ptx::wrap_add(rank, 1) & 1;
-  // cluster_cases.py:116: px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+  // cluster_cases.py:78: px.store(mine, px.load(X[me, 0:BM, 0:BN]))
   px_f16 t[8];
   {
     const int x1 = (px_lane >> 2) + px_warp_id * 8;
@@ -75,22 +75,22 @@ extern "C" __global__ void __launch_bounds__(64, 1) transposed_kernel(
     else ptx::fill_words<8, px_f16>(words, (px_f16)0x0000);
     ptx::unpack_words<8>(t, words);
   }
-  // cluster_cases.py:110: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
+  // cluster_cases.py:72: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
   // barriers are initialised before a peer reaches them
   ptx::barrier_cluster_wait_acquire_aligned();
-  // cluster_cases.py:116: px.store(mine, px.load(X[me, 0:BM, 0:BN]))
+  // cluster_cases.py:78: px.store(mine, px.load(X[me, 0:BM, 0:BN]))
   {
     px_f16* const p = mine + px_lane * 8 + px_warp_id * 256;
     ptx::store_vector<8>(p, t);
   }
-  // cluster_cases.py:117: px.fence.async_proxy()
+  // cluster_cases.py:79: px.fence.async_proxy()
   ptx::fence_proxy_async_shared_cta();
-  // cluster_cases.py:118: with full.transaction():
-  __syncthreads();  // all threads are done with mine at line 116 before the elected thread arrives
+  // cluster_cases.py:80: with full.transaction():
+  __syncthreads();  // all threads are done with mine at line 78 before the elected thread arrives
   if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(full, 1024);
   }
-  // cluster_cases.py:119: px.cluster.copy(mine, inbox.T, full, cta=to)
+  // cluster_cases.py:81: px.cluster.copy(mine, inbox.T, full, cta=to)
   // stores: a row is not contiguous in both: one of them is transposed; 2 bytes at a time, too few for st.async: a fence and a credit of 1024 bytes follow
   __syncthreads();  // all threads take part in the push
   {
@@ -109,9 +109,9 @@ extern "C" __global__ void __launch_bounds__(64, 1) transposed_kernel(
       ptx::mbarrier_complete_tx_relaxed_cluster_shared_cluster(there_bar, 1024);
     }
   }
-  // cluster_cases.py:120: full.wait(0)
+  // cluster_cases.py:82: full.wait(0)
   ptx::mbarrier_wait_parity_acquire_cluster(full, 0);
-  // cluster_cases.py:121: px.store(Y[me, 0:BN, 0:BM], px.load(inbox))
+  // cluster_cases.py:83: px.store(Y[me, 0:BN, 0:BM], px.load(inbox))
   px_f16 t_1[8];
   {
     px_f16* const p = inbox + px_lane * 8 + px_warp_id * 256;
@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(64, 1) transposed_kernel(
     px_f16* const p = Y.data + (me * Y.stride[0] + x1 * Y.stride[1] + x2);
     if (ptx::inside(me, Y.shape[0]) && ptx::inside(x1, Y.shape[1]) && ptx::inside(x2, Y.shape[2])) ptx::store_vector<8>(p, t_1);
   }
-  // cluster_cases.py:110: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
+  // cluster_cases.py:72: def transposed(X, Y, *, CLUSTER, BM=16, BN=32):
   // exit: peers may still touch this CTA's shared memory
   ptx::barrier_cluster_arrive_release_aligned();
   ptx::barrier_cluster_wait_acquire_aligned();

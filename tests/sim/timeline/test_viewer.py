@@ -93,6 +93,16 @@ TIMED = """
 }
 </script>
 """
+NARROW = """
+<script>
+{
+  const box = (name) => document.getElementById(name).getBoundingClientRect();
+  const out = { window: innerWidth, rows: box("stage").width, tall: box("stage").height, problems };
+  out.below = box("code").top >= box("stage").bottom; out.over = document.documentElement.scrollWidth - innerWidth;
+  document.body.append(Object.assign(document.createElement("pre"), { id: "out", textContent: JSON.stringify(out) }));
+}
+</script>
+"""
 
 
 @px.kernel(warps=2)
@@ -138,6 +148,13 @@ def test_bars_arrows_search_and_keys(tmp_path: Path) -> None:
     assert out["zoomed"] == pytest.approx(0.6) and out["moved"] and out["selected"] and out["otherRow"]
     assert out["focused"] and re.fullmatch(r"1 of \d+", out["found"]) and "wait" in out["detail"]
     assert out["cause"] and out["theme"] and out["lines"] >= 8
+
+
+@needs_browser
+def test_on_a_phone_the_text_stands_below_the_rows(tmp_path: Path) -> None:
+    out = seen(viewer_page(traced()), tmp_path, NARROW, "--window-size=500,900")
+    assert out["problems"] == [] and out["window"] <= 700 and out["over"] <= 0
+    assert out["rows"] == out["window"] and out["tall"] > 200 and out["below"]
 
 
 @needs_browser
