@@ -290,10 +290,9 @@ def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def read_config(text: str) -> AttentionConfig:
-    """``keys=80,groups=3,turns=1``: what is not named has the class's default."""
+    """``keys=80,groups=3,slack=0``: what is not named has the class's default."""
     given = dict(part.split("=") for part in text.split(","))
-    kinds: dict[str, Callable[[str], Any]] = {"slack": float, "turns": lambda x: bool(int(x))}
-    return AttentionConfig(**{key: kinds.get(key, int)(value) for key, value in given.items()})
+    return AttentionConfig(**{key: (float if key == "slack" else int)(value) for key, value in given.items()})
 
 
 def compiled(case: Case, config: AttentionConfig | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -191,7 +192,7 @@ def test_text_of_losses(name: str, config: LossConfig, columns: int) -> None:
     run_cluster(sum_losses, SUM_CTAS, sums, None, mean, -100, MEAN=True)
     np.testing.assert_allclose(mean, want.sum() / 8, rtol=1e-5)
     if config.lanes >= 32:
-        constants["PARTS"] = 1
+        constants["config"] = replace(config, parts=1)
         pieces = LossConfig(config.lanes, 1).pieces(columns, x.dtype.itemsize)
         known, losses = np.zeros((2, 9 * pieces), np.float32), np.zeros(9, np.float32)
         run_cluster(loss_rows, config.grid(9 * pieces), flat, whole, None, None, known, -100, columns, pieces, **constants)

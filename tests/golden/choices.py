@@ -110,9 +110,8 @@ KERNELS = (
     (grouped_split, "grouped_split_ring"), (group_tiles, "plan_groups"), (softmax, "softmax_rows"),
     (norms, "rms_norm_rows"), (norms, "layer_norm_rows"), (cross_entropy, "cross_entropy_rows"),
     (gather, "gather_ring"), (gather, "scatter_ring"),
-    (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (softmax, "softmax_stream"),
-    (norms, "norm_stream"), (softmax, "softmax_spans"), (norms, "norm_spans"),
-    (norms, "norm_teams"), (softmax, "softmax_grid"), (norms, "norm_shares"), (losses, "loss_rows"), (losses, "join_pieces"),
+    (gather, "gather_tiles"), (gather, "scatter_tiles"), (kv_cache, "compact_ring"), (losses, "loss_rows"),
+    (losses, "join_pieces"),
 )  # fmt: skip
 
 
@@ -120,7 +119,10 @@ KERNELS = (
 def recorded() -> Iterator[list[str]]:
     """Kernels that note their launches in a list."""
     launches: list[str] = []
-    patches = [patch.object(module, name, Recorder(name, launches)) for module, name in KERNELS]
+    patches: list[Any] = [patch.object(module, name, Recorder(name, launches)) for module, name in KERNELS]
+    for table in (norms.RUNS, softmax.RUNS):
+        runs = {kind: (launch, Recorder(kernel.name, launches)) for kind, (launch, kernel) in table.items()}
+        patches.append(patch.dict(table, runs))
     for each in patches:
         each.start()
     try:

@@ -142,10 +142,10 @@ def test_a_graph_of_calls() -> None:
     assert torch.equal(got, want)
 
 
-OTHERS = AttentionConfig(keys=64, turns=True), AttentionConfig(groups=2, keys=128, producer_regs=24, regs=240)
+OTHERS = AttentionConfig(keys=64), AttentionConfig(groups=2, keys=128, producer_regs=24, regs=240)
 
 
-@pytest.mark.parametrize("config", OTHERS, ids=["turns", "two groups"])
+@pytest.mark.parametrize("config", OTHERS, ids=["short blocks", "two groups"])
 def test_other_configurations(config: AttentionConfig) -> None:
     torch.manual_seed(0)
     q, k, v = (heads(2, 3, 700, 128) for _ in range(3))

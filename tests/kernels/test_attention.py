@@ -158,7 +158,7 @@ def test_random_shapes(seed):
         mask["window"] = tuple(int(x) for x in rng.integers(-1, 200, 2))
     config = AttentionConfig(
         groups=int(rng.choice([1, 2, 3])), keys=int(rng.choice([64, 80, 128])), stages=int(rng.choice([2, 3])),
-        query_stages=int(rng.choice([1, 2])), turns=bool(rng.random() < 0.4), slack=float(rng.choice([0, 8])),
+        query_stages=int(rng.choice([1, 2])), slack=float(rng.choice([0, 8])),
     )  # fmt: skip
     amplitude = float(rng.choice([1, 3, 8]))
     q = heads(rng, batch, kv * group, queries, dim, amplitude=amplitude)

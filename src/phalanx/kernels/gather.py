@@ -19,10 +19,10 @@ from typing import Any
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import empty, has_work, info_of, refused, require_config, result_info
 from phalanx.machines.h200 import H200
-from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, describe, kind_of
+from phalanx.runtime.device.arrays import ITEM_BYTES, PER_BYTE, ArgumentKind, ArrayInfo, kind_of
 from phalanx.runtime.launch.launch_list import record_array
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.choices import chosen_by_sizes
@@ -30,7 +30,6 @@ from phalanx.runtime.symbolic.choices import chosen_by_sizes
 ELEMENTS = tuple(name for name in ITEM_BYTES if name not in PER_BYTE)
 INDICES = ("i32", "i64")
 SUMMABLE = ("f32", "f16", "bf16", "i32", "u32", "u64")
-SIMULATED_CTAS = 4
 COMBINED_ROWS, COMBINED_STEP, COMBINED_MOST = 64, 16, 256
 """Rows of a CTA that adds those of one index first: those of one product; its columns are a multiple of a step, and so many
 at the most."""
@@ -421,9 +420,3 @@ def _vector(what: str, x: Any) -> ArrayInfo:
 def _moves(*matrices: ArrayInfo) -> bool:
     """Whether whole rows can be moved by the copy engine: they start on multiples of 16 bytes, elements adjacent."""
     return all(info.contiguous_inner and info.aligned16 for info in matrices)
-
-
-def sms_of(x: Any) -> int:
-    """The number of SMs of the GPU where `x` is; of an array in the simulator, where a few CTAs show as much, a few."""
-    info = describe(x)
-    return px.device().sms if info is not None and info.kind == "cuda" else SIMULATED_CTAS

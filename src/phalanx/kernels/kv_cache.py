@@ -10,8 +10,8 @@ import numpy as np
 
 import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows, sms_of
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows
+from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, ArrayInfo, kind_of

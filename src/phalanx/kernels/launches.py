@@ -8,8 +8,8 @@ import phalanx as px
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.symbolic.choices import chosen_at_example
 
-SIMULATED_CLUSTERS = 2
-"""Clusters that stay, in the simulator."""
+SIMULATED_CLUSTERS, SIMULATED_SMS = 2, 4
+"""Clusters that stay, in the simulator, and SMs that work is dealt to there: a few show as much as all."""
 
 
 @px.func
@@ -22,6 +22,12 @@ def wait_for_prior_launch():
     """
     px.wait_prior()
     px.launch_dependents()
+
+
+def sms_of(x: Any) -> int:
+    """The number of SMs of the GPU that has an array, whose work is dealt to all of them; a few in the simulator."""
+    info = describe(x)
+    return px.device(info.device).sms if info is not None and info.kind == "cuda" else SIMULATED_SMS
 
 
 @chosen_at_example

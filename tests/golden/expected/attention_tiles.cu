@@ -1,4 +1,4 @@
-// attention_tiles(config=AttentionConfig(groups=2, keys=32, stages=2, query_stages=2, parts=1, turns=False, schedule='counter', slack=8.0, producer_regs=None, regs=None), form=TilesForm(dim=16, wide=16, whole=True, own_out=False, bias_kind=None, sure=False)) for sm_90a, from forward_tiles.py
+// attention_tiles(config=AttentionConfig(groups=2, keys=32, stages=2, query_stages=2, parts=1, schedule='counter', slack=8.0, producer_regs=None, regs=None), form=TilesForm(dim=16, wide=16, whole=True, own_out=False, bias_kind=None, sure=False)) for sm_90a, from forward_tiles.py
 // 384 threads, 12528 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       drawn = ptx::shuffle(drawn, 0);
       const bool last = drawn == ptx::wrap_sub(count, 1);
       if (last) {
-        __syncwarp();  // tile_counters was updated at line 134 before tile_counters is updated
+        __syncwarp();  // tile_counters was updated at line 133 before tile_counters is updated
         if (px_thread == 0 && ptx::inside(0, tile_counters.shape[0])) ptx::atomic_exch_i32_global(tile_counters.data, 0);
       }
       const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int key = ptx::wrap_mul(ptx::wrap_sub(high_1, 1), 32);
       // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(keys_empty + 8 * filling_1, filling_parity_1 ^ 1);
-      __syncwarp();  // all threads are done with tile_counters at line 134 before the elected thread arrives
+      __syncwarp();  // all threads are done with tile_counters at line 133 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_1, 1024);
         // forward_tiles.py: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py)
@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       // forward_tiles.py: px.store(self.places[place, 3], tile.row)  (called at forward_tiles.py)
       if (px_thread == 0) *(places + filling * 8 + 3) = row_1;
       // forward_tiles.py: px.tma.load(Q[batch, tile.head, row : row + b.ROWS, 0 : b.DIM], b.q[stage, c], b.queries.full[stage])  (called at forward_tiles.py)
-      __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 142 before the elected thread goes on
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 64 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_shared_global(q_addr + filling * 4096, &Q_map, 0, row_1, t_5, batch, queries_full + 8 * filling);
@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         const int key_1 = ptx::wrap_mul((ptx::wrap_sub(ptx::wrap_sub(high_1, 1), j)), 32);
         // forward_tiles.py: with b.keys.produce() as stage:  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(keys_empty + 8 * filling_3, filling_parity_3 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 152 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 151 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(keys_full + 8 * filling_3, 1024);
           // forward_tiles.py: px.tma.load(K[batch, head, key : key + b.KEYS, 0 : b.DIM], b.k[stage], b.keys.full[stage])  (called at forward_tiles.py)
@@ -269,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         const bool t_14 = t_13 == 2;
         // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 154 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         }
@@ -293,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       const int key_1 = ptx::wrap_mul(low_1, 32);
       // forward_tiles.py: with b.values.produce() as stage:  (called at forward_tiles.py)
       ptx::mbarrier_wait_parity(values_empty + 8 * filling_4, filling_parity_4 ^ 1);
-      __syncwarp();  // all threads have passed the wait at line 158 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 157 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(values_full + 8 * filling_4, 1024);
         // forward_tiles.py: px.tma.load(values_of(V, batch, head, key, b), b.v[stage], b.values.full[stage])  (called at forward_tiles.py)
@@ -322,7 +322,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       *(p) = t_1[0];
     }
     // forward_tiles.py: b.queries.commit()  (called at forward_tiles.py)
-    __syncwarp();  // all threads have passed the wait at line 160 before the elected thread goes on
+    __syncwarp();  // all threads have passed the wait at line 159 before the elected thread goes on
     if (px_one) {
       ptx::mbarrier_arrive_shared_cta(queries_full + 8 * filling);
     }
@@ -399,7 +399,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(keys_full + 8 * taking_1, taking_parity);
         // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 224 before the elected thread goes on
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 217 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_1);
         }
@@ -440,7 +440,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
         ptx::mbarrier_wait_parity(values_full + 8 * taking_2, taking_parity_1);
         // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 224 before the elected thread goes on
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 217 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_2);
         }
@@ -1193,7 +1193,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(keys_full + 8 * taking_10, taking_parity_9);
           // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
-          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 224 before the elected thread goes on
+          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 217 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(keys_empty + 8 * taking_10);
           }
@@ -1384,7 +1384,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           // forward_tiles.py: pipe.wait()  (called at forward_tiles.py)
           ptx::mbarrier_wait_parity(values_full + 8 * taking_11, taking_parity_10);
           // forward_tiles.py: pipe.release()  (called at forward_tiles.py)
-          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 224 before the elected thread goes on
+          ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 217 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_shared_cta(values_empty + 8 * taking_11);
           }
@@ -1493,7 +1493,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           }
         }
         // forward_tiles.py: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 201 before q is written
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 196 before q is written
         {
           const unsigned a = q_addr + 16 * (slot_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
           unsigned words[4];
@@ -1501,7 +1501,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
           ptx::stmatrix_x4(a, words);
         }
         // forward_tiles.py: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py)
-        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 420 before q is read
+        ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 411 before q is read
         px_bf16 piece[8];
         {
           px_bf16* const p = q + slot_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
@@ -1517,7 +1517,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         // forward_tiles.py: px.fence.async_proxy()  (called at forward_tiles.py)
         ptx::fence_proxy_async_shared_cta();
         // forward_tiles.py: b.queries.release()  (called at forward_tiles.py)
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 423 before the elected thread arrives
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 414 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
         }
@@ -1666,7 +1666,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         }
       }
       // forward_tiles.py: px.store(out, result[:, left : left + width] if self.PARTS > 1 else result)  (called at forward_tiles.py)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 201 before q is written
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was read at line 196 before q is written
       {
         const unsigned a = q_addr + 16 * (before_1 * 256 + c * 128 + (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 32)));
         unsigned words[4];
@@ -1674,7 +1674,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
         ptx::stmatrix_x4(a, words);
       }
       // forward_tiles.py: pieces = pieces + (px.load(out[:, column : column + step]),)  # noqa: RUF005  (called at forward_tiles.py)
-      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 420 before q is read
+      ptx::bar_sync_of<128>(1 + px_copy);  // q was written at line 411 before q is read
       px_bf16 piece[8];
       {
         px_bf16* const p = q + before_1 * 2048 + c * 1024 + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 128) ^ (px_warp * 256));
@@ -1690,7 +1690,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) attention_tiles_kernel(
       // forward_tiles.py: px.fence.async_proxy()  (called at forward_tiles.py)
       ptx::fence_proxy_async_shared_cta();
       // forward_tiles.py: b.queries.release()  (called at forward_tiles.py)
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 423 before the elected thread arrives
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with q at line 414 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(queries_empty + 8 * taking_3);
       }

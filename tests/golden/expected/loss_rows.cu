@@ -1,4 +1,4 @@
-// loss_rows(LANES=32, PARTS=4, WARPS=4, PER_SM=1, EDGES=True) for sm_90a, from losses.py
+// loss_rows(config=LossConfig(lanes=32, parts=4, warps=4, per_sm=1), EDGES=True) for sm_90a, from losses.py
 // 128 threads, 0 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -42,19 +42,19 @@ extern "C" __global__ void __launch_bounds__(128, 1) loss_rows_kernel(
     const int columns) {
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // losses.py: number = px.block_id(0) * (WARPS // TEAM) + team
+  // losses.py: number = px.block_id(0) * TEAMS + team
   const int block_x = (int)blockIdx.x;
   // launches.py: px.wait_prior()  (called at losses.py)
   ptx::griddepcontrol_wait();
   // launches.py: px.launch_dependents()  (called at losses.py)
   ptx::griddepcontrol_launch_dependents();
-  // losses.py: with px.warps(0, TEAM, copies=WARPS // TEAM) as team:
+  // losses.py: with px.warps(0, TEAM, copies=TEAMS) as team:
   if (true) {  // warps 0 to 3, 4 copies
     const int px_copy = px_warp_id;
     const int px_thread = (int)(threadIdx.x % 32);
     const int px_warp = px_warp_id % 1;
     const int team = px_copy;
-    // losses.py: number = px.block_id(0) * (WARPS // TEAM) + team
+    // losses.py: number = px.block_id(0) * TEAMS + team
     const int number = ptx::wrap_add(ptx::wrap_mul(block_x, 4), team);
     // losses.py: label = px.load(T[row], fill=ignore)  (called at losses.py)
     const long long ignore_1 = (long long)ignore;

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
+from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
 from phalanx.kernels.attention.arguments import (
     Heads,
@@ -33,7 +34,7 @@ from phalanx.kernels.attention.backward_order import KeyOrder, choose_order
 from phalanx.kernels.attention.backward_queries import backward_queries
 from phalanx.kernels.attention.backward_rows import finish_sums, part_size, prepare_rows
 from phalanx.kernels.attention.forms import GradientScores, KeyGradients, PackedStarts, QueryGradients
-from phalanx.kernels.attention.forward import sms_of
+from phalanx.kernels.launches import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import FLOATS, HALVES, empty, has_work, info_of, refused, require_config
 from phalanx.runtime.device.arrays import ITEM_BYTES, ArgumentKind, kind_of
@@ -96,22 +97,23 @@ def attention_backward(
     return (*results, _converted(gradients.reshape(bias.shape), bias))
 
 
+@frozen
 class _Call:
     """The launches of one call. `scores`: what scores are multiplied by, the scale, the cap, the reach to both sides."""
 
-    def __init__(
-        self, heads: Heads, sequences: int, config: BackwardConfig, scores: tuple[Any, ...], bias: Any,
-        bias_kind: str | None, cu_q: Any, cu_k: Any,
-    ) -> None:  # fmt: skip
-        self.heads = heads
-        self.sequences = sequences
-        self.config = config
-        self.scores = scores
-        self.dim = max(heads.columns)
-        self.bias = bias
-        self.bias_kind = bias_kind
-        self.cu_q = cu_q
-        self.cu_k = cu_k
+    heads: Heads
+    sequences: int
+    config: BackwardConfig
+    scores: tuple[Any, ...]
+    bias: Any
+    bias_kind: str | None
+    cu_q: Any
+    cu_k: Any
+
+    @property
+    def dim(self) -> int:
+        """The number of columns with which kernels compute heads and values."""
+        return max(self.heads.columns)
 
     def launch(
         self, operands: list[Any], o: Any, lse: Any, results: list[Any], gradients: Any, deterministic: bool

@@ -17,8 +17,6 @@ What there is to share out, on an SM of sm_90: 65,536 registers and 227 KB of sh
   results are not as wide as queries, or shared memory is short, one place, and another for the result, or for parts
   of it.
 - *8-bit floats*: powers take half the registers, and rows of transposed values, as long as a block, are best 128 bytes.
-- *Turns*: groups may take turns at the tensor cores, so that they keep out of step. Three groups do that by themselves,
-  and in turns none can pass over blocks that its queries do not see: nothing that is chosen here takes them.
 """
 
 from __future__ import annotations
@@ -50,7 +48,6 @@ class AttentionConfig:
     stages: int = 2
     query_stages: int = 2
     parts: int = 1
-    turns: bool = False
     schedule: str = "counter"
     slack: float = LAZY
     producer_regs: int | None = 32

@@ -28,14 +28,13 @@ from phalanx.kernels.attention.forward_blackwell import attend_blackwell, requir
 from phalanx.kernels.attention.forward_tiles import attention_tiles
 from phalanx.kernels.attention.heights import Heights, choose_heights
 from phalanx.kernels.attention.narrow import turned_values
+from phalanx.kernels.launches import sms_of
 from phalanx.kernels.logarithms import LOG2E
 from phalanx.kernels.matrices import HALVES, empty, info_of, number_of, refused, require_config
 from phalanx.kernels.products.targets import target_of
 from phalanx.runtime.device.arrays import describe
 from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.replay import remembered
-
-SIMULATED_SMS = 4
 
 
 @remembered("q", "k", "v", "bias", "cu_seqlens_q", "cu_seqlens_k", "q_scale", "k_scale", "v_scale")
@@ -145,8 +144,7 @@ def _launch(
     operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:
         operands[2] = turned_values(operands[2], heads.columns[1])
-    even = given.kind == "full" and not config.turns  # in turns all groups attend to all tiles
-    plan = choose_heights(heads, config, sms_of(q)) if even else None
+    plan = choose_heights(heads, config, sms_of(q)) if given.kind == "full" else None
     grid = _grid(q, heads, given.sequences, config, plan)
     band = choose_band(heads, config, grid) if given.right is not None and not given.sequences else 1
     heights = TileHeights(*(None,) * 5)
@@ -193,13 +191,6 @@ def _factors(scale: float, cap: float | None, biased: bool) -> tuple[float | Non
     if biased:
         return None, scale * LOG2E, None
     return scale * LOG2E, None, None
-
-
-def sms_of(q: Any) -> int:
-    """SMs of the GPU that has the array; in the simulator a few."""
-    info = describe(q)
-    assert info is not None
-    return px.device(info.device).sms if info.kind == "cuda" else SIMULATED_SMS
 
 
 def _grid(q: Any, heads: Heads, sequences: int, config: AttentionConfig, plan: Heights | None) -> int:

@@ -57,7 +57,6 @@ class Buffers:
     queries: Any
     keys: Any
     values: Any
-    turns: Any
     places: Any
     ROWS: int
     KEYS: int
@@ -176,7 +175,6 @@ class AttendingGroup:
     cap: Any
     slope: Any
     v_scale: Any
-    turn: Any
     place: Any
     TYPE: Any
     BIAS_KIND: Any
@@ -193,9 +191,6 @@ class AttendingGroup:
     def scores(self, slot):
         """Begins the scores of the next block of keys."""
         b = self.buffers
-        if b.turns is not None:
-            b.turns[self.c].wait(self.turn)
-            self.turn = self.turn ^ 1
         stage = b.keys.wait()
         s = px.empty((b.ROWS, b.KEYS), px.f32)
         px.wgmma(b.q[slot, self.c], b.k[stage].T, s, accumulate=False)
@@ -203,13 +198,11 @@ class AttendingGroup:
         return s
 
     def multiply(self, p, o):
-        """Begins the products of powers with the values of their block; the tensor cores are the next group's then."""
+        """Begins the products of powers with the values of their block."""
         b = self.buffers
         stage = b.values.wait()
         px.wgmma(p, b.v[stage].T if b.NARROW else b.v[stage], o)
         px.wgmma_commit()
-        if b.turns is not None:
-            b.turns[(self.c + 1) % b.GROUPS].arrive()
         return o
 
     def operand(self, powers):
@@ -316,8 +309,6 @@ class AttendingGroup:
         s = self.scores(slot)
         px.wgmma_wait(0)
         b.keys.release()
-        if b.turns is not None:
-            b.turns[(self.c + 1) % b.GROUPS].arrive()
         self.pass_on(b.values, skipped)
         s = self.finished(s, tile, (high - 1) * b.KEYS, True)
         powers, top, sums = first_step(s, self.factor, b.ROWS, b.KEYS, True, self.SHIFT)
@@ -467,10 +458,9 @@ def attention_tiles(
     queries = px.pipe(config.query_stages)
     keys = px.pipe(config.stages)
     values = px.pipe(config.stages)
-    turns = px.barrier(GROUPS) if config.turns else None
     places = px.shared((config.query_stages + 1 if form.own_out else config.query_stages, 8), px.i32)
     buffers = Buffers(
-        q, k, v, out, queries, keys, values, turns, places, ROWS, config.keys, form.dim, form.wide, GROUPS, NARROW,
+        q, k, v, out, queries, keys, values, places, ROWS, config.keys, form.dim, form.wide, GROUPS, NARROW,
         config.schedule,
     )  # fmt: skip
     batches = Q.shape[0] if packed.CUQ is None else packed.CUQ.shape[0] - 1
@@ -491,11 +481,10 @@ def attention_tiles(
     with px.warps(4, 4, regs=config.regs, copies=GROUPS) as c:
         scale = 1.0 if scores.factor is None else scaled(scores.factor, scales.QS, scales.KS)
         before = None if scores.slope is None else scaled(scores.slope, scales.QS, scales.KS)
-        turn = px.where(c == 0, 1, 0) if config.turns else 0
         mine = AttendingGroup(
-            buffers, reach, c, O, LSE, BIAS, scale, scores.cap, before, scaled(scores.v_scale, scales.VS, None), turn, 0,
+            buffers, reach, c, O, LSE, BIAS, scale, scores.cap, before, scaled(scores.v_scale, scales.VS, None), 0,
             V.dtype, form.bias_kind, packed.CUQ is not None, plan is not None, form.sure, form.whole,
-            window.right is not None and not config.turns, config.slack, SHIFT if NARROW else 0.0, form.own_out,
+            window.right is not None, config.slack, SHIFT if NARROW else 0.0, form.own_out,
             config.parts,
         )  # fmt: skip
         mine.attend()

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import phalanx as px
-from phalanx.kernels.gather import INDICES, sms_of
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.gather import INDICES
+from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import HALVES, empty, has_work, info_of, refused, result_info
 from phalanx.kernels.products.operand_recipes import is_copyable
 from phalanx.runtime.device.arrays import ArgumentKind, ArrayInfo, describe, kind_of

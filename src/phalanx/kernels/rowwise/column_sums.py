@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.gather import sms_of
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import FLOATS, empty, has_work, info_of, refused
 
 ROWS, COLUMNS = 32, 128

@@ -12,7 +12,6 @@ other sign. The words are 0 before: each CTA clears its own, and none is read be
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
 from math import gcd
 from typing import Any
@@ -50,9 +49,9 @@ class GridConfig:
         """Elements of a chunk."""
         return 32 * self.warps * self.step * VECTOR_BYTES // itemsize
 
-    def constants(self) -> dict[str, Any]:
-        """The kernels' constants of the same names, in capitals."""
-        return {name.upper(): value for name, value in asdict(self).items()}
+    def constants(self) -> dict[str, GridConfig]:
+        """The kernels' constant `config`."""
+        return {"config": self}
 
     def chunks(self, columns: int, itemsize: int, ctas: int) -> int:
         """Chunks of a CTA's slice, where so many share a row."""
@@ -113,7 +112,8 @@ def gatherers(TEAMS):
 def launch_grid(
     kernel: Any, config: GridConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
-    """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, with a CTA on every SM."""
+    """Runs a kernel with a CTA on every SM: `args` are the run of memory with the rows, and what follows up to their
+    columns."""
     run = args[0]
     info = describe(args[0])
     assert info is not None
@@ -130,13 +130,7 @@ def launch_grid(
     slots = px.cdiv(ctas, 32) * 32
     words = empty(run, (rows * slots,), "i64")
     constants = {**config.constants(), **constants, "SLOTS": slots, "PERIOD": vector // gcd(columns, vector)}
-    kernel[ctas](*args, words, **constants)
-
-
-def grid_kernel(fn: Any) -> Any:
-    """`px.kernel` with what it asks of the GPU taken from the configuration."""
-    make = px.kernel(warps=lambda WARPS, TEAMS: WARPS * TEAMS + 2 + gatherers(TEAMS), exit_sync=False, cooperative=True)
-    return make(fn)
+    kernel[ctas](*args, rows, words, **constants)
 
 
 @px.struct

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import phalanx as px
-from phalanx.kernels.rowwise.grid_rows import GridExchange, gatherers, grid_kernel, slices_of
+from phalanx.kernels.rowwise.grid_rows import GridExchange, gatherers, slices_of
 from phalanx.kernels.rowwise.known import Mass
 from phalanx.kernels.rowwise.row_config import VECTOR_BYTES
 from phalanx.kernels.rowwise.softmax_terms import softmax_terms
@@ -38,16 +38,19 @@ def exponentiate_slices(rows, exchange, team, Y, LOG, ONCE):
         turn = turn + 1
 
 
-@grid_kernel
-def softmax_grid(
-    X, Y, columns, rows, WORDS, *, TEAMS, WARPS, STEP, STAGES, SLOTS, ONCE=True, LOG=False, PERIOD=1
-):
+@px.kernel(
+    warps=lambda config: config.warps * config.teams + 2 + gatherers(config.teams), exit_sync=False, cooperative=True
+)
+def softmax_grid(X, Y, columns, rows, WORDS, *, config, SLOTS, LOG=False, PERIOD=1):
     """e^x / sum(e^x) of each of `rows` rows, or its logarithm."""
+    TEAMS = config.teams
+    WARPS = config.warps
+    STEP = config.step
     SPAN = 32 * WARPS * STEP * (VECTOR_BYTES // X.dtype.itemsize)
     GATHERERS = gatherers(TEAMS)
-    ring = px.shared((TEAMS, STAGES, SPAN), X.dtype)
-    full = px.barrier(TEAMS * STAGES)
-    empty = px.barrier(TEAMS * STAGES, count=1, checked=False)  # each by its team
+    ring = px.shared((TEAMS, config.stages, SPAN), X.dtype)
+    full = px.barrier(TEAMS * config.stages)
+    empty = px.barrier(TEAMS * config.stages, count=1, checked=False)  # each by its team
     parts = px.shared((TEAMS, 2, WARPS), px.f32)
     known = px.shared((TEAMS, 2), px.f32)
     left = px.barrier(TEAMS)
@@ -57,7 +60,7 @@ def softmax_grid(
     with px.warps(0, WARPS, copies=TEAMS) as team:
         mine = slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD)
         exchange = GridExchange(WORDS, cleared, parts, known, left, told, found, rows, SLOTS, TEAMS)
-        exponentiate_slices(mine, exchange, team, Y, LOG, ONCE)
+        exponentiate_slices(mine, exchange, team, Y, LOG, config.once)
     with px.warps(WARPS * TEAMS, 1):
         slices_of(X, columns, rows, ring, full, empty, STEP, PERIOD).fetch_all()
     with px.warps(WARPS * TEAMS + 1, 1):

@@ -8,7 +8,6 @@ bits as few instructions as there can be: an SM has time for some fourteen for e
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -52,14 +51,9 @@ class LossConfig:
         """How many sums of losses there are of so many rows: one of those that share a warp."""
         return px.cdiv(rows, max(1, 32 // self.lanes))
 
-    def constants(self) -> dict[str, Any]:
-        """The kernel's constants of the same names, in capitals. All callers get the same dict, and must not change it."""
-        return _constants(self)
-
-
-@cache
-def _constants(config: LossConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items()}
+    def constants(self) -> dict[str, LossConfig]:
+        """The kernel's constant `config`."""
+        return {"config": self}
 
 
 @chosen_by_sizes
@@ -262,24 +256,20 @@ def loss_row(X, V, T, ignore, columns, pieces, number, LANES, EDGES):
     )
 
 
-def loss_kernel(fn: Any) -> Any:
-    """`px.kernel` with what it asks of the GPU taken from the configuration."""
-    return px.kernel(warps=lambda WARPS: WARPS, ctas_per_sm=lambda PER_SM: PER_SM, exit_sync=False, pdl=True)(fn)
-
-
-@loss_kernel
-def loss_rows(X, V, T, L, S, ignore, columns, pieces, *, LANES, PARTS, WARPS, PER_SM, EDGES):
+@px.kernel(warps=lambda config: config.warps, ctas_per_sm=lambda config: config.per_sm, exit_sync=False, pdl=True)
+def loss_rows(X, V, T, L, S, ignore, columns, pieces, *, config, EDGES):
     """The logarithm of sum(e^x) of each row, less the element that T names; 0 where T is `ignore`.
 
     With an S, in the place of L, the sums of the losses of rows that share a warp, and how many count. `pieces`: rows are
     cut into so many, and S has the maximum of each, and the sum of e^(x - maximum). EDGES: rows need not begin at vectors.
     """
     wait_for_prior_launch()
-    TEAM = max(1, LANES // 32)
-    with px.warps(0, TEAM, copies=WARPS // TEAM) as team:
-        number = px.block_id(0) * (WARPS // TEAM) + team
-        rows = loss_row(X, V, T, ignore, columns, pieces, number, LANES, EDGES)
-        rows.finish(rows.load(PARTS), L, S, ignore)
+    TEAM = max(1, config.lanes // 32)
+    TEAMS = config.warps // TEAM
+    with px.warps(0, TEAM, copies=TEAMS) as team:
+        number = px.block_id(0) * TEAMS + team
+        rows = loss_row(X, V, T, ignore, columns, pieces, number, config.lanes, EDGES)
+        rows.finish(rows.load(config.parts), L, S, ignore)
 
 
 @px.kernel(warps=JOINED, exit_sync=False, pdl=True)

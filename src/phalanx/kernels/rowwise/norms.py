@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import phalanx as px
 from phalanx.kernels.matrices import (
@@ -27,7 +28,6 @@ from phalanx.kernels.rowwise.stream_config import (
     LAYER_NORM,
     RMS_NORM,
     StreamConfig,
-    in_lines,
     launch_stream,
     run_for_stream,
     stream_for,
@@ -207,7 +207,11 @@ def full_tiles(columns: int, config: RowConfig) -> int:
 
 
 Config = RowConfig | StreamConfig | SpanConfig | TeamConfig | ShareConfig
-CONFIGS = get_args(Config)
+RUNS: dict[type, tuple[Callable[..., None], Any]] = {
+    StreamConfig: (launch_stream, norm_stream), SpanConfig: (launch_spans, norm_spans),
+    TeamConfig: (launch_teams, norm_teams), ShareConfig: (launch_shares, norm_shares),
+}  # fmt: skip
+"""Who launches which kernel for rows of a run of memory, by the type of their configuration."""
 
 
 @remembered("x", "weight")
@@ -264,7 +268,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         if vector is not None:
             require_vector(name, vector, columns)
     eps = number_of("eps", eps)
-    config = require_config(config, *CONFIGS)
+    config = require_config(config, RowConfig, *RUNS)
     y = empty(x, (count, columns), info.dtype_name)
     if not has_work(count, columns):
         return y.reshape(info.shape)
@@ -273,19 +277,10 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         kind = LAYER_NORM if centered else RMS_NORM
         config = shares_for(rows, kind, weight, bias) or span_for(rows, weight, bias) or teams_for(rows, weight, bias)
         config = config or stream_for(rows, kind, weight, bias)
-    if isinstance(config, SpanConfig):
+    if config is not None and type(config) in RUNS:
+        launch, kernel = RUNS[type(config)]
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
-        launch_spans(norm_spans, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, TeamConfig):
-        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        launch_teams(norm_teams, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, ShareConfig):
-        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        launch_shares(norm_shares, config, args, {"CENTERED": centered}, count, columns)
-    elif isinstance(config, StreamConfig):
-        args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns, count)
-        lined = in_lines(config, columns, rows.dtype.itemsize)
-        launch_stream(norm_stream, config, args, {"CENTERED": centered, "LINED": lined}, count, columns)
+        launch(kernel, config, args, {"CENTERED": centered}, count, columns)
     elif centered:
         given, length, config = centered_places(rows, config)
         masked = length is not None or columns != config.columns

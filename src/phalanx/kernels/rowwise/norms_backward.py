@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 
 import phalanx as px
-from phalanx.kernels.gather import sms_of
-from phalanx.kernels.launches import wait_for_prior_launch
+from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import as_rows, empty, has_work, info_of, number_of, refused, require_config, require_vector
 from phalanx.kernels.rowwise.column_sums import both_column_sums
 from phalanx.kernels.rowwise.moments import total_of_warp

@@ -149,7 +149,8 @@ def most_rows(rows, PERIOD, groups):
 def launch_shares(
     kernel: Any, config: ShareConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
-    """Runs the kernel of this file, whose first argument is the run of memory with the rows, on whole groups of SMs."""
+    """Runs the kernel of `shares.py` on whole groups of SMs: `args` are the run of memory with the rows, and what follows
+    up to their columns."""
     run, info = args[0], describe(args[0])
     assert info is not None
     itemsize = run.dtype.itemsize
@@ -173,4 +174,4 @@ def launch_shares(
     words = empty(run, (groups * most_rows(rows, period, groups) * slots,), "i64")
     constants = {"config": config, **constants, "SLOTS": slots, "PERIOD": period}
     constants["LINED"] = config.lined(columns, itemsize)
-    kernel[groups * config.share](*args, words, **constants)
+    kernel[groups * config.share](*args, rows, words, **constants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -18,7 +19,6 @@ from phalanx.kernels.rowwise.stream_config import (
     LOG_SOFTMAX,
     SOFTMAX,
     StreamConfig,
-    in_lines,
     launch_stream,
     run_for_stream,
     stream_for,
@@ -111,6 +111,11 @@ def softmax_rows(X, M, Y, scale, outer, inner, columns, *, config, LOG=False):
 
 
 Config = RowConfig | StreamConfig | SpanConfig | GridConfig
+RUNS: dict[type, tuple[Callable[..., None], Any]] = {
+    StreamConfig: (launch_stream, softmax_stream), SpanConfig: (launch_spans, softmax_spans),
+    GridConfig: (launch_grid, softmax_grid),
+}  # fmt: skip
+"""Who launches which kernel for rows of a run of memory, by the type of their configuration."""
 
 
 @remembered("x", "mask")
@@ -142,7 +147,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     count, columns = rows.shape
     plain = scale is None and mask is None
     if plain:
-        config = require_config(config, RowConfig, StreamConfig, SpanConfig, GridConfig)
+        config = require_config(config, RowConfig, *RUNS)
     else:
         config = require_config(config, RowConfig)
     if scale is not None:
@@ -153,20 +158,12 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if not has_work(count, columns):
         return y.reshape(info.shape)
     held = LIMITS.fewer_held if not plain or (log and rows.dtype.itemsize < 4) else LIMITS.held
-    args: tuple[Any, ...]
     if plain and config is None:
         kind = LOG_SOFTMAX if log else SOFTMAX
         config = span_for(rows) or grid_for(rows, kind) or stream_for(rows, kind)
-    if isinstance(config, SpanConfig):
-        args = (run_for_stream(rows), y.reshape(-1), columns)
-        launch_spans(softmax_spans, config, args, {"LOG": log}, count, columns)
-    elif isinstance(config, StreamConfig | GridConfig):
-        args = (run_for_stream(rows), y.reshape(-1), columns, count)
-        if isinstance(config, GridConfig):
-            launch_grid(softmax_grid, config, args, {"LOG": log}, count, columns)
-        else:
-            lined = in_lines(config, columns, rows.dtype.itemsize)
-            launch_stream(softmax_stream, config, args, {"LOG": log, "LINED": lined}, count, columns)
+    if config is not None and type(config) in RUNS:
+        launch_run, kernel = RUNS[type(config)]
+        launch_run(kernel, config, (run_for_stream(rows), y.reshape(-1), columns), {"LOG": log}, count, columns)
     else:
         # Scaled or masked they are in f32: as many registers as for rows of f32.
         given, length, config = places(rows, config, itemsize=None if plain else 4, held=held, bare=plain, again=not plain)

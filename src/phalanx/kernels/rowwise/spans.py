@@ -8,7 +8,6 @@ Weights and biases stay in registers for all spans of a warp.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -52,14 +51,9 @@ class SpanConfig:
         """CTAs for so many rows."""
         return px.cdiv(rows, self.rows * self.spans * self.warps)
 
-    def constants(self) -> dict[str, Any]:
-        """The kernels' constants of the same names, in capitals. All callers get the same dict, and must not change it."""
-        return _constants(self)
-
-
-@cache
-def _constants(config: SpanConfig) -> dict[str, Any]:
-    return {name.upper(): value for name, value in asdict(config).items()}
+    def constants(self) -> dict[str, SpanConfig]:
+        """The kernels' constant `config`."""
+        return {"config": self}
 
 
 @cache
@@ -123,7 +117,7 @@ def launch_spans(
 
 def span_kernel(fn: Any) -> Any:
     """`px.kernel` with what it asks of the GPU taken from the configuration."""
-    return px.kernel(warps=lambda WARPS: WARPS, ctas_per_sm=lambda PER_SM: PER_SM, pdl=True)(fn)
+    return px.kernel(warps=lambda config: config.warps, ctas_per_sm=lambda config: config.per_sm, pdl=True)(fn)
 
 
 @px.struct
@@ -267,19 +261,22 @@ def norm_of(rows, row, w, b, eps, inverse, CENTERED):
 
 
 @px.func
-def each_span(X, Y, columns, start, each, LANES, EACH, ROWS, VECTORS, WARPS, PAIRS):
+def each_span(X, Y, columns, start, each, config):
     """Every warp's spans: `each` is a function of the `Span`, of the first of the rows that are next, and of what `start`
     gives, both with more arguments for them."""
+    LANES = config.lanes
+    ROWS = config.rows
+    WARPS = config.warps
     VEC = VECTOR_BYTES // X.dtype.itemsize
-    PAIR = 2 if PAIRS else 1
-    if PAIRS:
+    PAIR = 2 if config.pairs else 1
+    if config.pairs:
         px.assume(columns % 2 == 0)
     assert ROWS % VEC == 0 and ROWS * LANES % 32 == 0, "a span begins at a multiple of a vector, and whole warps take it"
-    s = px.shared((WARPS, VECTORS * 32 * VEC), X.dtype)
+    s = px.shared((WARPS, config.vectors * 32 * VEC), X.dtype)
     wait_for_prior_launch()
     with px.warps(0, 1, copies=WARPS) as warp:
         turn = px.arange(32 * PAIR) % (LANES * PAIR)
-        rows = Span(s, warp, turn, columns, LANES, EACH, VECTORS, 32 * VEC, PAIR)
+        rows = Span(s, warp, turn, columns, LANES, config.each, config.vectors, 32 * VEC, PAIR)
         known = start[0](rows, *start[1:])
         for span in range(px.block_id(0) * WARPS + warp, px.cdiv(X.shape[0], ROWS * columns), px.num_blocks(0) * WARPS):
             begin = span * ROWS * columns
@@ -303,13 +300,13 @@ def vectors_beside(rows, W, B):
 
 
 @span_kernel
-def softmax_spans(X, Y, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, PAIRS=False, LOG=False):
+def softmax_spans(X, Y, columns, *, config, LOG=False):
     """e^x / sum(e^x) of each row of `columns` elements, or its logarithm."""
-    each_span(X, Y, columns, (nothing,), (softmax_of, LOG), LANES, EACH, ROWS, VECTORS, WARPS, PAIRS)
+    each_span(X, Y, columns, (nothing,), (softmax_of, LOG), config)
 
 
 @span_kernel
-def norm_spans(X, W, B, Y, eps, columns, *, LANES, EACH, ROWS, VECTORS, SPANS, WARPS, PER_SM, PAIRS=False, CENTERED=False):
+def norm_spans(X, W, B, Y, eps, columns, *, config, CENTERED=False):
     """x / sqrt(mean(x^2) + eps) * W + B of each row of `columns` elements; with CENTERED x - mean(x) in the place of x."""
     each = norm_of, eps, 1.0 / columns, CENTERED
-    each_span(X, Y, columns, (vectors_beside, W, B), each, LANES, EACH, ROWS, VECTORS, WARPS, PAIRS)
+    each_span(X, Y, columns, (vectors_beside, W, B), each, config)

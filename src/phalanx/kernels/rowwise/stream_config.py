@@ -259,13 +259,13 @@ def stream_for(rows: Any, kind: str = SOFTMAX, *vectors: Any) -> StreamConfig | 
 def launch_stream(
     kernel: Any, config: StreamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
-    """Runs a kernel of this file's kind, whose first argument is the run of memory with the rows, on as many clusters as run
-    side by side."""
+    """Runs a kernel on as many clusters as run side by side: `args` are the run of memory with the rows, and what follows
+    up to their columns."""
     itemsize = args[0].dtype.itemsize
     vector = VECTOR_BYTES // itemsize
     constants = {
         "config": config, **constants, "PERIOD": vector // gcd(columns, vector),
-        "WHOLE": config.chunks(columns, itemsize) <= config.kept,
+        "WHOLE": config.chunks(columns, itemsize) <= config.kept, "LINED": in_lines(config, columns, itemsize),
     }
     if config.hold and config.chunks(columns, itemsize) != config.kept:
         raise Error(
@@ -274,6 +274,7 @@ def launch_stream(
             location=caller_location(),
             remedy=f"let kept be {config.chunks(columns, itemsize)}, or hold be False",
         )
+    args = *args, rows
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     kernel[clusters * config.cluster](*args, **constants)
 

@@ -149,7 +149,7 @@ def teams_for(rows: Any, *vectors: Any) -> TeamConfig | None:
 def launch_teams(
     kernel: Any, config: TeamConfig, args: tuple[Any, ...], constants: dict[str, Any], rows: int, columns: int
 ) -> None:
-    """Runs the kernel of this file, whose first argument is the run of memory with the rows."""
+    """Runs the kernel of this file: `args` are the run of memory with the rows, and what follows up to their columns."""
     itemsize = args[0].dtype.itemsize
     vector = VECTOR_BYTES // itemsize
     parts = parts_of(columns, itemsize, config.warps, config.cluster)
@@ -167,6 +167,7 @@ def launch_teams(
     begins, ends = edge_parts(columns, itemsize, config)
     period = vector // gcd(columns, vector)
     constants = {"config": config, **constants, "PERIOD": period, "BEGINS": begins, "ENDS": ends, "SIDES": True}
+    args = *args, rows
     clusters = min(rows, clusters_at_once(kernel, config.cluster, args, constants))
     constants["SIDES"] = clusters >= period
     kernel[clusters * config.cluster](*args, **constants)
