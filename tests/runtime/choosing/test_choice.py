@@ -148,6 +148,16 @@ def test_combinations_that_do_not_fit_are_left_out() -> None:
     assert "BM=64 (px.choose)" in note and note.endswith("2 do not compile or fit")
 
 
+def test_one_that_the_assembler_refuses_is_no_choice() -> None:
+    @px.kernel(warps=4)
+    def odd(X, *, KIND=px.choose("bad.f32", "abs.f32")):
+        x = px.load(X[0:512])
+        px.store(X[0:512], px.ptx(KIND + " $0, $1;", [x], px.f32, sim=np.abs))
+
+    note = px.compile(odd[1], px.spec((512,), px.f32)).notes[0]
+    assert "KIND='abs.f32'" in note and note.endswith("the quickest of 2; 1 does not compile or fit")
+
+
 def test_tiles_that_registers_hold_go_first() -> None:
     @px.kernel(warps=1)
     def sums(X, Y, *, BM=px.choose(256, 16)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.errors import Error
@@ -40,11 +41,13 @@ class Kept:
 
 
 def choice_of(
-    kernel: Kernel, grid: Any, arguments: list[Argument], constants: dict[str, Any], arch: Arch | None = None
+    kernel: Kernel, grid: Any, arguments: list[Argument], constants: dict[str, Any], arch: Arch | None = None,
+    compiles: Callable[[Specialisation], object] | None = None,
 ) -> Choice:
     """The constants of a launch with the candidates settled: the combination that is quickest on the model of time.
 
     For whoever launches, checks or compiles a kernel, before it is specialised. `arch` is the target, where one is named.
+    `compiles` compiles a kernel, for whoever needs its machine code: where it raises an error, the next best is taken.
     """
     if not has_choice(constants):
         return Choice(constants)
@@ -57,11 +60,14 @@ def choice_of(
     grids = [grid_or_error(kernel, grid, arguments, candidate) for candidate in candidates]
     arch = arch or usual_arch(kernel, arguments, candidates)
     card = card_for(arch.name).key
-    key = (sizes_key(arguments), constants_key(constants), tuple(map(str, grids)), arch.name, card, is_strict(kernel))
+    key = (
+        sizes_key(arguments), constants_key(constants), tuple(map(str, grids)), arch.name, card, is_strict(kernel),
+        compiles is not None,
+    )
     found = memory.get(key)
     if found is None or not found.specialisation.is_current:
         kept = load_choice(kernel, key)
-        number, told = kept or best_of(kernel, constants, candidates, grids, arguments, arch)
+        number, told = kept or best_of(kernel, constants, candidates, grids, arguments, arch, compiles)
         if kept is None:
             store_choice(kernel, key, number, told)
         choice = Choice(candidates[number], Note(told, kernel.location))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phalanx.errors import Error
@@ -11,7 +12,7 @@ from phalanx.language.kernel import Kernel
 from phalanx.runtime.choosing.candidates import chosen_part, named
 from phalanx.runtime.choosing.estimates import Estimate, estimate, planned
 from phalanx.runtime.launch.auto_grid import leaves_grid
-from phalanx.runtime.launch.specialise import Argument, specialise
+from phalanx.runtime.launch.specialise import Argument, Specialisation, specialise
 
 MOST_TOLD = 12
 """Refused combinations that an error lists."""
@@ -65,14 +66,24 @@ def judged(
 
 def best_of(
     kernel: Kernel, constants: dict[str, Any], candidates: list[dict[str, Any]], grids: list[Any],
-    arguments: list[Argument], arch: Arch,
+    arguments: list[Argument], arch: Arch, compiles: Callable[[Specialisation], object] | None = None,
 ) -> tuple[int, str]:
-    """The number of the quickest combination, and what is said of the choice; an error where none compiles and fits."""
+    """The number of the quickest combination, and what is said of the choice; an error where none compiles and fits.
+
+    With `compiles`, which raises an error where it can't, the quickest of those that it compiles.
+    """
     ranked = ranking(kernel, candidates, grids, arguments, arch)
     parts = [named(chosen_part(constants, candidate)) for candidate in candidates]
     good = [item for item in ranked if not item.refused]
+    bad = [item for item in ranked if item.refused]
+    while good and compiles is not None:
+        try:
+            compiles(specialise(kernel, arguments, candidates[good[0].number]))
+            break
+        except Error as error:
+            bad.append(Ranked(good.pop(0).number, None, error.message, refused=True))
     if not good:
-        raise none_fits(kernel, ranked, parts)
+        raise none_fits(kernel, sorted(bad, key=lambda item: item.number), parts)
     return good[0].number, told(good, len(ranked), parts)
 
 

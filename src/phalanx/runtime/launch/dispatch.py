@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -194,7 +195,8 @@ class BoundLaunch:
             ordinal = device_of(kernel, arguments)
             chooses = has_choice(constants)
             if chooses:
-                constants = choice_of(kernel, self.grid, arguments, constants, arch or arch_on(ordinal)).constants
+                wanted = arch or arch_on(ordinal)
+                constants = choice_of(kernel, self.grid, arguments, constants, wanted, compiler_for(ordinal)).constants
             grid = (0, 0, 0)
             if not by_fit:
                 grid = normalise_grid(kernel, self.grid, resolved_constants(kernel, arguments, constants))
@@ -385,6 +387,11 @@ def arch_on(ordinal: int | None) -> Arch | None:
     return arch_of(get_driver().device(ordinal).arch)
 
 
+def compiler_for(ordinal: int | None) -> Callable[[Specialisation], object] | None:
+    """What compiles kernels for a CUDA device, before one of several is taken; None for host arrays."""
+    return None if ordinal is None else lambda candidate: load_launcher(candidate, ordinal)
+
+
 def require_device_arch(ordinal: int, arch: Arch) -> None:
     """A launch on CUDA arrays runs on their GPU: another target can't be asked for."""
     from phalanx.runtime.device.driver import get_driver
@@ -493,14 +500,19 @@ def compile(
     kernel = bound.kernel
     with debugging(kernel):
         arguments = read_arguments(kernel, args)
-        choice = choice_of(kernel, bound.grid, arguments, kernel.bind_constants(constants), arch_of(arch))
+        if line_info is not None and not isinstance(line_info, bool):
+            raise Error(f"line_info={line_info!r}", location=caller_location(), remedy="it is True, False or None")
+        extras = wanted_extras(kernel, watchdog, line_info)
+        ahead = require_pipelined(pipelined)
+        choice = choice_of(
+            kernel, bound.grid, arguments, kernel.bind_constants(constants), arch_of(arch),
+            lambda candidate: compiled_for(candidate if ahead else candidate.plain, arch, extras),
+        )
         if not leaves_grid(bound.grid):
             normalise_grid(kernel, bound.grid, resolved_constants(kernel, arguments, choice.constants))
         specialisation = specialise(kernel, arguments, choice.constants)
-        specialisation = specialisation if require_pipelined(pipelined) else specialisation.plain
+        specialisation = specialisation if ahead else specialisation.plain
         if leaves_grid(bound.grid):
             specialisation.fitting(bound.grid, arguments, numbers=False)
-        if line_info is not None and not isinstance(line_info, bool):
-            raise Error(f"line_info={line_info!r}", location=caller_location(), remedy="it is True, False or None")
-        made = compiled_for(specialisation, arch, wanted_extras(kernel, watchdog, line_info))
+        made = compiled_for(specialisation, arch, extras)
         return made if choice.note is None else replace(made, notes=(str(choice.note), *made.notes))
