@@ -46,11 +46,9 @@ def golden(name: str) -> Callable[[], Case]:
     return make
 
 
-OF_HALF_HEIGHT = (
-    "blackwell_v5", "blackwell_v6", "blackwell_v6, pairs above each other", "matmul_blackwell, a pair",
-)  # fmt: skip
+OF_HALF_HEIGHT = ("blackwell_v5", "blackwell_v6", "blackwell_v6, pairs above each other")
 """Pairs with 64 rows in each CTA, small for the mutants' sake: half of the columns lie in other lanes, so that four warps
-can't load a part of them, which compiling says. The rungs and the product run as text in tests of their own, as they are."""
+can't load a part of them, which compiling says. The rungs run as text in tests of their own, as they are."""
 TOO_NARROW = ("sparse_latent, pair",)
 """Keys of 32 columns, small for the mutants' sake: a multicast of rows by index takes 64, which compiling says. Those that
 the library launches are compiled in tests/kernels/test_sparse_attention.py; their text has not run on the CPU."""

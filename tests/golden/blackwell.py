@@ -33,7 +33,7 @@ def square(dtype: Any) -> Any:
     return px.spec((4096, 4096), dtype)
 
 
-TWO_TILES = BlackwellConfig(128, stages=3, parts=2)
+TILES = BlackwellConfig(128)
 NOTHING = [None] * 6
 """No bias, no scales of rows and columns, no blocks."""
 BLOCKS = px.spec((32, 64, 32, 16), px.f8e4m3)
@@ -43,11 +43,11 @@ LIBRARY: dict[str, Launch] = {
         [px.spec((2, 8, 4096, 16), px.bf16)] * 4 + [px.spec((2, 8, 4096), px.f32), 0.1, None, None, None, 0, 4],
         {"DIM": 16, "KEYS": 16, "STAGES": 4, "PART": 16},
     ),
-    "matmul_blackwell": (matmul_blackwell[148], [square(px.bf16)] * 3 + NOTHING, {"config": TWO_TILES}),
+    "matmul_blackwell": (matmul_blackwell[148, 1], [square(px.bf16)] * 3 + NOTHING, {"config": TILES}),
     "matmul_blackwell_nvfp4": (
-        matmul_blackwell[148],
+        matmul_blackwell[148, 1],
         [square(px.f4e2m1), square(px.f4e2m1), square(px.bf16), *NOTHING[:3], 0.5, BLOCKS, BLOCKS],
-        {"config": replace(TWO_TILES, bk=256), "BLOCK": 16, "form": ProductForm(activation="relu")},
+        {"config": replace(TILES, bk=256), "BLOCK": 16, "form": ProductForm(activation="relu")},
     ),
     "pack_scales": (pack_scale_tiles[32, 2], [px.spec((4096, 128), px.f8e8m0), px.spec((32, 32, 32, 4, 4), px.f8e8m0)], {}),
     "quantize_nvfp4": (
@@ -56,12 +56,12 @@ LIBRARY: dict[str, Launch] = {
         {"BLOCK": 16, "LARGEST": 6.0},
     ),
     "grouped_blackwell_gather": (
-        grouped_blackwell[148],
+        grouped_blackwell[148, 1],
         [
             square(px.bf16), px.spec((8192,), px.i32), px.spec((8, 4096, 4096), px.bf16), px.spec((8192, 4096), px.bf16),
             px.spec((4, 128), px.i32), None, None,
         ],
-        {"config": replace(TWO_TILES, ctas=1, cluster=(1, 2), group=1), "GATHER": True},
+        {"config": TILES, "GATHER": True},
     ),
 }
 

@@ -19,7 +19,7 @@ from support.library_launches import LibraryLaunch, launches
 
 module = sys.modules["phalanx.kernels.products.grouped_blackwell"]  # the name is the kernel's, too
 BF16 = ml_dtypes.bfloat16
-SMALL = {"BN": 64, "STAGES": 2}
+SMALL = {"BN": 64}
 SIZES = [[150, 0, 70], [128], [1, 1, 1], [0, 300]]
 
 
@@ -72,15 +72,15 @@ def scattered(x: np.ndarray, w: np.ndarray, counts: np.ndarray, idx: np.ndarray,
     return moe_matmul_scatter(x, w, counts, idx, np.ones(len(x), np.float32), np.zeros((200, 128), np.float32), **options)
 
 
-def cut(ctas: int, across: int = 1) -> BlackwellConfig:
-    return BlackwellConfig(64, stages=2, ctas=ctas, cluster=(1, across), parts=2)
+def cut(high: int, across: int = 1) -> BlackwellConfig:
+    return BlackwellConfig(64, cluster=(high, across))
 
 
 CALLS = {
     "rows, alone": lambda x, w, c, i: (grouped_matmul, (x[i], w, c), {"config": cut(1)}),
     "rows, a pair": lambda x, w, c, i: (grouped_matmul, (x[i], w, c), {"config": cut(2), "bias": np.zeros((3, 128), BF16)}),
     "rows, two pairs": lambda x, w, c, i: (grouped_matmul, (x[i], w, c), {"config": cut(2, 2)}),
-    "gathered, two CTAs": lambda x, w, c, i: (moe_gather_matmul, (x, i, w, c), {"arch": "sm_100a", **SMALL}),
+    "gathered": lambda x, w, c, i: (moe_gather_matmul, (x, i, w, c), {"arch": "sm_100a", **SMALL}),
     "sums": lambda x, w, c, i: (scattered, (x[i], w, c, i), {"arch": "sm_100a", **SMALL}),
 }
 
@@ -96,7 +96,7 @@ def test_everywhere(name: str) -> None:
         rows, want = want, np.zeros((200, 128), np.float32)
         np.add.at(want, idx, rows)
     assert np.array_equal(got, want.astype(got.dtype))
-    report = launch.check(schedules=2, strict=True)
+    report = launch.check(schedules=2, strict=True, arch="sm_100a")
     assert report.ok, report
     got[...] = 0
     launch.on_host()
@@ -113,29 +113,36 @@ def test_the_chosen_kernels_compile_without_spills(name: str, arch: str) -> None
     if name == "rows":
         options = {"bias": np.zeros((4, 1024), BF16), "activation": "gelu"}
         _, launch = captured(grouped_matmul, x, w, sizes, run=False, arch="sm_100a", **options)
-        assert launch.constants["config"].ctas == 2
+        assert launch.constants["config"].pair == 2
     elif name == "gathered":
         _, launch = captured(moe_gather_matmul, x, idx, w, sizes, run=False, arch="sm_100a")
-        assert launch.constants["config"].cluster == (1, 2)
+        assert launch.constants["config"].pair == 2
     else:
         out, gates = np.zeros((2048, 1024), np.float32), np.zeros(2048, np.float32)
         _, launch = captured(moe_matmul_scatter, x, w, sizes, idx, gates, out, run=False, arch="sm_100a")
     made = launch.compile(arch)
     assert made.spills == 0 and "tcgen05.mma" in made.ptx
     notes = "\n".join(made.notes)
-    assert ("tma.gather of 64 rows of A: four rows, gather4 of a box of 1 x 64" in notes) == (name == "gathered")
+    assert ("tma.gather of 128 rows of A: four rows, gather4 of a box of 1 x 64" in notes) == (name == "gathered")
+
+
+def test_gathered_rows_of_pairs() -> None:
+    x, w, idx, counts = make([300, 260], k=72)
+    got, launch = captured(moe_gather_matmul, x, idx, w, counts, arch="sm_100a", BN=64)
+    assert launch.constants["config"].pair == 2
+    assert np.array_equal(got, rounded(products(x[idx], w, counts)))
+    report = launch.check(schedules=1, strict=True, arch="sm_100a")
+    assert report.ok, report
 
 
 def test_choices() -> None:
-    assert choose_grouped_blackwell(4096, 8, 4096, 4096).ctas == 2
-    assert choose_grouped_blackwell(1024, 8, 4096, 4096).ctas == 1
-    gathered = choose_grouped_blackwell(4096, 8, 4096, 4096, gathered=True)
-    assert (gathered.ctas, gathered.cluster, gathered.bn) == (1, (1, 2), 256)
-    assert choose_grouped_blackwell(4096, 8, 64, 64, gathered=True).cluster == (1, 1)
+    assert choose_grouped_blackwell(4096, 8, 4096).pair == 2
+    assert choose_grouped_blackwell(1024, 8, 4096).pair == 1
+    assert choose_grouped_blackwell(4096, 8, 64).bn == 128
 
 
 def test_rings_of_hopper_run_as_before() -> None:
     x, w, idx, counts = make([70, 30])
     with launches((moe, "expert_ring")) as found:
-        moe_matmul(x[idx], w, counts, **SMALL)
+        moe_matmul(x[idx], w, counts, STAGES=2, **SMALL)
     assert [launch.kernel.name for launch in found] == ["expert_ring"]

@@ -117,6 +117,17 @@ def recurrent(K, V, Y, *, C=64, D=64, N=16):
     px.store(Y[0:D, 0:N], state)
 
 
+@px.kernel(warps=4, cluster=2)
+def tensor_tiles(A, B, BIAS, C, *, BM=128, BN=32, BK=32):
+    """Where there is tensor memory: a role multiplies for a pair of CTAs, and sums have two places."""
+    m = px.cluster.rank() * BM
+    for t in px.persistent(px.cdiv(C.shape[1], BN)):
+        acc = px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+            acc = px.dot(px.load(A[m : m + BM, k : k + BK]), px.load(B[t * BN : t * BN + BN, k : k + BK]).T, acc)
+        px.store(C[m : m + BM, t * BN : t * BN + BN], acc + px.load(BIAS[t * BN : t * BN + BN])[None, :])
+
+
 def whole(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
 
@@ -171,6 +182,12 @@ def in_parts(how: str) -> Callable[[], Case]:
     return make
 
 
+def in_tensor_memory() -> Case:
+    """Three tiles of three steps on a pair."""
+    args = [whole(256, 96), whole(96, 96), np.arange(96, dtype=np.float32), np.zeros((256, 96), np.float32)]
+    return Case("tensor_tiles", tensor_tiles[2], args, {}, arch="sm_100a")
+
+
 STEPS = np.array([128, 0, 160], np.int32)
 """Of three tiles on one CTA: a turn with a step on either side, no step, and two turns behind the first step."""
 
@@ -195,6 +212,6 @@ PIPELINED: dict[str, Callable[[], Case]] = {
     "pipelined matmul, without a producer": multiplying(1, PRODUCER=False), "pipelined twice": in_two_loops,
     "pipelined by threads": fetched_by_threads, "pipelined parts, reduced": in_parts("reduce"),
     "pipelined parts, at a barrier": in_parts("sync"), "pipelined groups": in_groups,
-    "pipelined operands": computing,
+    "pipelined operands": computing, "pipelined pair": in_tensor_memory,
     "pipelined promotion": promoting, "pipelined recurrence": recurring,
 }  # fmt: skip

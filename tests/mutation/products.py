@@ -12,10 +12,7 @@ from mutation.launches import Case
 from phalanx.kernels.products import grouped, moe, split_k
 from phalanx.kernels.products.group_tiles import planned
 from phalanx.kernels.products.grouped_backward import group_gradients
-from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
 from phalanx.kernels.products.grouped_split import grouped_split_ring
-from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
-from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.matmul_config import MatmulConfig
 from phalanx.kernels.products.matmul_tiles import matmul_tiles
 from phalanx.kernels.products.product_form import ProductForm
@@ -61,32 +58,6 @@ def multiplying_in_parts() -> Case:
     config = MatmulConfig(64, 64, stages=2, cluster=(1, 1), group=1, parts=2, groups=1, split=2)
     args = [a, b, np.zeros((192, 64), a.dtype), *[None] * 4, np.full(2 * 64 * 64, np.nan, np.float32)]
     return Case("matmul_tiles", matmul_tiles[2, 1], args, config.constants())
-
-
-def multiplying_in_tensor_memory(ctas: int, accumulators: int = 2) -> Callable[[], Case]:
-    """Three tiles on one CTA or pair, 3 steps along K through a ring of 2; 64 rows of one CTA, 128 of each of a pair."""
-    rows = 64 * ctas * ctas
-
-    def make() -> Case:
-        rng = np.random.default_rng(0)
-        a, b = (rng.standard_normal((count, 48), np.float32).astype(ml_dtypes.bfloat16) for count in (rows, 96))
-        c = np.zeros((rows, 96), ml_dtypes.bfloat16)
-        config = BlackwellConfig(32, 16, 2, ctas, accumulators=accumulators, parts=2)
-        settings = {"config": config, "BM": rows // ctas}
-        return Case("matmul_blackwell", matmul_blackwell[ctas], [a, b, c, *[None] * 6], settings)
-
-    return make
-
-
-def experts_in_tensor_memory() -> Case:
-    """Two experts, whose rows are gathered, on one cluster of two CTAs, 3 steps along K through a ring of 2."""
-    rng = np.random.default_rng(0)
-    x, w = (rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((70, 48), (2, 64, 48)))
-    table = planned(np.array([40, 30], np.int32), x, 70, 2, 64)
-    rows = rng.permutation(70).astype(np.int32)
-    args = [x, rows, w, np.zeros((70, 64), x.dtype), table[:, :2].copy(), None, None]
-    settings = {"config": BlackwellConfig(32, 16, 2, 1, (1, 2), group=1, parts=1), "BM": 64, "GATHER": True}
-    return Case("grouped_blackwell", grouped_blackwell[2], args, settings)
 
 
 def splitting_across() -> Case:
@@ -168,9 +139,6 @@ def gradients_of_groups() -> Case:
 PRODUCTS: dict[str, Callable[[], Case]] = {
     "expert_ring, gathering": experts(gathers=True, scatters=False),
     "expert_ring, scattering": experts(gathers=False, scatters=True),
-    "matmul_blackwell": multiplying_in_tensor_memory(1, accumulators=1),
-    "matmul_blackwell, a pair": multiplying_in_tensor_memory(2),
-    "grouped_blackwell": experts_in_tensor_memory,
     "matmul_tiles": multiplying(by_k=True),
     "matmul_tiles, in parts": multiplying_in_parts,
     "matmul_tiles, transposed": multiplying(by_k=False, tma_store=False),

@@ -22,12 +22,14 @@ NARROW = {"mbarrier.arrive: of CTA scope", "mbarrier.wait: of CTA scope"}
 """At the second barrier of a tile: it lets a CTA store anew, and brings nobody any stores."""
 SECOND = {"mbarrier.wait removed", "mbarrier.arrive: relaxed"}
 """Of two rings that a step takes, the one whose stages come back first: the barriers of the other one speak for it."""
+PAIR = {"tcgen05.fence.before removed", "mbarrier.arrive: only the lowest CTA of the mask"}
+"""The last tile's fences order what nobody comes after; a sum's place is given back to one CTA, that of lowest rank."""
 ALLOWED = {
     "pipelined attention": EQUIVALENT | PEELED, "pipelined matmul, without a producer": EQUIVALENT | ALONE,
     "pipelined parts, reduced": EQUIVALENT | MET | EXCHANGED | ONE_RECEIVES,
     "pipelined parts, at a barrier": EQUIVALENT | MET | NARROW,
     "pipelined operands": EQUIVALENT | PEELED, "pipelined promotion": EQUIVALENT | PEELED | SECOND,
-    "pipelined recurrence": EQUIVALENT | SECOND,
+    "pipelined recurrence": EQUIVALENT | SECOND, "pipelined pair": EQUIVALENT | PAIR,
 }  # fmt: skip
 
 

@@ -74,6 +74,26 @@ def squares(A, B, C, *, BN=64, BK=64):
         px.store(C[m : m + 128, n : n + BN], acc.to(C.dtype))
 
 
+@px.func
+def blocks_of(X, i, step, ROWS, COUNT):
+    """Scales in blocks of 128 rows by 4, as rows and columns."""
+    high, wide = ROWS // 128, COUNT // 4
+    blocks = px.load(X[i // 128 : i // 128 + high, step * wide : step * wide + wide, 0:32, 0:16])
+    return blocks.reshape(high, wide, 32, 4, 4).permute(0, 3, 2, 1, 4).reshape(ROWS, COUNT)
+
+
+@px.kernel(warps=4, cluster=lambda CTAS: CTAS)
+def scaled(A, B, OF_A, OF_B, C, *, BN=128, BK=256, BLOCK=16, CTAS=1):
+    """Blocks along K have scales, which go into tensor memory as they lie."""
+    for t in px.persistent(px.cdiv(C.shape[1], BN)):
+        m, acc = px.cluster.rank() * 128, px.zeros((128, BN), px.f32)
+        for i in px.pipelined(range(px.cdiv(A.shape[1], BK)), stages=2):
+            a, b = px.load(A[m : m + 128, i * BK : i * BK + BK]), px.load(B[t * BN : t * BN + BN, i * BK : i * BK + BK])
+            of_a, of_b = blocks_of(OF_A, m, i, 128, BK // BLOCK), blocks_of(OF_B, t * BN, i, BN, BK // BLOCK)
+            acc = px.dot(a, b.T, acc, scale_a=of_a, scale_b=of_b)
+        px.store(C[m : m + 128, t * BN : t * BN + BN], acc)
+
+
 @px.kernel(warps=4)
 def turned(A, B, C, *, BM=128, BN=128, BK=32):
     """The transpose leaves: no columns of the sums are rows of it that go together."""
@@ -223,6 +243,36 @@ def test_pairs_that_share_rows() -> None:
     np.testing.assert_array_equal(args[2], want)
     report = px.check(squares[4, 2], *args, arch=ARCH)
     assert report.ok, report
+
+
+F4, E4M3 = ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3fn
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_scales_of_blocks(ctas: int) -> None:
+    rows, k = 128 * ctas, 288
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (n, k)).astype(F4) for n in (rows, 136))
+    plain = [2.0 ** rng.integers(-1, 2, (n, 32)) for n in (rows, 256)]  # of what is outside, too
+    turned = [x.reshape(-1, 4, 32, 8, 4).transpose(0, 3, 2, 1, 4).reshape(-1, 8, 32, 16).astype(E4M3) for x in plain]
+    c = np.zeros((rows, 136), np.float32)
+    args = (a, b, *turned, c)
+    left, right = (x.astype(np.float32) * np.repeat(s, 16, 1)[: len(x), :k] for x, s in zip((a, b), plain, strict=True))
+    scaled[ctas](*args, CTAS=ctas, arch=ARCH)
+    np.testing.assert_array_equal(c, left @ right.T)
+    report = px.check(scaled[ctas], *args, CTAS=ctas, arch=ARCH, strict=True, schedules=2)
+    assert report.ok, report
+    found = said(scaled[ctas], *args, CTAS=ctas)
+    who = "issued for pairs of CTAs" if ctas == 2 else "issued"
+    assert any(note.startswith(f"px.dot runs as tcgen05 on the ring, {who} by a warp of its own") for note in found)
+    assert sum("staged by the copy engine" in note for note in found) == 4
+
+
+def test_where_nobody_packs_four_bits() -> None:
+    """Another target has the product of warps, which reads packed memory, not registers."""
+    args = (whole(128, 256, dtype=F4), whole(128, 256, dtype=F4), *(np.ones((1, 4, 32, 16), E4M3) for _ in range(2)))
+    with pytest.raises(px.Error, match=r"a of px\.dot is a register tile of f4e2m1"):
+        px.compile(scaled[1], *args, np.zeros((128, 128), np.float32), arch="sm_120a")
 
 
 def test_nothing_to_multiply_in_pairs() -> None:

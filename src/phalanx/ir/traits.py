@@ -32,7 +32,8 @@ class Fold:
 class Product:
     """`result` is `acc + a @ b`, or `a @ b` without `acc`; each operand in shared memory or a register tile.
 
-    `along`: the axis of the tile that the user wants the agent's warpgroups to share, "m" or "n".
+    `along`: the axis of the tile that the user wants the agent's warpgroups to share, "m" or "n". With scales, of shapes
+    (M, K / block) and (N, K / block), blocks along K of both operands are multiplied by theirs.
     """
 
     a: SharedView | Value
@@ -40,6 +41,8 @@ class Product:
     acc: Value | None
     result: Value
     along: str = "m"
+    scale_a: SharedView | Value | None = None
+    scale_b: SharedView | Value | None = None
 
 
 @frozen
@@ -92,6 +95,11 @@ class Traits:
     @property
     def product(self) -> Product | None:
         """What it multiplies, if it is a product of matrices that is over when the next instruction begins."""
+        return None
+
+    @property
+    def scaled_product(self) -> Product | None:
+        """What it multiplies, if it is such a product of operands whose blocks along K have scales."""
         return None
 
     @property

@@ -14,7 +14,7 @@ from phalanx.ir.effects import Span
 from phalanx.ir.ops.mbarrier import Form
 from phalanx.ir.tables import Marks, Table
 from phalanx.ir.values import Value
-from phalanx.ir.views import SharedView
+from phalanx.ir.views import SharedView, View
 
 Side = SharedView | Value
 Pairs = list[tuple[Value, Value]]
@@ -34,6 +34,9 @@ with_updates: Table[Callable[[Any, Pairs], Op]] = Table()
 """For `late_waits`: a wait that hands on these tiles, (old, new) each."""
 factors: Table[Callable[[Any], tuple[Value, Value] | None]] = Table()
 """For `pipelining/rotated`: the two whose product, element by element, an instruction defines, if it only multiplies."""
+brought: Table[Callable[[Any], tuple[View, Value] | None]] = Table()
+"""For `pipelining/parts`: the region that an instruction brings a tile into, element by element, and the tile, if that is
+all it does; its fields of these values are `view` and `value`."""
 by_element = Marks()
 """For `pipelining/parts`: instructions without effects, each element of whose result follows from those of the operands at
 the same place, as NumPy broadcasts them."""

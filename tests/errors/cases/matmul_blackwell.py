@@ -108,11 +108,6 @@ def configuration_of_blackwell_on_hopper():
 
 
 @case
-def configuration_with_three_ctas():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(ctas=3))
-
-
-@case
 def configuration_with_48_columns():
     px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(48))
 
@@ -123,43 +118,18 @@ def configuration_with_stages_of_half_a_row():
 
 
 @case
-def configuration_with_uneven_parts():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(parts=3))
-
-
-@case
-def configuration_with_one_stage():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(stages=1))
-
-
-@case
 def configuration_with_large_clusters():
     px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(cluster=(3, 3)))
 
 
 @case
-def configuration_with_more_columns_than_tensor_memory():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(accumulators=3))
-
-
-@case
-def configuration_with_more_stages_than_fit():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(stages=9))
-
-
-@case
 def configuration_with_shares_of_half_a_panel():
-    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(64))
+    px.kernels.matmul(HALF, OTHER, config=BlackwellConfig(32))
 
 
 @case
 def configuration_with_half_a_block_of_scales():
     px.kernels.matmul(A, B, scale_a=SCALE_A, scale_b=SCALE_B, config=BlackwellConfig(64, 128))
-
-
-@case
-def groups_with_units_above_each_other():
-    px.kernels.grouped_matmul(HALF, WEIGHTS, [32, 32], config=BlackwellConfig(64, stages=2, cluster=(2, 1)))
 
 
 @case
@@ -170,3 +140,8 @@ def groups_with_a_configuration_of_hopper():
 @case
 def experts_with_64_rows():
     px.kernels.moe_matmul(HALF, WEIGHTS, [32, 32], arch="sm_100a", BM=64)
+
+
+@case
+def experts_with_stages():
+    px.kernels.moe_matmul(HALF, WEIGHTS, [32, 32], arch="sm_100a", STAGES=4)

@@ -226,6 +226,13 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_gather4_multicast(
                :: "r"(dst), "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(bar), "h"(ctas) : "memory");
 }
 
+// == cp_async_bulk_tensor_2d_gather4_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_2d_gather4_pair(
+    unsigned dst, const void* map, int column, int r0, int r1, int r2, int r3, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, {%2, %3, %4, %5, %6}], [%7];"
+               :: "r"(dst), "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(bar) : "memory");
+}
+
 // == cp_async_bulk_tensor_2d_global_shared
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(
     const void* map, int c0, int c1, unsigned src) {
@@ -286,6 +293,13 @@ __device__ __forceinline__ void cp_async_bulk_tensor_3d_global_shared(
 __device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_global(
     unsigned dst, const void* map, int c0, int c1, int c2, unsigned bar) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+               :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(bar) : "memory");
+}
+
+// == cp_async_bulk_tensor_3d_shared_global_pair
+__device__ __forceinline__ void cp_async_bulk_tensor_3d_shared_global_pair(
+    unsigned dst, const void* map, int c0, int c1, int c2, unsigned bar) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%0], [%1, {%2, %3, %4}], [%5];"
                :: "r"(dst), "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(bar) : "memory");
 }
 

@@ -22,6 +22,10 @@ SCALED_STEP_BYTES = 32
 LEAST_STEP_BYTES = 16
 """Bytes of K that one instruction takes at least; it takes twice as many where the operands have them."""
 
+UNPACKED = "a register tile"
+"""What an operand of 4 bits may not be, and what helps."""
+PACKED = "give a view of shared memory, which is packed"
+
 
 @frozen(eq=False, repr=False)
 class Mma(Op):
@@ -120,6 +124,13 @@ class MmaScaled(Op):
     def updates(self) -> tuple[tuple[Value, Value], ...]:
         """The accumulator, if there is one, becomes the result."""
         return () if self.acc is None else ((self.acc, self.result),)
+
+    @property
+    def scaled_product(self) -> Product | None:
+        """Itself, unless only a part of its operands takes part."""
+        if self.depth or self.starts != (0, 0, 0):
+            return None
+        return Product(self.a, self.b, self.acc, self.result, scale_a=self.scale_a, scale_b=self.scale_b)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -253,7 +253,7 @@ def grouped_matmul(
     require_config(config, GroupedConfig, SplitConfig, BlackwellConfig)
     target = target_of(rows, arch, blackwell=isinstance(config, BlackwellConfig))
     if target.blackwell:
-        cut = require_config(config, BlackwellConfig) or choose_grouped_blackwell(height, groups, n, k)
+        cut = require_config(config, BlackwellConfig) or choose_grouped_blackwell(height, groups, n)
         launch_groups(x, None, w, out, sizes, height, cut, bias=bias, ACTIVATION=activation, **target.named)
         return out
     settings = require_config(config, GroupedConfig, SplitConfig) or choose_grouped(height, groups, n, k)

@@ -19,7 +19,6 @@ from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell,
 from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.split_config import SplitConfig
 from phalanx.kernels.products.targets import Target, target_of
-from phalanx.runtime.device.arrays import ITEM_BYTES, describe
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.choices import not_chosen_in_exports
 
@@ -242,21 +241,12 @@ def _launch_blackwell(
     a: Any, idx: Any, w: Any, out: Any, sizes: Any, weight: Any, rows: int, options: dict[str, int], target: Target
 ) -> None:
     """Launches the kernel for tensor memory, whose tiles have 128 rows; `options` override what is chosen."""
-    if options.get("BM", ROWS) != ROWS:
-        raise refused(f"BM={options['BM']}", f"leave it out: on Blackwell a CTA's tile has {ROWS} rows")
-    gathers = bool(options["GATHER"])
-    adds = bool(options.get("SCATTER"))
-    cut = choose_grouped_blackwell(rows, *w.shape, gathered=gathers, out_itemsize=_item_bytes(out))
-    given: dict[str, Any] = {name.lower(): value for name, value in options.items() if name in OPTIONS - {"BM"}}
-    if "bn" in given and "parts" not in given:
-        given["parts"] = max(1, given["bn"] * cut.parts // cut.bn)
+    decided = sorted(options.keys() & (OPTIONS - {"BN", "BK"}))
+    if decided:
+        raise refused(f"{decided[0]}={options[decided[0]]}", "leave it out: on Blackwell the compiler chooses it")
+    cut = choose_grouped_blackwell(rows, w.shape[0], w.shape[1])
+    given: dict[str, Any] = {name.lower(): options[name] for name in ("BN", "BK") if name in options}
     launch_groups(
-        a, idx, w, out, sizes, rows, replace(cut, **given), weight=weight, GATHER=gathers, SCATTER=adds, **target.named
+        a, idx, w, out, sizes, rows, replace(cut, **given), weight=weight, GATHER=bool(options["GATHER"]),
+        SCATTER=bool(options.get("SCATTER")), **target.named,
     )
-
-
-def _item_bytes(x: Any) -> int:
-    """Bytes of an element of an array."""
-    info = describe(x)
-    assert info is not None
-    return ITEM_BYTES[info.dtype_name]

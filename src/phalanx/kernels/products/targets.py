@@ -14,6 +14,9 @@ from phalanx.runtime.device.devices import Device
 from phalanx.runtime.device.outlines import is_outlined
 from phalanx.runtime.launch.options import named_arch
 
+TENSOR_MEMORY = "sm_100a"
+"""The target of the simulator where a product needs tensor memory and nobody names one."""
+
 
 @frozen
 class Target:
@@ -54,4 +57,6 @@ def target_of(info: ArrayInfo, arch: str | None, *, blackwell: bool = False) -> 
             f"block scales and BlackwellConfig are for tensor memory, which {where} does not have",
             "run it on sm_100a or its kin, or multiply bf16 operands; NumPy arrays run in the simulator, arch='sm_100a'",
         )
+    if arch is None and (blackwell or has) and not on_gpu:
+        arch = device.arch if has else TENSOR_MEMORY
     return Target(device, on_gpu, blackwell or has, {} if arch is None else {"arch": arch}, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from phalanx.ir.archs import WARPGROUP, Feature
 from phalanx.ir.core import Faster
 from phalanx.ir.dots import TOPIC, DotDecision, Unit, decided
-from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, ROWS, SCALED_STEP_BYTES, Mma, MmaScaled
+from phalanx.ir.ops.mma import COLUMNS, LEAST_STEP_BYTES, PACKED, ROWS, SCALED_STEP_BYTES, UNPACKED, Mma, MmaScaled
 from phalanx.ir.ops.wgmma import WgmmaCommit
 from phalanx.ir.tensor_kinds import Objection as NoKind
 from phalanx.ir.tensor_kinds import kind_of
@@ -45,8 +45,9 @@ def dot(
     for `px.wgmma`; without `acc` the product alone. Only `wgmma` needs a ``px.fence.async_proxy`` between ordinary stores
     to the operands and the product. With `scale_a` (M, K / block) and `scale_b` (N, K / block), shared views or register
     tiles, each block of a row of `a` and of a column of `b` is multiplied by its factor first (sm_120a and sm_121a, PTX
-    ``mma.sync`` with ``.block_scale``): 8-bit floats with f8e8m0 for 32 elements, f4e2m1 with f8e8m0 for 32 or 16, or f8e4m3
-    for 16; `acc` is f32, K a multiple of 32 bytes. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
+    ``mma.sync`` with ``.block_scale``; sm_100a and its kin, ``tcgen05.mma``, in loops over tiles with `px.pipelined` that
+    load scales in blocks of 128 rows by 4): 8-bit floats with f8e8m0 for 32 elements, f4e2m1 with f8e8m0 for 32 or 16, or
+    f8e4m3 for 16; `acc` is f32, K a multiple of 32 bytes. Example: ``acc = px.dot(As[s], Bs[s].T, acc)``.
     """
     if scale_a is not None or scale_b is not None:
         return scaled_dot(ctx, a, b, acc, scale_a, scale_b)
@@ -123,7 +124,9 @@ def _refuse_unpacked(ctx: Builder, what: str, item: SharedView | Value, k_axis: 
     if operand_dtype(item).per_byte == 1:
         return
     if isinstance(item, Value):
-        ctx.fail(f"{what} is a register tile of {operand_dtype(item)}", "give a view of shared memory, which is packed")
+        if not ctx.loop_depth:  # else a ring may have it: whoever lowers the product says so where none does
+            ctx.fail(f"{what} is {UNPACKED} of {operand_dtype(item)}", PACKED)
+        return
     if item.kept[k_axis] != len(item.buffer.shape) - 1:
         ctx.fail(f"{what} is not contiguous along K", f"let '{item.buffer.name}' be (rows, K), and write b.T for b")
 

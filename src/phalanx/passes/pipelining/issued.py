@@ -33,8 +33,10 @@ class Issued:
 
     @property
     def buffers(self) -> list[TensorBuffer]:
-        """The places of all sums."""
-        return [buffer for form in self.forms.values() for buffer in form.sums.values()]
+        """The places of all sums, and of scales."""
+        return [
+            buffer for form in self.forms.values() for buffer in (*form.sums.values(), *form.scales.values())
+        ]
 
     @property
     def barriers(self) -> list[BarrierArray]:

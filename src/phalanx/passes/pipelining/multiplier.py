@@ -20,14 +20,15 @@ from phalanx.ir.effects import Use
 from phalanx.ir.ops.control import Assign, For, ReadVar, While
 from phalanx.ir.ops.mbarrier import Arrive, Wait
 from phalanx.ir.ops.memory import FenceAsyncProxy
-from phalanx.ir.ops.tcgen05 import Tcgen05Commit, Tcgen05Load, Tcgen05Mma, Tcgen05WaitLoads
-from phalanx.ir.tensor_memory import COLUMNS, allocation, columns_of
+from phalanx.ir.ops.tcgen05 import Tcgen05Commit, Tcgen05Copy, Tcgen05Load, Tcgen05Mma, Tcgen05WaitLoads, target_of
+from phalanx.ir.tensor_memory import COLUMNS, allocation, columns_of, reaches_all_lanes
 from phalanx.ir.traits import Product
 from phalanx.ir.types import BOOL, I32, ScalarType, TileType
 from phalanx.ir.values import Const, Value
 from phalanx.ir.views import BarrierArray, BarrierRef, SharedView, TensorBuffer, TensorView
 from phalanx.location import Location
 from phalanx.passes.agents import AgentCode
+from phalanx.passes.pipelining.blocked import ROWS, SCALES
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import Products, StagedProduct, runs
@@ -38,6 +39,8 @@ from phalanx.passes.rank_code import LoopCode, fresh_name
 from phalanx.passes.resident_accumulators import Residence, find_residences
 from phalanx.passes.tensor_products import tensor_objection
 
+LEAST_STAGES = 4
+"""Stages that scales of blocks are to have room for in tensor memory, before a sum has two places."""
 IN_TURN = 2
 """Places of a sum in tensor memory: one is filled while the other one is brought out."""
 FENCE = "what threads copied is seen by the tensor cores"
@@ -57,6 +60,7 @@ class Multiplied:
     pair: bool = False
     """Whether two CTAs multiply together: the even one issues for both, and waits for both."""
     sums: dict[Residence, TensorBuffer] = field(default_factory=dict)
+    scales: dict[Staged, TensorBuffer] = field(default_factory=dict)
     full: BarrierArray = field(default_factory=lambda: BarrierArray("sums_full", 1))
     empty: BarrierArray = field(default_factory=lambda: BarrierArray("sums_empty", 1))
     filling: Place = field(default_factory=lambda: Place("sum_fill"))
@@ -75,11 +79,38 @@ class Multiplied:
         """What says that the sums have been loaded from their place."""
         return Arrive(BarrierRef(self.empty, turn), ONE, self.leader, loc=loc)
 
+    @property
+    def scaled(self) -> list[Staged]:
+        """The loads of scales of blocks."""
+        return list(dict.fromkeys(item for made in self.products for item in made.scales or ()))
+
+    @property
+    def scale_columns(self) -> int:
+        """Columns of tensor memory that the scales of a stage take."""
+        return sum(columns_of(scale_buffer(item, 1)) for item in self.scaled)
+
+    def most_stages(self, ctas_per_sm: int) -> int | None:
+        """The stages whose scales have room in tensor memory beside the sums; None where there are no scales."""
+        if not self.scaled:
+            return None
+        taken = sum(columns_of(dataclasses.replace(buffer, purpose=Use.ACCUMULATOR)) for buffer in self.sums.values())
+        return (COLUMNS // ctas_per_sm - taken) // self.scale_columns
+
+    def place_scales(self, rings: Iterable[Ring], taken: set[str]) -> None:
+        """Gives the scales of each stage of the rings a place in tensor memory, which is free when the stage is."""
+        for ring in rings:
+            for item in ring.loads:
+                if item in self.scaled:
+                    buffer = scale_buffer(item, ring.stages)
+                    self.scales[item] = dataclasses.replace(buffer, name=fresh_name(buffer.name, taken), purpose=None)
+
+    def scale_view(self, item: Staged, stage: Value) -> TensorView:
+        """Where the scales of a stage lie."""
+        return _matrix_of(self.scales[item], stage)
+
     def view(self, home: Residence, turn: Value) -> TensorView:
         """Where a sum lies in one of its places."""
-        buffer = self.sums[home]
-        shape = buffer.shape[1:]
-        return TensorView(buffer, (turn, ZERO, ZERO), (1, *shape), (1, 2))
+        return _matrix_of(self.sums[home], turn)
 
     def home_of(self, made: StagedProduct) -> Residence:
         """The sum that a product adds to."""
@@ -92,6 +123,17 @@ class Multiplied:
         who = f"{'issued for pairs of CTAs' if self.pair else 'issued'} by a warp of its own"
         how = f"{who}; its sum has {places}"
         return [DotDecision(made.op.loc, Unit.TENSOR_MEMORY, how=how, on_ring=True) for made in self.products]
+
+
+def _matrix_of(buffer: TensorBuffer, number: Value) -> TensorView:
+    return TensorView(buffer, (number, ZERO, ZERO), (1, *buffer.shape[1:]), (1, 2))
+
+
+def scale_buffer(item: Staged, stages: int) -> TensorBuffer:
+    """The scales of so many stages in tensor memory, as rows and columns."""
+    blocks, deep, *_ = item.view.shape
+    shape = stages, blocks * ROWS, deep * SCALES
+    return TensorBuffer(f"{item.view.array.name}_tmem", shape, item.view.dtype, item.load.loc, purpose=Use.SCALE)
 
 
 # --- which loops ------------------------------------------------------------------------------------------------------
@@ -128,7 +170,7 @@ def _form(products: Products, operands: Operands, loop: For, arch: Arch) -> Mult
     repeated = any(isinstance(outer, For | While) for outer in places.around[loop])
     if not repeated or loop.pipelined is None or not loop.pipelined.producer:
         return None
-    inside = {op: what for op in loop.body.ops if (what := op.product) is not None}
+    inside = {op: what for op in loop.body.ops if (what := operands.product_of(op)) is not None}
     made = [products.found[op] for op in inside if op in products.found]
     if not made or len(made) != len(inside):
         return None
@@ -139,20 +181,26 @@ def _form(products: Products, operands: Operands, loop: For, arch: Arch) -> Mult
     if any(home.start is None for home in homes) or {op for home in homes for op in home.products} != inside.keys():
         return None
     moves = {op for home in homes for op in home.moves}
-    if not all(op in moves or op in inside or _is_idle(op, operands) for op in loop.body.ops):
+    if not all(op in moves or op in inside or _is_idle(op, operands, places) for op in loop.body.ops):
         return None
-    agent = AgentCode(loop.body, 0, places.function.warps, 1, False)
-    for one in made:
-        a, b = _where(one.a), _where(one.b)
-        if a is None or b is None:
-            return None
-        what = Product(a, b, one.what.acc, one.what.result)
-        if one.op.loc in products.refused or tensor_objection(places.function, arch, agent, what) is not None:
-            return None
+    if not all(one.op.loc not in products.refused and _can_issue(places.function, arch, one) for one in made):
+        return None
     return Multiplied(loop, made, homes)
 
 
-def _is_idle(op: Op, operands: Operands) -> bool:
+def _can_issue(function: Function, arch: Arch, made: StagedProduct) -> bool:
+    """Whether the tensor cores do a product that reads the ring, with its sum in tensor memory."""
+    a, b = _where(made.a), _where(made.b)
+    if a is None or b is None or (made.op.scaled_product is not None and made.scales is None):
+        return False
+    if made.scales is not None:
+        return reaches_all_lanes(0, function.warps) and made.kind is not None and target_of(made.kind).supports(arch)
+    agent = AgentCode(function.body, 0, function.warps, 1, False)
+    what = Product(a, b, made.what.acc, made.what.result)
+    return tensor_objection(function, arch, agent, what) is None
+
+
+def _is_idle(op: Op, operands: Operands, places: Places) -> bool:
     """Whether an instruction of a step does nothing but say where tiles are, or bring some that products alone read."""
     load = op.tile_load
     if load is not None and (item := operands.by_load.get(load)) is not None:
@@ -162,6 +210,8 @@ def _is_idle(op: Op, operands: Operands) -> bool:
     result = op.defines
     if isinstance(op, Assign | ReadVar) or any(True for _ in op.blocks()) or result is None:
         return False
+    if load is not None and all(reader in operands.by_load for reader in places.readers.get(result, ())):
+        return True  # rows by index
     return isinstance(result.type, ScalarType) and (op.effects().is_pure or load is not None)
 
 
@@ -175,7 +225,8 @@ def _place_sums(function: Function, forms: list[Multiplied], taken: set[str]) ->
     room = COLUMNS // function.ctas_per_sm
     for turns in (IN_TURN, 1):
         wanted = {home: _buffer(home, turns) for form in forms for home in form.homes}
-        if wanted and allocation(sum(map(columns_of, wanted.values()))) <= room:
+        scales = LEAST_STAGES * sum(form.scale_columns for form in forms)
+        if wanted and allocation(sum(map(columns_of, wanted.values())) + scales) <= room:
             break
     else:
         return
@@ -289,9 +340,15 @@ class Multiplier:
         if made.op is min(home.products, key=self.places.order.__getitem__):
             adds = code.compare("ne", copy.index, copy.start, "later")
         a, b = self._tile(made.a, stages), self._tile(made.b, stages)
+        scales: list[TensorView | None] = [None, None]
+        for number, item in enumerate(made.scales or ()):
+            ring = self.ring_of[item]
+            scales[number] = view = form.scale_view(item, stages[ring])
+            if made is next(one for one in form.products if item in (one.scales or ())):
+                code.ops.append(Tcgen05Copy(ring.tile(item, stages[ring]), view, self.peer, loc=code.loc))
         code.ops.append(
             Tcgen05Mma(
-                a, b, form.view(home, turn), adds, (a.dtype, b.dtype), a.shape[1], peer=self.peer,
+                a, b, form.view(home, turn), adds, (a.dtype, b.dtype), a.shape[1], *scales, peer=self.peer,
                 written=made.op.written, loc=code.loc,
             )
         )

@@ -11,7 +11,9 @@ from phalanx.frozen import frozen
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import For
 from phalanx.ir.ops.memory import Load
+from phalanx.ir.traits import Product
 from phalanx.ir.values import Value
+from phalanx.passes.pipelining.blocked import blocked_scales
 from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.staging import Staged
 
@@ -27,13 +29,24 @@ class Origin:
 class Operands:
     """The operands of products that are tiles of rings, and what else reads those tiles."""
 
-    def __init__(self, places: Places, staged: list[Staged]) -> None:
+    def __init__(self, places: Places, staged: list[Staged], scaled: bool = False) -> None:
         self.places = places
+        self.scaled = scaled
+        """Whether products with scales of blocks are meant, too: tensor cores read these in the order in which they come."""
         self.by_load = {item.load: item for item in staged}
         self.views: set[Op] = set()
         """Changes of the order of axes that nothing but products reads: they go."""
         for item in staged:
             self._follow(item)
+
+    def product_of(self, op: Op) -> Product | None:
+        """What an instruction multiplies, if it is such a product."""
+        return op.product or (op.scaled_product if self.scaled else None)
+
+    def scales_of(self, value: object) -> Staged | None:
+        """The load whose blocks the scales of a product are."""
+        blocked = blocked_scales(value, self.places.makers)
+        return None if blocked is None else self.by_load.get(blocked.load)
 
     def staged_of(self, value: object) -> tuple[Staged, tuple[int, ...]] | None:
         """The load whose tile an operand of a product is, and the order of its axes."""
@@ -75,8 +88,16 @@ class Operands:
         """Sorts what reads a tile; whether all of it is products that can read the ring."""
         alone = True
         for op in self.places.readers.get(value, ()):
-            product, view = op.product, op.permutation
-            if view is not None and self._is_inside(op, item) and op.defines is not None:
+            product, view = self.product_of(op), op.permutation
+            if self._is_turned(op, item) and op.defines is not None:
+                if self._readers(item, op.defines, products, [], views):
+                    views.add(op)
+                    continue
+            elif product is not None and value in (product.scale_a, product.scale_b) and self.scales_of(value) is item:
+                if op not in products:
+                    products.append(op)
+                continue
+            elif view is not None and self._is_inside(op, item) and op.defines is not None:
                 if self._readers(item, op.defines, products, [], views):
                     views.add(op)
                     continue
@@ -87,6 +108,10 @@ class Operands:
             others.append(op)
             alone = False
         return alone
+
+    def _is_turned(self, op: Op, item: Staged) -> bool:
+        """Whether blocks of scales become rows and columns by an instruction."""
+        return self.scaled and len(item.shape) > 2 and (op.reshaped is not None or op.permutation is not None)
 
     def _reads_here(self, op: Op, item: Staged) -> bool:
         return self._is_inside(op, item) and len(item.shape) == 2

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from phalanx.analysis.across_ranks import AcrossRanks
 from phalanx.frozen import frozen
 from phalanx.ir.archs import Arch, Feature
-from phalanx.ir.tensor_kinds import Objection, kind_of, product_shape
+from phalanx.ir.tensor_kinds import Objection
 from phalanx.passes.pipelining.multicast import SHARE_ROWS, Shared, sharing
 from phalanx.passes.pipelining.multiplier import Multiplied
 from phalanx.passes.pipelining.places import Places
@@ -50,7 +50,7 @@ def pair_up(places: Places, forms: Iterable[Multiplied], staged: Iterable[Staged
     if not forms or function.cluster[0] % 2 or not arch.has((Feature.PAIR_COPIES,)):
         return found
     products = {made.op: made for form in forms for made in form.products}
-    if any(op.product is not None and op not in products for op in function.walk()):
+    if any((op.product or op.scaled_product) is not None and op not in products for op in function.walk()):
         return found  # all products of a kernel are pairs' or none is
     values = AcrossRanks(function, places.around)
     loops = {form.loop for form in forms}
@@ -75,12 +75,15 @@ def _paired(
     places: Places, values: AcrossRanks, item: Staged, products: list[StagedProduct]
 ) -> tuple[Paired, bool] | None:
     """How a tile is fetched, and whether each CTA of a pair has half of it; None where pairs can't multiply it."""
-    if item.path is not Transport.COPY or item.view.index_axis is not None:
+    if item.path is not Transport.COPY:
         return None
     if item.loop.pipelined is None or not item.loop.pipelined.multicast:
         return None
+    own = tuple(1 << rank for rank in values.ranks)
+    if any(item in (made.scales or ()) for made in products):
+        return _shares(own, 0, item.view.shape[0], halved=False)  # of all columns, in both CTAs
     answer = sharing(places, values, item)
-    masks = answer.masks if isinstance(answer, Shared) else tuple(1 << rank for rank in values.ranks)
+    masks = answer.masks if isinstance(answer, Shared) else own
     both = [bool(mask >> (rank ^ 1) & 1) for rank, mask in enumerate(masks)]
     if any(both) != all(both):
         return None
@@ -97,9 +100,9 @@ def _paired(
     assert axis is not None
     if axis == len(item.view.shape) - 1 and item.view.dtype.nbytes(item.view.shape[axis] // 2) % PANEL_BYTES:
         return None
-    own = tuple(sum(1 << other for other in values.ranks if mask >> other & 1 and (other ^ rank) & 1 == 0)
-                for rank, mask in enumerate(masks))  # fmt: skip
-    return _shares(own, axis, item.view.shape[axis], halved=True)
+    alike = tuple(sum(1 << other for other in values.ranks if mask >> other & 1 and (other ^ rank) & 1 == 0)
+                  for rank, mask in enumerate(masks))  # fmt: skip
+    return _shares(alike, axis, item.view.shape[axis], halved=True)
 
 
 def _is(side: object, item: Staged) -> bool:
@@ -109,23 +112,17 @@ def _is(side: object, item: Staged) -> bool:
 def _columns_axis(made: StagedProduct) -> int | None:
     """The axis of the right operand's tile that has the product's columns, if a pair can do the product."""
     assert isinstance(made.a, tuple) and isinstance(made.b, tuple)
-    (left, rows), (right, order) = made.a, made.b
-    m, k = (left.view.shape[axis] for axis in rows)
-    n = right.view.shape[order[1]]
-    kind = kind_of(left.view.dtype, right.view.dtype)
-    if isinstance(kind, Objection) or m % ROWS:
+    (left, rows), (_, order) = made.a, made.b
+    if made.kind is None or left.view.shape[rows[0]] % ROWS:
         return None
-    columns_major = order[1] == len(right.view.shape) - 1
-    if isinstance(product_shape(kind, m, n, k, two_cta=True, columns_major=columns_major), Objection):
-        return None
-    return order[1]
+    return None if isinstance(made.shape_of(made.kind, pair=True), Objection) else order[1]
 
 
 def _shares(masks: tuple[int, ...], axis: int, extent: int, *, halved: bool) -> tuple[Paired, bool] | None:
     """The share of each rank, which it sends to all of its mask."""
     counts = {mask.bit_count() for mask in masks}
     held = extent // 2 if halved else extent
-    if len(counts) > 1 or held % (max(counts) * SHARE_ROWS):
+    if len(counts) > 1 or ((held < extent or max(counts) > 1) and held % (max(counts) * SHARE_ROWS)):
         return None
     share = held // max(counts)
     numbers = [(mask & (1 << rank) - 1).bit_count() for rank, mask in enumerate(masks)]

@@ -17,7 +17,6 @@ from phalanx.ir.clones import Clones
 from phalanx.ir.core import Op
 from phalanx.ir.ops.control import ReadVar
 from phalanx.ir.ops.mbarrier import Wait
-from phalanx.ir.ops.memory import Store
 from phalanx.ir.ops.tcgen05 import Tcgen05Load, Tcgen05WaitLoads
 from phalanx.ir.ops.tile import Arange
 from phalanx.ir.tensor_memory import LANES
@@ -30,7 +29,7 @@ from phalanx.passes.pipelining.places import Places
 from phalanx.passes.pipelining.products import runs
 from phalanx.passes.pipelining.rings import advance
 from phalanx.passes.rank_code import LoopCode
-from phalanx.passes.registry import by_element
+from phalanx.passes.registry import brought, by_element
 
 COLUMNS = 64
 """Columns of a part for each four warps: registers of a thread that hold sums at a time."""
@@ -86,9 +85,7 @@ class _Finder:
         """The parts; `NoParts` where there are none."""
         stores = self._stores()
         for op in stores:
-            store = op.tile_store
-            assert store is not None
-            self._slice(store.value)
+            self._slice(brought_by(op)[1])
         gone = {*stores, *self.sliced}
         for op in sorted(self.sliced, key=self.places.order.__getitem__, reverse=True):
             if any(reader not in gone for value in op.defined_values() for reader in self.places.readers.get(value, ())):
@@ -108,8 +105,9 @@ class _Finder:
             for op in self.places.readers.get(value, ()):
                 if self.places.home[op] is not self.home or self.places.order[op] < self.places.order[self.form.loop]:
                     raise NoParts
-                store = op.tile_store
-                if store is not None and value is store.value and self._can_store(store.view):
+                bring = brought.of(op)
+                what = None if bring is None else bring(op)
+                if what is not None and value is what[1] and self._can_store(what[0]):
                     found[op] = None
                 elif op in by_element and op.defines is not None:
                     values += [op.defines] if op.defines not in seen else []
@@ -156,13 +154,21 @@ class _Finder:
     def _check_between(self, stores: list[Op], gone: set[Op]) -> None:
         """Nothing else that anyone could see happens between the loop and the last store: parts are run there."""
         start, end = self.places.index[self.form.loop] + 1, self.places.index[stores[-1]]
-        stored = {op.tile_store.view.memory for op in stores if op.tile_store is not None}
+        stored = {brought_by(op)[0].memory for op in stores}
         for op in self.home.ops[start:end]:
             reads = op.tile_load is not None and op.tile_load.view.memory not in stored
             if op not in gone and not reads and (any(True for _ in op.blocks()) or not op.effects().is_pure):
                 raise NoParts
         if len(stored) < len(stores):
             raise NoParts
+
+
+def brought_by(op: Op) -> tuple[GlobalView, Value]:
+    """The region and the tile of a store, or of an update."""
+    bring = brought.of(op)
+    found = None if bring is None else bring(op)
+    assert found is not None and in_global(found[0])
+    return found[0], found[1]
 
 
 def varies(value: Value, columns: int) -> bool:
@@ -239,14 +245,13 @@ class PartWriter:
         return {cell: code.read(cells[cell]) for cell in known}
 
     def _store(self, code: LoopCode, op: Op, slicer: _Slicer, start: int) -> None:
-        store = op.tile_store
-        assert store is not None and in_global(store.view)
-        value = slicer.part(store.value)
+        view, whole = brought_by(op)
+        value = slicer.part(whole)
         if op in self.leaving:
             end = start + self.parts.width
             code.ops += leave_part(self.leaving[op], start, end, [(start, self.parts.width, value)])
         else:
-            code.ops.append(Store(slicer.region(store.view), value, store.once, loc=op.loc))
+            code.ops.append(dataclasses.replace(op, view=slicer.region(view), value=value))  # type: ignore[call-arg]
 
 
 class _Slicer:

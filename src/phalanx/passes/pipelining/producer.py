@@ -130,7 +130,10 @@ class Producer:
         if paired.extent < item.shape[paired.axis]:
             tile = _moved(code, tile, paired.axis, place, paired.extent)
         cache = "evict_first" if item.load.once else None
-        code.ops.append(TmaLoad(view, tile, full, ctas, cache, pair=True, loc=item.load.loc))
+        if view.index_axis is None:
+            code.ops.append(TmaLoad(view, tile, full, ctas, cache, pair=True, loc=item.load.loc))
+        else:  # those of one CTA: nobody shares rows by index
+            code.ops.append(TmaGather(view, tile, full, self.warps, None, cache, True, loc=item.load.loc))
 
     def name_masks(self, code: LoopCode) -> None:
         """Computes the masks of the CTAs that fetch together, before anything is fetched."""

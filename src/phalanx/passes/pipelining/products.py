@@ -11,12 +11,14 @@ from phalanx.ir.dots import TOPIC
 from phalanx.ir.ops.control import Break, For
 from phalanx.ir.ops.tile import Select
 from phalanx.ir.ops.wgmma import ACCUMULATORS
+from phalanx.ir.tensor_kinds import Kind, Objection, kind_of, product_shape
 from phalanx.ir.traits import Product
 from phalanx.ir.types import BOOL, DType
 from phalanx.ir.values import Const, Value, Var
 from phalanx.ir.views import SharedView, in_shared
 from phalanx.ir.wgmma_rules import major_objection, place_objection, shape_objection
 from phalanx.location import Location
+from phalanx.passes.pipelining.blocked import SCALES
 from phalanx.passes.pipelining.kept import Kept
 from phalanx.passes.pipelining.operands import Operands
 from phalanx.passes.pipelining.places import Places
@@ -42,6 +44,23 @@ class StagedProduct:
     along: str | None
     why: str = ""
     remedy: str = ""
+    scales: tuple[Staged, Staged] | None = None
+    """The loads of the scales of blocks of both operands, where they have some."""
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of product of tensor memory that it is, if it is one."""
+        scale, block = None, None
+        if self.scales is not None:
+            scale, block = self.scales[0].view.dtype, _shape(self.a)[1] // (self.scales[0].view.shape[1] * SCALES)
+        found = kind_of(_dtype(self.a), _dtype(self.b), scale, block)
+        return None if isinstance(found, Objection) or isinstance(self.shape_of(found), Objection) else found
+
+    def shape_of(self, kind: Kind, pair: bool = False) -> tuple[int, int, int] | Objection:
+        """The shape of an instruction of that kind, by a CTA or a pair of them, or why there is none."""
+        (m, k), (_, n) = _shape(self.a), _shape(self.b)
+        across = isinstance(self.b, tuple) and self.b[1][1] == len(self.b[0].view.shape) - 1
+        return product_shape(kind, m, n, k, two_cta=pair, columns_major=across)
 
 
 @dataclass(eq=False)
@@ -72,7 +91,7 @@ class Products:
         for staged in operands.by_load.values():
             for op in staged.products:
                 if op not in self.found:
-                    self.found[op] = self.describe(op)
+                    self.found[op] = self.describe(op) if op.scaled_product is None else self._scaled(op)
         for op in places.order:
             product = op.product
             if product is not None and op not in self.found and (kept.view_of(product.a) or kept.view_of(product.b)):
@@ -106,6 +125,14 @@ class Products:
         why, remedy = reasons["m"]
         remedy = remedy or "load tiles that px.wgmma reads"
         return StagedProduct(op, what, a, b, None, why.removeprefix(f"{TOPIC}: "), remedy)
+
+    def _scaled(self, op: Op) -> StagedProduct:
+        """A product with scales, which the tensor cores of a target with tensor memory do, or nobody here."""
+        what = op.scaled_product
+        assert what is not None
+        scales = self.operands.scales_of(what.scale_a), self.operands.scales_of(what.scale_b)
+        known = (scales[0], scales[1]) if scales[0] is not None and scales[1] is not None else None
+        return StagedProduct(op, what, self.side(op, what.a), self.side(op, what.b), None, scales=known)
 
     def side(self, op: Op, given: SharedView | Value) -> Side:
         """Where an operand of a product lies."""
@@ -144,7 +171,7 @@ class Products:
 def _shape(side: Side) -> tuple[int, ...]:
     if isinstance(side, tuple):
         staged, perm = side
-        return tuple(staged.shape[axis] for axis in perm)
+        return tuple(staged.view.shape[axis] for axis in perm)
     return side.shape if in_shared(side) else side.type.shape  # type: ignore[union-attr]
 
 

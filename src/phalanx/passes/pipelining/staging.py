@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 
+import numpy as np
+
 from phalanx.analysis.divisibility import Divisibility
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK, MAX_BOX, Arch, Feature
 from phalanx.ir.core import Block, Faster, Note, Op
 from phalanx.ir.ops.control import For, While
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.types import TileType, i32
-from phalanx.ir.values import Param, constant_of
+from phalanx.ir.types import DType, TileType, i32
+from phalanx.ir.values import Param, Value, constant_of
 from phalanx.ir.views import GlobalView, in_global
 from phalanx.location import Location
 from phalanx.passes.pipelining.places import Places
@@ -187,7 +189,7 @@ class Stager:
         step = view.dtype.elements(COPY_CHUNK)
         if view.index_axis is not None and (objection := self.rows_objection(view)) is not None:
             return objection
-        if constant_of(load.fill) != 0:
+        if not _is_all_zeros(load.fill, view.dtype):
             return "what is outside the array is not 0", "leave fill= out, and choose by px.where what lies outside"
         if list(view.kept) != sorted(view.kept) or not 1 <= kind.rank <= MAX_RANK:
             remedy = f"load at most {MAX_RANK} axes in their order, and permute the tile"
@@ -223,6 +225,12 @@ class Stager:
             why = f"rows by index, of more than {MAX_BOX} elements but no multiple of {STAGE_GRAIN} bytes"
             return why, f"load at most {MAX_BOX} elements of a row, or a multiple of {STAGE_GRAIN} bytes"
         return None
+
+
+def _is_all_zeros(fill: Value, dtype: DType) -> bool:
+    """Whether the bits of what is outside an array are 0, which is what the copy engine writes there."""
+    constant = constant_of(fill)
+    return constant is not None and not any(np.asarray(constant).astype(dtype.numpy).tobytes())
 
 
 def _name(load: Load) -> str:

@@ -55,6 +55,10 @@ def has_pipelined(function: Function) -> bool:
     return any(isinstance(op, For) and op.pipelined is not None for op in function.walk())
 
 
+class NotIssued(Exception):
+    """A product that only a warp of its own could issue, for which there is none: it stays what it is."""
+
+
 @dataclass
 class Written:
     """A kernel with its loops written out, and the stages that its rings have where the compiler chose them."""
@@ -79,8 +83,12 @@ def write_loops(function: Function, arch: Arch, most: int = MOST_STAGES, refusal
     For `cuda.prepare`, before all other passes. Whoever measures shared memory asks again with fewer stages
     where they do not fit. A loop whose loads all stay where they are is a plain one, and the notes say why.
     """
-    writer = _Writer(group_tiles(function), arch, most, refusals or Refusals())
-    return writer.written()
+    refusals = refusals or Refusals()
+    try:
+        return _Writer(group_tiles(function), arch, most, refusals).written()
+    except NotIssued:
+        refusals = dataclasses.replace(refusals, multiplier=False)
+        return _Writer(group_tiles(function), arch, most, refusals).written()
 
 
 def leave_plain(function: Function, why: str, remedy: str) -> Function:
@@ -129,7 +137,7 @@ class _Writer:
         self.notes += self.stager.notes
         if not staged:
             return self._plain()
-        operands = Operands(self.places, staged)
+        operands = Operands(self.places, staged, self.arch.has((Feature.TCGEN05,)) and self.refusals.multiplier)
         kept = Kept(self.places, self.loops, self.taken)
         alone = {loop for loop in self.loops if loop.pipelined is not None and not loop.pipelined.producer}
         self._fetch_kept(kept, alone, slice_)
@@ -137,6 +145,8 @@ class _Writer:
         overlapping = self.loops if self.refusals.overlap else []
         overlaps = find_overlaps(operands, products, overlapping, alone, self.taken)
         issued = self.issued = self._issued(products, operands, before)
+        if any(op.scaled_product is not None for op in products.found):
+            raise NotIssued
         groups = self._groups(staged)
         stay = [*kept.rings.values()]
         others = sum(buffer.nbytes for buffer in kept.buffers.values())
@@ -146,6 +156,8 @@ class _Writer:
             name = fresh_name(f"{item.view.array.name}_out", self.taken)
             item.buffer = SharedBuffer(name, item.shape, item.view.dtype, item.op.loc)
         rings = [self._ring(group, stages[loop]) for loop, group in groups]
+        for form in issued.forms.values():
+            form.place_scales(rings, self.taken)
         shared = self._shared(staged)
         own = [ring for ring in rings if ring.loads[0].loop in alone]
         fetched = [ring for ring in rings if ring not in own]
@@ -360,6 +372,8 @@ class _Writer:
         unknown = [loop for loop in each if given[loop] is None]
         share = sum(each[loop] for loop in unknown)
         fits = min(self.most, room // share) if share else LEAST_STAGES
+        for form in self.issued.forms.values():
+            fits = min(fits, form.most_stages(self.whole.ctas_per_sm) or fits)
         if fits < LEAST_STAGES or (not share and room < 0):
             raise self._too_large(each, given)
         return {loop: count or fits for loop, count in given.items()}, room - fits * share

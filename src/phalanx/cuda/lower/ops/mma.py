@@ -7,9 +7,10 @@ from typing import Any
 
 from phalanx.cuda.lower.layout_rules import Fixed, Same, Wish, asks, shape_of
 from phalanx.cuda.lower.registry import expands, packed_forms
+from phalanx.errors import Error
 from phalanx.ir.core import Op
 from phalanx.ir.ops.memory import Load
-from phalanx.ir.ops.mma import Mma, MmaScaled
+from phalanx.ir.ops.mma import PACKED, UNPACKED, Mma, MmaScaled
 from phalanx.ir.ops.tile import Binary
 from phalanx.ir.ops.wgmma import STEP_BYTES
 from phalanx.ir.types import ScalarType, TileType
@@ -102,6 +103,9 @@ def _packed_product(op: MmaScaled, packing: Any) -> list[Op] | None:
     if op.elements[0].per_byte == 1:
         return None
     out: list[Op] = []
+    for name, item, dtype in zip("ab", (op.a, op.b), op.elements, strict=True):
+        if isinstance(item, Value):
+            raise Error(f"{name} of px.dot is {UNPACKED} of {dtype}", location=op.loc, remedy=PACKED)
     a, b = (packing.view(view, out, op.loc) for view in (op.a, op.b))
     return _in_steps(dataclasses.replace(op, a=a, b=b), out)
 
