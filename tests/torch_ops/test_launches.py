@@ -99,6 +99,36 @@ class Model(torch.nn.Module):
         return px.kernels.softmax(z) + y
 
 
+@px.kernel(warps=4)
+def chosen(X, Y, *, BM=px.choose(8, 16)):
+    for t in px.persistent(px.cdiv(X.shape[0], BM)):
+        px.store(Y[t * BM : t * BM + BM, 0:64], px.load(X[t * BM : t * BM + BM, 0:64]) * 2.0)
+
+
+def test_constants_that_are_chosen_at_each_call() -> None:
+    def run(x: Any) -> Any:
+        y = torch.empty_like(x)
+        chosen[px.auto](x, y)
+        chosen[2](y, y)
+        return y
+
+    traced = compiled(run, dynamic=True)
+    for rows in (16, 40):
+        x = torch.randn(rows, 64)
+        torch.testing.assert_close(traced(x), 4 * x)
+    assert graphs() == 1
+
+
+def test_a_grid_of_constants_that_are_chosen_is_refused_in_a_graph() -> None:
+    def run(x: Any) -> None:
+        chosen[lambda BM: px.cdiv(16, BM)](x, x)
+
+    with pytest.raises(Exception, match=r"in a graph of torch the grid of kernel 'chosen' is a function of constants"):
+        compiled(run)(torch.zeros(16, 64))
+    run(torch.zeros(16, 64))  # outside of graphs the sizes are known
+    compiled(lambda x: chosen[lambda BM: px.cdiv(16, BM)](x, x, BM=8))(torch.zeros(16, 64))
+
+
 def test_a_model_is_one_graph_for_two_sizes() -> None:
     model = Model().requires_grad_(False)
     run = compiled(model)
