@@ -77,12 +77,14 @@ def summary(made: Trace) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from phalanx.runtime.timeline.trace import by_array
+
     console = Console()
     for line in str(made).splitlines():
         if not line.startswith("  "):
             console.print(line, highlight=False, markup=False)
     table = Table("who waits", "at", "for", "of", "times", "cycles")
-    for stall in made.stalls()[:8]:
+    for stall in by_array(made.stalls())[:8]:
         table.add_row(stall.who, stall.line, stall.waited_for, stall.at, f"{stall.count:,}", f"{stall.cycles:,.0f}")
     if table.row_count:
         console.print(table)

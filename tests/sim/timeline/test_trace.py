@@ -70,6 +70,17 @@ def test_more_stages_take_less_time() -> None:
     assert sum(stall.cycles for stall in four.stalls()) < sum(stall.cycles for stall in one.stalls())
 
 
+def test_the_text_has_a_line_for_each_place_whatever_the_stage() -> None:
+    made = px.trace(ring[1], ROWS, ROWS)
+    told = [line.partition(": ")[0] for line in str(made).splitlines() if line.startswith("  ")]
+    assert len(told) == len(set(told)) < len(made.stalls()), "two barriers of an array, each a stall of its own"
+    for barrier in ("full", "empty"):
+        stalls = [stall for stall in made.stalls() if stall.barrier.startswith(f"{barrier}[")]
+        assert stalls
+        total = f"{sum(stall.count for stall in stalls)} times, {sum(stall.cycles for stall in stalls):,.0f} cycles"
+        assert total in str(made)
+
+
 def test_two_timelines_are_saved_side_by_side(tmp_path: Any) -> None:
     one, two = (px.trace(ring[1], ROWS, ROWS, STAGES=stages) for stages in (1, 2))
     beside = one.compare(two)

@@ -236,10 +236,22 @@ class Trace:
         rows = [head, f"limited by {self.bound()}"] if self.busy else [head]
         if self.lost:
             rows.append(f"{self.lost:,} stamps are missing at the end: trace a smaller problem, or fewer steps")
-        for stall in self.stalls()[:6]:
+        for stall in by_array(self.stalls())[:6]:
             what = f"{stall.waited_for} at {stall.at}" if stall.waited_for else "what had begun before"
             rows.append(f"  {stall.who} waits at {stall.line} for {what}: {stall.count} times, {stall.cycles:,.0f} cycles")
         return "\n".join(rows)
+
+
+def by_array(stalls: list[Stall]) -> list[Stall]:
+    """Waits for barriers of one array added up, the longest first: a line for each place in the text, whatever the stage."""
+    found: dict[tuple[str, ...], Stall] = {}
+    for stall in stalls:
+        array = stall.barrier.partition("[")[0]
+        key = stall.who, stall.line, array, stall.waited_for, stall.at
+        former = found.get(key)
+        count, cycles = (former.count, former.cycles) if former else (0, 0.0)
+        found[key] = Stall(*key, stall.count + count, stall.cycles + cycles)
+    return sorted(found.values(), key=lambda stall: -stall.cycles)
 
 
 def write_page(path: str | Path, endings: tuple[str, ...], *traces: Trace) -> None:
