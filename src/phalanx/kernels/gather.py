@@ -115,101 +115,121 @@ def place_of(unit, PARTS, WIDTH):
 
 
 @px.func
-def named_places(I, unit, ROWS, PARTS, WIDTH, LAST=False):
-    """The rows that the index array names for the units of a stage, with their first columns.
+def places_of(unit, rows, ROWS, PARTS, WIDTH):
+    """The rows of the units of a stage, with their first columns.
 
-    Beyond its end -1, or, LAST, what the last index names: such a row is loaded, which nobody stores.
+    With `rows`, how many there are, it is the last one for those beyond: such a row is loaded, which nobody stores.
     """
     places: tuple[Any, ...] = ()
     for r in px.static_range(ROWS):
         row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
-        if LAST:
-            row = px.minimum(row, I.shape[0] - 1)
-        places = places + ((px.load(I[row], fill=-1), column),)  # noqa: RUF005
+        places = (*places, (row if rows is None else px.minimum(row, rows - 1), column))
     return places
+
+
+@px.func
+def named_places(I, unit, rows, ROWS, PARTS, WIDTH):
+    """`places_of` with the rows that the index array names in the place of its own; beyond its end -1."""
+    places: tuple[Any, ...] = ()
+    for row, column in places_of(unit, rows, ROWS, PARTS, WIDTH):
+        places = (*places, (px.load(I[row], fill=-1), column))
+    return places
+
+
+@px.struct
+class MovingRows:
+    """A ring of stages (stage, row, column) in shared memory: one warp loads rows that another one stores.
+
+    `stage` is the role's place in the ring, `freed` that of the next stage to give back.
+    """
+
+    ring: Any
+    full: Any
+    empty: Any
+    stage: Any
+    freed: Any
+
+    def load(self, X, places):
+        """Starts the copies of rows of X, (row, first column) each, into the next stage, as soon as that is free."""
+        stage = self.stage.stage
+        self.empty[stage].wait(self.stage.parity ^ 1)
+        with self.full[stage].transaction():
+            for r in px.static_range(len(places)):
+                row, column = places[r]
+                px.tma.load(X[row, column : column + self.ring.shape[2]], self.ring[stage, r], self.full[stage])
+        self.stage.advance()
+
+    def store(self, Y, places, frees, LAG, ADD=False):
+        """Starts the copies of the next stage to rows of Y, or with ADD adds it to them.
+
+        Where it `frees` one, it gives back the stage of LAG turns before, which has been read by then.
+        """
+        stage = self.stage.stage
+        self.full[stage].wait(self.stage.parity)
+        for r in px.static_range(len(places)):
+            row, column = places[r]
+            if ADD:
+                px.tma.reduce(self.ring[stage, r], Y[row, column : column + self.ring.shape[2]], "add")
+            else:
+                px.tma.store(self.ring[stage, r], Y[row, column : column + self.ring.shape[2]])
+        px.tma.commit()
+        self.stage.advance()
+        px.tma.wait(LAG, read=True)
+        if frees:
+            self.empty[self.freed.stage].arrive()
+            self.freed.advance()
+
+
+@px.func
+def moving_rows(X, ROWS, WIDTH, STAGES):
+    """The `MovingRows` of a CTA, whose roles have places of their own."""
+    ring = px.shared((STAGES, ROWS, WIDTH), X.dtype)
+    full = px.barrier(STAGES)
+    empty = px.barrier(STAGES)
+    return MovingRows(ring, full, empty, px.ring(STAGES), px.ring(STAGES))
 
 
 @px.kernel(warps=2, pdl=True)
 def gather_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG):
     """Y[i] = X[I[i]]; indices outside X give zeros."""
-    ring = px.shared((STAGES, ROWS, WIDTH), X.dtype)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    moving = moving_rows(X, ROWS, WIDTH, STAGES)
     first = px.block_id(0)
     total = px.cdiv(Y.shape[0] * PARTS, ROWS)
     step = px.num_blocks(0)
-    stage = px.ring(STAGES)
     wait_for_prior_launch()
 
     with px.warps(0, 1):
-        following = named_places(I, first, ROWS, PARTS, WIDTH, True)
+        following = named_places(I, first, I.shape[0], ROWS, PARTS, WIDTH)
         for unit in range(first, total, step):
             places = following
-            following = named_places(I, unit + step, ROWS, PARTS, WIDTH, True)
-            empty[stage.stage].wait(stage.parity ^ 1)
-            with full[stage.stage].transaction():
-                for r in px.static_range(ROWS):
-                    row, column = places[r]
-                    px.tma.load(X[row, column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
-            stage.advance()
+            following = named_places(I, unit + step, I.shape[0], ROWS, PARTS, WIDTH)
+            moving.load(X, places)
 
     with px.warps(1, 1):
-        freed = px.ring(STAGES)
         for unit in range(first, total, step):
-            full[stage.stage].wait(stage.parity)
-            for r in px.static_range(ROWS):
-                row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
-                px.tma.store(ring[stage.stage, r], Y[row, column : column + WIDTH])
-            px.tma.commit()
-            stage.advance()
-            px.tma.wait(LAG, read=True)
-            if unit >= first + LAG * step:
-                empty[freed.stage].arrive()
-                freed.advance()
+            moving.store(Y, places_of(unit, None, ROWS, PARTS, WIDTH), unit >= first + LAG * step, LAG)
         px.tma.wait(0)
 
 
 @px.kernel(warps=2, pdl=True)
 def scatter_ring(X, I, Y, *, WIDTH, PARTS, ROWS, STAGES, LAG, ADD=False):
     """Y[I[i]] = X[i], or with ADD += X[i], atomically per element; indices outside Y store nothing."""
-    ring = px.shared((STAGES, ROWS, WIDTH), X.dtype)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    moving = moving_rows(X, ROWS, WIDTH, STAGES)
     first = px.block_id(0)
     total = px.cdiv(X.shape[0] * PARTS, ROWS)
     step = px.num_blocks(0)
-    stage = px.ring(STAGES)
     wait_for_prior_launch()
 
     with px.warps(0, 1):
         for unit in range(first, total, step):
-            empty[stage.stage].wait(stage.parity ^ 1)
-            with full[stage.stage].transaction():
-                for r in px.static_range(ROWS):
-                    row, column = place_of(unit * ROWS + r, PARTS, WIDTH)
-                    row = px.minimum(row, X.shape[0] - 1)  # one beyond the end is loaded, and not stored
-                    px.tma.load(X[row, column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
-            stage.advance()
+            moving.load(X, places_of(unit, X.shape[0], ROWS, PARTS, WIDTH))
 
     with px.warps(1, 1):
-        freed = px.ring(STAGES)
-        following = named_places(I, first, ROWS, PARTS, WIDTH)
+        following = named_places(I, first, None, ROWS, PARTS, WIDTH)
         for unit in range(first, total, step):
             places = following
-            following = named_places(I, unit + step, ROWS, PARTS, WIDTH)
-            full[stage.stage].wait(stage.parity)
-            for r in px.static_range(ROWS):
-                row, column = places[r]
-                if ADD:
-                    px.tma.reduce(ring[stage.stage, r], Y[row, column : column + WIDTH], "add")
-                else:
-                    px.tma.store(ring[stage.stage, r], Y[row, column : column + WIDTH])
-            px.tma.commit()
-            stage.advance()
-            px.tma.wait(LAG, read=True)
-            if unit >= first + LAG * step:
-                empty[freed.stage].arrive()
-                freed.advance()
+            following = named_places(I, unit + step, None, ROWS, PARTS, WIDTH)
+            moving.store(Y, places, unit >= first + LAG * step, LAG, ADD)
         px.tma.wait(0)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import phalanx as px
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows
+from phalanx.kernels.gather import ELEMENTS, INDICES, MoveConfig, choose, gather_rows, moving_rows
 from phalanx.kernels.launches import sms_of, wait_for_prior_launch
 from phalanx.kernels.matrices import has_work, info_of, refused, result_info
 from phalanx.machines.h200 import H200
@@ -37,44 +37,28 @@ def compact_ring(C, KEEP, TABLE, tokens, *, WIDTH, SLICES, ROWS, STAGES, LAG, PA
     KEEP ascends, so row i comes from i or from further on: when it is stored, whatever needed the old row i has been
     read.
     """
-    ring = px.shared((STAGES, ROWS, WIDTH), C.dtype)
-    full = px.barrier(STAGES)
-    empty = px.barrier(STAGES)
+    moving = moving_rows(C, ROWS, WIDTH, STAGES)
     sequence = px.block_id(0) // SLICES
     column = px.block_id(0) % SLICES * WIDTH
     count = px.cdiv(KEEP.shape[1], ROWS)
-    stage = px.ring(STAGES)
     wait_for_prior_launch()
 
     with px.warps(0, 1):
         for unit in range(count):
-            rows: tuple[Any, ...] = ()
+            places: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = px.load(KEEP[sequence, unit * ROWS + r], fill=-1)
-                rows = rows + (row_of(TABLE, sequence, token, tokens, PAGE),)  # noqa: RUF005
-            empty[stage.stage].wait(stage.parity ^ 1)
-            with full[stage.stage].transaction():
-                for r in px.static_range(ROWS):
-                    px.tma.load(C[rows[r], column : column + WIDTH], ring[stage.stage, r], full[stage.stage])
-            stage.advance()
+                places = (*places, (row_of(TABLE, sequence, token, tokens, PAGE), column))
+            moving.load(C, places)
 
     with px.warps(1, 1):
-        freed = px.ring(STAGES)
         for unit in range(count):
             targets: tuple[Any, ...] = ()
             for r in px.static_range(ROWS):
                 token = unit * ROWS + r
                 target = row_of(TABLE, sequence, token, tokens, PAGE)
-                targets = targets + (px.where(token < KEEP.shape[1], target, -1),)  # noqa: RUF005
-            full[stage.stage].wait(stage.parity)
-            for r in px.static_range(ROWS):
-                px.tma.store(ring[stage.stage, r], C[targets[r], column : column + WIDTH])
-            px.tma.commit()
-            stage.advance()
-            px.tma.wait(LAG, read=True)
-            if unit >= LAG:
-                empty[freed.stage].arrive()
-                freed.advance()
+                targets = (*targets, (px.where(token < KEEP.shape[1], target, -1), column))
+            moving.store(C, targets, unit >= LAG, LAG)
         px.tma.wait(0)
 
 
