@@ -106,6 +106,25 @@ def promoted(A, B, S, ENDS, C, *, BM=64, BN=16, BK=32):
         px.store(C[t, 0:BM, 0:BN], acc)
 
 
+@px.kernel(warps=8)
+def skipped(A, B, ON, C, *, BM=128, BN=16, BK=32, HOW="break"):
+    """Steps that end before their product, or a loop that does, and a product under a condition."""
+    for t in px.persistent(ON.shape[0]):
+        acc = px.zeros((BM, BN), px.f32)
+        for k in px.pipelined(range(0, A.shape[1], BK), stages=2):
+            a, b, on = px.load(A[0:BM, k : k + BK]), px.load(B[0:BN, k : k + BK]), ON[t, k // BK]
+            if HOW == "break":
+                if on == 0:
+                    break
+                acc = px.dot(a, b.T, acc)
+            else:
+                if on == 0:
+                    continue
+                if on == 1:
+                    acc = px.dot(a, b.T, acc)
+        px.store(C[t, 0:BM, 0:BN], acc)
+
+
 @px.kernel(warps=4)
 def recurrent(K, V, Y, *, C=64, D=64, N=16):
     """The state is the right operand of one product, and the sum of another one."""
@@ -203,6 +222,16 @@ def promoting() -> Case:
     return Case("promoted", promoted[1], [a, b, np.ones((5, 64), np.float32), STEPS, c], {})
 
 
+def skipping(how: str, *flags: list[int]) -> Callable[[], Case]:
+    """A tile of five steps for each list of flags, on one CTA."""
+
+    def make() -> Case:
+        a, b, c = whole(128, 160), whole(16, 160), np.zeros((len(flags), 128, 16), np.float32)
+        return Case("skipped", skipped[1], [a, b, np.array(flags, np.int32), c], {"HOW": how})
+
+    return make
+
+
 def recurring() -> Case:
     return Case("recurrent", recurrent[1], [whole(192, 64), whole(192, 16), np.zeros((64, 16), np.float32)], {})
 
@@ -214,4 +243,6 @@ PIPELINED: dict[str, Callable[[], Case]] = {
     "pipelined parts, at a barrier": in_parts("sync"), "pipelined groups": in_groups,
     "pipelined operands": computing, "pipelined pair": in_tensor_memory,
     "pipelined promotion": promoting, "pipelined recurrence": recurring,
+    "pipelined, left early": skipping("break", [1, 1, 1, 0, 1], [0] * 5, [1] * 5),
+    "pipelined, steps left early": skipping("continue", [1, 0, 2, 1, 1], [0, 0, 2, 2, 1], [1] * 5),
 }  # fmt: skip
