@@ -248,8 +248,9 @@ class PartWriter:
         view, whole = brought_by(op)
         value = slicer.part(whole)
         if op in self.leaving:
+            item = self.leaving[op]
             end = start + self.parts.width
-            code.ops += leave_part(self.leaving[op], start, end, [(start, self.parts.width, value)])
+            code.ops += leave_part(item, start, end, [item.written(value, 0, self.parts.width)])
         else:
             code.ops.append(dataclasses.replace(op, view=slicer.region(view), value=value))  # type: ignore[call-arg]
 
