@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
   // launches.py: px.launch_dependents()  (called at forward_blackwell.py)
   ptx::griddepcontrol_launch_dependents();
   // forward_blackwell.py: with px.warps(0, GROUP_WARPS, regs=SOFTMAX_REGS, copies=TILES) as c:
-  __syncthreads();  // all threads are done with tmem_address at line 319 before the elected thread arrives
+  __syncthreads();  // all threads are done with tmem_address at line 323 before the elected thread arrives
   if (px_warp_id < 8) {  // warps 0 to 7, 2 copies
     const int px_copy = px_warp_id / 4;
     const int px_warp = px_warp_id % 4;
@@ -299,7 +299,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
             // forward_blackwell.py: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py)
             ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 190 before the elected thread arrives
+            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 194 before the elected thread arrives
             if (px_one) {
               ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
             }
@@ -357,7 +357,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 190 before powers, in its memory, is written
+          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 194 before powers, in its memory, is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -494,7 +494,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
             // forward_blackwell.py: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py)
             ptx::tcgen05_fence_before_thread_sync();
-            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 190 before the elected thread arrives
+            ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with scores at line 194 before the elected thread arrives
             if (px_one) {
               ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
             }
@@ -558,7 +558,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           #pragma unroll
           for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(p_2 + i, p_1[i], p_1[i + 1]);
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 190 before powers, in its memory, is written
+          ptx::bar_sync_of<128>(1 + px_copy);  // scores was read at line 194 before powers, in its memory, is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -583,7 +583,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         // forward_blackwell.py: if j >= whole_low and j < whole_high:  (called at forward_blackwell.py)
         // forward_blackwell.py: signals.ready[self.c].arrive()  (called at forward_blackwell.py)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with powers at line 214 before the elected thread arrives
+        ptx::bar_sync_of<128>(1 + px_copy);  // all threads are done with powers at line 218 before the elected thread arrives
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready + 8 * c);
         }
@@ -618,7 +618,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       }
       // forward_blackwell.py: self.signals.handed[self.c].arrive()  (called at forward_blackwell.py)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 219 before the elected thread goes on
+      ptx::bar_sync_of<128>(1 + px_copy);  // all threads have passed the wait at line 223 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(handed + 8 * c);
       }
@@ -715,7 +715,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         // forward_blackwell.py: signals.taken[c].arrive()  (called at forward_blackwell.py)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 271 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 275 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(taken);
         }
@@ -762,7 +762,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_9[i] = t_8[i] * alpha[0];
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<3, 128>();  // results was read at line 277 before results is written
+          ptx::bar_sync<3, 128>();  // results was read at line 281 before results is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -773,7 +773,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         // forward_blackwell.py: signals.ready[c].arrive()  (called at forward_blackwell.py)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 274 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 278 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready);
         }
@@ -786,7 +786,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           alpha_1[0] = *(p + 128);
         }
         // forward_blackwell.py: signals.taken[c].arrive()  (called at forward_blackwell.py)
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 271 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 275 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(taken + 8);
         }
@@ -833,7 +833,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           #pragma unroll
           for (int i = 0; i < 16; ++i) t_12[i] = t_11[i] * alpha_1[0];
           ptx::tcgen05_fence_before_thread_sync();
-          ptx::bar_sync<3, 128>();  // results was read at line 277 before results is written
+          ptx::bar_sync<3, 128>();  // results was read at line 281 before results is written
           ptx::tcgen05_fence_after_thread_sync();
           // 32x32b: 1 of each warp
           {
@@ -844,7 +844,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         // forward_blackwell.py: signals.ready[c].arrive()  (called at forward_blackwell.py)
         ptx::tcgen05_fence_before_thread_sync();
-        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 274 before the elected thread goes on
+        ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 278 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_shared_cta(ready + 8);
         }
@@ -865,7 +865,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       }
       // forward_blackwell.py: signals.taken[c].arrive()  (called at forward_blackwell.py)
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 282 before the elected thread goes on
+      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 286 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(taken);
       }
@@ -902,7 +902,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(t_8 + i, t_7[i], t_7[i + 1]);
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 286 before out is written
+      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 290 before out is written
       {
         const unsigned a = out_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 64));
         #pragma unroll
@@ -915,7 +915,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       // forward_blackwell.py: px.fence.async_proxy()  (called at forward_blackwell.py)
       ptx::fence_proxy_async_shared_cta();
       // forward_blackwell.py: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py)
-      ptx::bar_sync<3, 128>();  // out was written at line 289 before out is read by a copy
+      ptx::bar_sync<3, 128>();  // out was written at line 293 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, row, head, batch, out_addr);
@@ -934,7 +934,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
       }
       // forward_blackwell.py: signals.taken[c].arrive()  (called at forward_blackwell.py)
-      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 282 before the elected thread goes on
+      ptx::bar_sync<3, 128>();  // all threads have passed the wait at line 286 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(taken + 8);
       }
@@ -971,7 +971,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       #pragma unroll
       for (int i = 0; i < 16; i += 2) ptx::bf16_pair_from_float(t_13 + i, t_12[i], t_12[i + 1]);
       ptx::tcgen05_fence_before_thread_sync();
-      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 286 before out is written
+      ptx::bar_sync<3, 128>();  // the elected thread is done with out at line 290 before out is written
       {
         const unsigned a = out_addr + 16 * (((px_lane & 3) * 2) ^ (((px_lane >> 2) & 1) * 9) ^ (((px_lane >> 3) & 1) * 16) ^ ((px_lane >> 4)) ^ (px_warp * 64));
         #pragma unroll
@@ -986,7 +986,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
       // forward_blackwell.py: at = row + c * ROWS  (called at forward_blackwell.py)
       const int at = ptx::wrap_add(row, 128);
       // forward_blackwell.py: px.tma.store(out[c], O[batch, head, at : at + ROWS, 0:DIM])  (called at forward_blackwell.py)
-      ptx::bar_sync<3, 128>();  // out was written at line 289 before out is read by a copy
+      ptx::bar_sync<3, 128>();  // out was written at line 293 before out is read by a copy
       if (px_one) {
         // tensor copy: a box of 1 x 1 x 128 x 16, 32-byte swizzle
         ptx::cp_async_bulk_tensor_4d_global_shared(&O_map, 0, at, head, batch, out_addr + 4096);
@@ -1054,7 +1054,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
         }
         // forward_blackwell.py: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py)
-        __syncwarp();  // all threads have passed the wait at line 137 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 141 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored);
         }
@@ -1073,7 +1073,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
         }
         // forward_blackwell.py: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py)
-        __syncwarp();  // all threads have passed the wait at line 139 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 143 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(scored + 8);
           // forward_blackwell.py: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py)
@@ -1107,7 +1107,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
           }
           // forward_blackwell.py: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py)
-          __syncwarp();  // all threads have passed the wait at line 145 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 149 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed);
           }
@@ -1124,7 +1124,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
           }
           // forward_blackwell.py: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py)
-          __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 157 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored);
           }
@@ -1141,7 +1141,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
           }
           // forward_blackwell.py: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py)
-          __syncwarp();  // all threads have passed the wait at line 148 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 152 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(summed + 8);
             // forward_blackwell.py: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py)
@@ -1163,7 +1163,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
             }
           }
           // forward_blackwell.py: px.tcgen05.commit(signals.scores[c])  (called at forward_blackwell.py)
-          __syncwarp();  // all threads have passed the wait at line 153 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 157 before the elected thread goes on
           if (px_one) {
             ptx::tcgen05_commit_cta_group_1(scored + 8);
             // forward_blackwell.py: px.tcgen05.commit(signals.blocks)  (called at forward_blackwell.py)
@@ -1197,7 +1197,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
         }
         // forward_blackwell.py: px.tcgen05.commit(signals.summed[c])  (called at forward_blackwell.py)
-        __syncwarp();  // all threads have passed the wait at line 160 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 164 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(summed);
         }
@@ -1214,7 +1214,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           }
         }
         // forward_blackwell.py: px.tcgen05.commit(signals.blocks)  # before the signal that is waited for to the end  (called at forward_blackwell.py)
-        __syncwarp();  // all threads have passed the wait at line 162 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 166 before the elected thread goes on
         if (px_one) {
           ptx::tcgen05_commit_cta_group_1(blocks_empty + 8 * taking_1);
         }
@@ -1273,7 +1273,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const int source = ptx::floor_div<int>(head, group);
         // forward_blackwell.py: with signals.blocks.produce() as s:  (called at forward_blackwell.py)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling, filling_parity_1 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 113 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 117 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling, 512);
           // forward_blackwell.py: px.tma.load(K[batch, source, low * KEYS : low * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py)
@@ -1285,7 +1285,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         const bool t_5 = t_4 == 4;
         // forward_blackwell.py: with signals.queries.produce() as slot:  (called at forward_blackwell.py)
         ptx::mbarrier_wait_parity(queries_empty, filling_parity ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 116 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 120 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full, 4096);
           // forward_blackwell.py: px.tma.load(Q[batch, head, at : at + ROWS, 0:DIM], q[slot], signals.queries.full[slot])  (called at forward_blackwell.py)
@@ -1294,7 +1294,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         }
         // forward_blackwell.py: with signals.queries.produce() as slot:  (called at forward_blackwell.py)
         ptx::mbarrier_wait_parity(queries_empty + 8, filling_parity ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 116 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 120 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(queries_full + 8, 4096);
         }
@@ -1313,7 +1313,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         for (int j_1 = low_1; j_1 < ptx::wrap_sub(high_1, 1); ++j_1) {
           // forward_blackwell.py: with signals.blocks.produce() as s:  (called at forward_blackwell.py)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
-          __syncwarp();  // all threads have passed the wait at line 120 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 124 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
             // forward_blackwell.py: px.tma.load(V[batch, source, j * KEYS : j * KEYS + KEYS, 0:DIM], kv[s], signals.blocks.full[s])  (called at forward_blackwell.py)
@@ -1327,7 +1327,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
           const int t_8 = filling_parity_2 ^ ((int)t_7);
           // forward_blackwell.py: with signals.blocks.produce() as s:  (called at forward_blackwell.py)
           ptx::mbarrier_wait_parity(blocks_empty + 8 * s, t_8 ^ 1);
-          __syncwarp();  // all threads have passed the wait at line 122 before the elected thread goes on
+          __syncwarp();  // all threads have passed the wait at line 126 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * s, 512);
           }
@@ -1347,7 +1347,7 @@ extern "C" __global__ void __launch_bounds__(640, 1) attention_blackwell_kernel(
         // forward_blackwell.py: for j in range(low, high - 1):  (called at forward_blackwell.py)
         // forward_blackwell.py: with signals.blocks.produce() as s:  (called at forward_blackwell.py)
         ptx::mbarrier_wait_parity(blocks_empty + 8 * filling_1, filling_parity_2 ^ 1);
-        __syncwarp();  // all threads have passed the wait at line 125 before the elected thread goes on
+        __syncwarp();  // all threads have passed the wait at line 129 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(blocks_full + 8 * filling_1, 512);
         }

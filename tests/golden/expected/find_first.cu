@@ -1,4 +1,4 @@
-// find_first(BLOCK=64) for sm_90a, from kernels.py:42
+// find_first(BLOCK=64) for sm_90a, from kernels.py:43
 // 64 threads, 16 bytes of shared memory
 
 template <class T, int rank>
@@ -27,11 +27,11 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
   const int px_thread = (int)threadIdx.x;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
-  // kernels.py:46: while i < n:
+  // kernels.py:47: while i < n:
   int i = 0;
   int found = -1;
   while (i < n) {
-    // kernels.py:47: hit = px.max(px.where(px.load(X[i : i + BLOCK]) > 0.5, 1, 0))
+    // kernels.py:48: hit = px.max(px.where(px.load(X[i : i + BLOCK]) > 0.5, 1, 0))
     float t[1];
     {
       const unsigned x0 = (unsigned)i + px_lane + px_warp_id * 32;
@@ -60,25 +60,25 @@ extern "C" __global__ void __launch_bounds__(64, 1) find_first_kernel(
       }
     }
     const int hit = hit_max[0];
-    // kernels.py:48: if hit == 1:
+    // kernels.py:49: if hit == 1:
     if (hit == 1) {
-      // kernels.py:46: while i < n:
+      // kernels.py:47: while i < n:
       found = i;
-      // kernels.py:50: break
+      // kernels.py:51: break
       break;
     }
-    // kernels.py:51: i += BLOCK
+    // kernels.py:52: i += BLOCK
     i = ptx::wrap_add(i, 64);
   }
-  // kernels.py:46: while i < n:
-  // kernels.py:30: return px.cdiv(x, step) * step  (called at kernels.py:52)
+  // kernels.py:47: while i < n:
+  // kernels.py:31: return px.cdiv(x, step) * step  (called at kernels.py:53)
   const int t = ptx::wrap_mul((ptx::wrap_add((n >> 6), ((int)((n & 63) != 0)))), 64);
-  // kernels.py:52: px.device_assert(i <= first_multiple(n, BLOCK), "ran past the end")
+  // kernels.py:53: px.device_assert(i <= first_multiple(n, BLOCK), "ran past the end")
   if (!(i <= t)) ptx::px_stop(px_debug, 0, 0, 0);
-  // kernels.py:53: px.print("found in block", found)
+  // kernels.py:54: px.print("found in block", found)
   if (px_one) {
     printf("block (%d, %d, %d), all warps: found in block %d\n", (int)blockIdx.x, (int)blockIdx.y, (int)blockIdx.z, found);
   }
-  // kernels.py:54: px.store(R[0], found)
+  // kernels.py:55: px.store(R[0], found)
   if (px_thread == 0 && ptx::inside(0, R.shape[0])) *(R.data) = found;
 }

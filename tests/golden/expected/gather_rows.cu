@@ -1,4 +1,4 @@
-// gather_rows(BM=32, BN=64) for sm_90a, from kernels.py:58
+// gather_rows(BM=32, BN=64) for sm_90a, from kernels.py:59
 // 128 threads, 0 bytes of shared memory
 
 typedef unsigned short px_f16;
@@ -26,19 +26,19 @@ extern "C" __global__ void __launch_bounds__(128, 1) gather_rows_kernel(
     const __grid_constant__ px_array<px_f16, 2> Y) {
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // kernels.py:60: span = Span(px.block_id(0) * BM, px.block_id(0) * BM + BM)
+  // kernels.py:61: span = Span(px.block_id(0) * BM, px.block_id(0) * BM + BM)
   const int block_x = (int)blockIdx.x;
-  // kernels.py:61: span.clamp(Y.shape[0])
+  // kernels.py:62: span.clamp(Y.shape[0])
   const int Y_size0 = Y.shape[0];
-  // kernels.py:63: for n in range(0, X.shape[1], BN):
+  // kernels.py:64: for n in range(0, X.shape[1], BN):
   const int X_size1 = X.shape[1];
-  // kernels.py:60: span = Span(px.block_id(0) * BM, px.block_id(0) * BM + BM)
+  // kernels.py:61: span = Span(px.block_id(0) * BM, px.block_id(0) * BM + BM)
   const int t = ptx::wrap_mul(block_x, 32);
-  // kernels.py:24: if self.last > size:  (called at kernels.py:61)
+  // kernels.py:25: if self.last > size:  (called at kernels.py:62)
   const bool t_1 = (ptx::wrap_add(ptx::wrap_mul(block_x, 32), 32)) > Y_size0;
   if (t_1) {
   }
-  // kernels.py:62: rows = px.load(I[span.first : span.first + BM], fill=-1)
+  // kernels.py:63: rows = px.load(I[span.first : span.first + BM], fill=-1)
   int rows[2];
   {
     const unsigned x0 = (unsigned)t + (px_lane >> 3) + px_warp_id * 4;
@@ -48,9 +48,9 @@ extern "C" __global__ void __launch_bounds__(128, 1) gather_rows_kernel(
       rows[i] = ptx::inside(x0 + i * 16, I.shape[0]) ? *(p + i * 16) : (-1);
     }
   }
-  // kernels.py:63: for n in range(0, X.shape[1], BN):
+  // kernels.py:64: for n in range(0, X.shape[1], BN):
   for (int n = 0; n < X_size1; n += 64) {
-    // kernels.py:64: px.store(Y[span.first : span.first + BM, n : n + BN], px.load(X[rows, n : n + BN]))
+    // kernels.py:65: px.store(Y[span.first : span.first + BM, n : n + BN], px.load(X[rows, n : n + BN]))
     px_f16 t_2[16];
     {
       const unsigned x1 = (unsigned)n + (px_lane & 7) * 8;

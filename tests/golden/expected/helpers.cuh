@@ -219,13 +219,6 @@ __device__ __forceinline__ void cp_async_bulk_shared_shared(
                :: "r"(dst), "r"(src), "r"(bytes), "r"(bar) : "memory");
 }
 
-// == cp_async_bulk_tensor_2d_gather4_multicast
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_gather4_multicast(
-    unsigned dst, const void* map, int column, int r0, int r1, int r2, int r3, unsigned bar, unsigned short ctas) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;"
-               :: "r"(dst), "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(bar), "h"(ctas) : "memory");
-}
-
 // == cp_async_bulk_tensor_2d_gather4_pair
 __device__ __forceinline__ void cp_async_bulk_tensor_2d_gather4_pair(
     unsigned dst, const void* map, int column, int r0, int r1, int r2, int r3, unsigned bar) {
@@ -238,13 +231,6 @@ __device__ __forceinline__ void cp_async_bulk_tensor_2d_global_shared(
     const void* map, int c0, int c1, unsigned src) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                :: "l"(map), "r"(c0), "r"(c1), "r"(src) : "memory");
-}
-
-// == cp_async_bulk_tensor_2d_scatter4
-__device__ __forceinline__ void cp_async_bulk_tensor_2d_scatter4(
-    const void* map, int column, int r0, int r1, int r2, int r3, unsigned src) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];"
-               :: "l"(map), "r"(column), "r"(r0), "r"(r1), "r"(r2), "r"(r3), "r"(src) : "memory");
 }
 
 // == cp_async_bulk_tensor_2d_shared_global
@@ -1017,11 +1003,6 @@ __device__ __forceinline__ void tcgen05_alloc_cta_group_1_128(unsigned address) 
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(address) : "memory");
 }
 
-// == tcgen05_alloc_cta_group_1_256
-__device__ __forceinline__ void tcgen05_alloc_cta_group_1_256(unsigned address) {
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 256;" :: "r"(address) : "memory");
-}
-
 // == tcgen05_alloc_cta_group_1_512
 __device__ __forceinline__ void tcgen05_alloc_cta_group_1_512(unsigned address) {
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 512;" :: "r"(address) : "memory");
@@ -1048,12 +1029,6 @@ __device__ __forceinline__ void tcgen05_commit_cta_group_1(unsigned bar) {
                :: "r"(bar) : "memory");
 }
 
-// == tcgen05_commit_cta_group_1_multicast
-__device__ __forceinline__ void tcgen05_commit_cta_group_1_multicast(unsigned bar, unsigned short ctas) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-               :: "r"(bar), "h"(ctas) : "memory");
-}
-
 // == tcgen05_commit_cta_group_2_multicast
 __device__ __forceinline__ void tcgen05_commit_cta_group_2_multicast(unsigned bar, unsigned short ctas) {
   asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
@@ -1068,11 +1043,6 @@ __device__ __forceinline__ void tcgen05_cp_cta_group_2_32x128b_warpx4(unsigned d
 // == tcgen05_dealloc_cta_group_1_128
 __device__ __forceinline__ void tcgen05_dealloc_cta_group_1_128(unsigned address) {
   asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 128;" :: "r"(address) : "memory");
-}
-
-// == tcgen05_dealloc_cta_group_1_256
-__device__ __forceinline__ void tcgen05_dealloc_cta_group_1_256(unsigned address) {
-  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 256;" :: "r"(address) : "memory");
 }
 
 // == tcgen05_dealloc_cta_group_1_512

@@ -1,4 +1,4 @@
-// histogram(BLOCK=256, BINS=64) for sm_90a, from kernels.py:34
+// histogram(BLOCK=256, BINS=64) for sm_90a, from kernels.py:35
 // 128 threads, 0 bytes of shared memory
 
 template <class T, int rank>
@@ -22,10 +22,10 @@ extern "C" __global__ void __launch_bounds__(128, 1) histogram_kernel(
     const __grid_constant__ px_array<int, 1> H) {
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // kernels.py:36: i = px.block_id(0) * BLOCK
+  // kernels.py:37: i = px.block_id(0) * BLOCK
   const int block_x = (int)blockIdx.x;
   const int i = ptx::wrap_mul(block_x, 256);
-  // kernels.py:37: x = px.load(X[i : i + BLOCK])
+  // kernels.py:38: x = px.load(X[i : i + BLOCK])
   int x[2];
   {
     const unsigned x0 = (unsigned)i + px_lane * 2 + px_warp_id * 64;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) histogram_kernel(
     if (ptx::inside(x0, X.shape[0])) ptx::load_vector<2>(x, p);
     else ptx::fill_vector<2>(x, 0);
   }
-  // kernels.py:38: px.atomic_add(H[x % BINS], px.full((BLOCK,), 1, px.i32))
+  // kernels.py:39: px.atomic_add(H[x % BINS], px.full((BLOCK,), 1, px.i32))
   int t[2];
   t[0] = x[0] & 63;
   t[1] = x[1] & 63;

@@ -1,4 +1,4 @@
-// mixed_types(N=256) for sm_90a, from kernels.py:155
+// mixed_types(N=256) for sm_90a, from kernels.py:156
 // 128 threads, 32 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
   const int px_warp_id = __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
-  // kernels.py:157: x = px.load(X[0:N]).to(px.f32)
+  // kernels.py:158: x = px.load(X[0:N]).to(px.f32)
   px_bf16 t[2];
   {
     const int x0 = px_lane * 2 + px_warp_id * 64;
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   float x[2];
   x[0] = ptx::bf16_to_float(t[0]);
   x[1] = ptx::bf16_to_float(t[1]);
-  // kernels.py:158: y = px.cumsum(px.tanh(x) * 2.0, axis=0)
+  // kernels.py:159: y = px.cumsum(px.tanh(x) * 2.0, axis=0)
   float t_1[2];
   t_1[0] = tanhf(x[0]);
   t_1[1] = tanhf(x[1]);
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
       y[i] = running[i];
     }
   }
-  // kernels.py:159: best = px.argmax(y.reshape((1, N)), axis=1)
+  // kernels.py:160: best = px.argmax(y.reshape((1, N)), axis=1)
   float t_3[2];
   t_3[0] = y[0];
   t_3[1] = y[1];
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) mixed_types_kernel(
   }
   int best[1];
   best[0] = best_argmax_at[0];
-  // kernels.py:160: px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
+  // kernels.py:161: px.store(Y[0:N], (y + px.f32(px.max(best))).to(px.f8e4m3))
   int best_max[1];
   {
     best_max[0] = best[0];

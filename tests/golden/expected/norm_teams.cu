@@ -339,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           tile[0] = ptx::inside(x0 + 4608, W.shape[0]) ? *(p) : (px_bf16)0x0000;
         }
         // teams.py: px.store(kept[number][PARTS * SPAN : PARTS * SPAN + LINE], tile.to(kept[number].dtype))  (called at teams.py)
-        ptx::bar_sync_of<64>(1 + px_copy);  // w was written at line 296 before w is written
+        ptx::bar_sync_of<64>(1 + px_copy);  // w was written at line 297 before w is written
         {
           px_bf16* const p = w + px_lane + px_warp * 32;
           *(p + 4608) = tile[0];
@@ -358,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         }
       }
       // teams.py: saved[0].arrive()
-      ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with b at line 296 before the elected thread arrives
+      ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with b at line 297 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(saved);
       }
@@ -904,7 +904,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           ptx::store_part_once<8>(p, y_3 + 0, (int)x0, first_5, end);
         }
         // teams.py: for part in px.unroll(range(BEGINS, END), TURN):  (called at teams.py)
-        ptx::bar_sync_of<64>(1 + px_copy);  // Y was written at line 210 before Y is written
+        ptx::bar_sync_of<64>(1 + px_copy);  // Y was written at line 211 before Y is written
         #pragma unroll 2
         for (int part_1 = 1; part_1 < 7; ++part_1) {
           // teams.py: at = part * self.SPAN  (called at teams.py)
@@ -1006,7 +1006,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
         px_bf16 y_7[8];
         #pragma unroll
         for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(y_7 + i, y_6[i], y_6[i + 1]);
-        ptx::bar_sync_of<64>(1 + px_copy);  // Y was written at line 210 before Y is written
+        ptx::bar_sync_of<64>(1 + px_copy);  // Y was written at line 211 before Y is written
         {
           const unsigned x0 = (unsigned)at + px_lane * 8 + px_warp * 256;
           const int first_5 = ptx::maximum<int>(ptx::wrap_add(at, low), 0);
@@ -1097,7 +1097,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
           const int t_124 = ptx::wrap_add((t_123 >> 3), ((int)((t_123 & 7) != 0)));
           const int first_6 = ptx::wrap_mul(t_124, 8);
           // teams.py: with full.transaction():  (called at teams.py)
-          ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 197 before the elected thread arrives
+          ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 198 before the elected thread arrives
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8 * t_115, 9232);
             // teams.py: px.tma.load(X[at : at + slot.shape[0]], slot, full)  (called at teams.py)
@@ -1124,7 +1124,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) norm_teams_kernel(
       }
       // teams.py: for some in range(team, dealt.turns, TEAMS):
       // teams.py: read[0].arrive()
-      ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 197 before the elected thread arrives
+      ptx::bar_sync_of<64>(1 + px_copy);  // all threads are done with slots at line 198 before the elected thread arrives
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(read);
       }

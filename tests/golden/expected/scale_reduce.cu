@@ -1,4 +1,4 @@
-// scale_reduce(BM=32, BN=128) for sm_90a, from kernels.py:68
+// scale_reduce(BM=32, BN=128) for sm_90a, from kernels.py:69
 // 128 threads, 16400 bytes of shared memory
 
 template <class T, int rank>
@@ -49,34 +49,34 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
     ptx::prefetch_tensormap(&X_map);
     ptx::prefetch_tensormap(&Y_map);
   }
-  // kernels.py:73: ready = px.barrier()
+  // kernels.py:74: ready = px.barrier()
   if (px_one) {
     ptx::mbarrier_init_shared_cta(ready, 1);
-    // kernels.py:68: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
+    // kernels.py:69: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // kernels.py:70: m, n = px.block_id(0) * BM, px.block_id(1) * BN
+  // kernels.py:71: m, n = px.block_id(0) * BM, px.block_id(1) * BN
   const int block_x = (int)blockIdx.x;
   const int block_y = (int)blockIdx.y;
   const int m = ptx::wrap_mul(block_x, 32);
   const int n = ptx::wrap_mul(block_y, 128);
-  // kernels.py:71: px.tma.prefetch(X[m : m + BM, n : n + BN])
+  // kernels.py:72: px.tma.prefetch(X[m : m + BM, n : n + BN])
   if (px_one) {
     // tensor prefetch: a box of 32 x 128
     ptx::cp_async_bulk_prefetch_tensor_2d_L2_global_tile(&X_map, n, m);
   }
-  // kernels.py:68: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
+  // kernels.py:69: def scale_reduce(X, Y, alpha, *, BM=32, BN=128):
   __syncthreads();  // barriers are initialised before their first use
-  // kernels.py:74: with ready.transaction():
+  // kernels.py:75: with ready.transaction():
   if (px_one) {
     ptx::mbarrier_arrive_expect_tx_shared_cta(ready, 16384);
-    // kernels.py:75: px.tma.load(X[m : m + BM, n : n + BN], s, ready, cache="evict_first")
+    // kernels.py:76: px.tma.load(X[m : m + BM, n : n + BN], s, ready, cache="evict_first")
     // tensor copy: a box of 32 x 128
     ptx::cp_async_bulk_tensor_2d_shared_global_cache_hint(s_addr, &X_map, n, m, ready, 0x12f0000000000000ull);
   }
-  // kernels.py:76: ready.wait(0)
+  // kernels.py:77: ready.wait(0)
   ptx::mbarrier_wait_parity(ready, 0);
-  // kernels.py:77: px.store(s, px.load(s) * alpha)
+  // kernels.py:78: px.store(s, px.load(s) * alpha)
   float t[32];
   {
     float* const p = s + px_lane * 4 + px_warp_id * 128;
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
   float t_1[32];
   #pragma unroll
   for (int i = 0; i < 32; ++i) t_1[i] = t[i] * alpha;
-  __syncthreads();  // s was read at line 77 before s is written
+  __syncthreads();  // s was read at line 78 before s is written
   {
     float* const p = s + px_lane * 4 + px_warp_id * 128;
     #pragma unroll
@@ -96,16 +96,16 @@ extern "C" __global__ void __launch_bounds__(128, 1) scale_reduce_kernel(
       ptx::store_vector<4>(p + (i >> 2) * 512, t_1 + i);
     }
   }
-  // kernels.py:78: px.fence.async_proxy()
+  // kernels.py:79: px.fence.async_proxy()
   ptx::fence_proxy_async_shared_cta();
-  // kernels.py:79: px.tma.reduce(s, Y[m : m + BM, n : n + BN], "add")
-  __syncthreads();  // s was written at line 77 before s is read by a copy
+  // kernels.py:80: px.tma.reduce(s, Y[m : m + BM, n : n + BN], "add")
+  __syncthreads();  // s was written at line 78 before s is read by a copy
   if (px_one) {
     // tensor copy: a box of 32 x 128
     ptx::cp_reduce_async_bulk_tensor_2d_global_shared_add(&Y_map, n, m, s_addr);
-    // kernels.py:80: px.tma.commit()
+    // kernels.py:81: px.tma.commit()
     ptx::cp_async_bulk_commit_group();
-    // kernels.py:81: px.tma.wait(0)
+    // kernels.py:82: px.tma.wait(0)
     ptx::cp_async_bulk_wait_group_0();
   }
 }

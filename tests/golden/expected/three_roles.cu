@@ -1,4 +1,4 @@
-// three_roles(BM=64, BN=64) for sm_90a, from kernels.py:99
+// three_roles(BM=64, BN=64) for sm_90a, from kernels.py:100
 // 384 threads, 32784 bytes of shared memory
 
 template <class T, int rank>
@@ -48,26 +48,26 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&X_map);
   }
-  // kernels.py:103: full = px.barrier(2, count=1)
+  // kernels.py:104: full = px.barrier(2, count=1)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(full + 8 * px_i, 1);
-    // kernels.py:99: def three_roles(X, Y, *, BM=64, BN=64):
+    // kernels.py:100: def three_roles(X, Y, *, BM=64, BN=64):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // kernels.py:104: m = px.block_id(0) * BM
+  // kernels.py:105: m = px.block_id(0) * BM
   const int block_x = (int)blockIdx.x;
   const int m = ptx::wrap_mul(block_x, 64);
-  // kernels.py:99: def three_roles(X, Y, *, BM=64, BN=64):
+  // kernels.py:100: def three_roles(X, Y, *, BM=64, BN=64):
   __syncthreads();  // barriers are initialised before their first use
-  // kernels.py:105: with px.warps(0, 4, regs=40):
+  // kernels.py:106: with px.warps(0, 4, regs=40):
   if (px_warp_id < 4) {  // warps 0 to 3
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<40>();
     if (px_warp_id == 0) {
-      // kernels.py:106: full[0].arrive_and_expect_tx(s.nbytes)
+      // kernels.py:107: full[0].arrive_and_expect_tx(s.nbytes)
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(full, 16384);
-        // kernels.py:107: px.tma.load(X[m : m + BM, 0:BN], s, full[0])
+        // kernels.py:108: px.tma.load(X[m : m + BM, 0:BN], s, full[0])
         // tensor copy: a box of 64 x 64
         ptx::cp_async_bulk_tensor_2d_shared_global(s_addr, &X_map, 0, m, full);
       }
@@ -75,9 +75,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
   } else if (px_warp_id >= 4) {  // warps 4 to 11
     const int px_warp = px_warp_id - 4;
     ptx::setmaxnreg_inc<232>();
-    // kernels.py:109: full[0].wait(0)
+    // kernels.py:110: full[0].wait(0)
     ptx::mbarrier_wait_parity(full, 0);
-    // kernels.py:110: px.store(t, px.exp2(px.load(s)))
+    // kernels.py:111: px.store(t, px.exp2(px.load(s)))
     float t[16];
     {
       float* const p = s + px_lane * 4 + px_warp * 128;
@@ -96,8 +96,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) three_roles_kernel(
         ptx::store_vector<4>(p + (i >> 2) * 1024, t_1 + i);
       }
     }
-    // kernels.py:111: px.store(Y[m : m + BM, 0:BN], px.load(t.T).T)
-    ptx::bar_sync<1, 256>();  // t was written at line 110 before t is read
+    // kernels.py:112: px.store(Y[m : m + BM, 0:BN], px.load(t.T).T)
+    ptx::bar_sync<1, 256>();  // t was written at line 111 before t is read
     float t_3[16];
     {
       float* const p = t_2 + px_lane * 4 + px_warp * 128;

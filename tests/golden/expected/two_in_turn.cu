@@ -1,4 +1,4 @@
-// two_in_turn(BM=64, BN=64, BK=64, STEPS=4) for sm_90a, from kernels.py:115
+// two_in_turn(BM=64, BN=64, BK=64, STEPS=4) for sm_90a, from kernels.py:116
 // 384 threads, 33072 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -60,50 +60,50 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     ptx::prefetch_tensormap(&A_map);
     ptx::prefetch_tensormap(&B_map);
   }
-  // kernels.py:118: full, free, turn = px.barrier(2), px.barrier(2), px.barrier(2)
+  // kernels.py:119: full, free, turn = px.barrier(2), px.barrier(2), px.barrier(2)
   if (px_one) {
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(free + 8 * px_i, 1);
     for (int px_i = 0; px_i < 2; ++px_i) ptx::mbarrier_init_shared_cta(turn + 8 * px_i, 1);
-    // kernels.py:115: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
+    // kernels.py:116: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // kernels.py:119: m = px.block_id(0) * 2 * BM
+  // kernels.py:120: m = px.block_id(0) * 2 * BM
   const int block_x = (int)blockIdx.x;
   const int m = ptx::wrap_mul(ptx::wrap_mul(block_x, 2), 64);
-  // kernels.py:115: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
+  // kernels.py:116: def two_in_turn(A, B, C, *, BM=64, BN=64, BK=64, STEPS=4):
   __syncthreads();  // barriers are initialised before their first use
-  // kernels.py:120: with px.warps(0, 1, regs=24):
+  // kernels.py:121: with px.warps(0, 1, regs=24):
   if (px_warp_id < 4) {  // warp 0
     const bool px_one = ptx::elect_sync();
     ptx::setmaxnreg_dec<24>();
     if (px_warp_id == 0) {
-      // kernels.py:121: for t in range(STEPS):
+      // kernels.py:122: for t in range(STEPS):
       #pragma unroll 1
       for (int t = 0; t < 4; ++t) {
-        // kernels.py:123: free[c].wait((t & 1) ^ 1)
+        // kernels.py:124: free[c].wait((t & 1) ^ 1)
         ptx::mbarrier_wait_parity(free, (t & 1) ^ 1);
-        // kernels.py:124: with full[c].transaction():
-        __syncwarp();  // all threads have passed the wait at line 123 before the elected thread goes on
+        // kernels.py:125: with full[c].transaction():
+        __syncwarp();  // all threads have passed the wait at line 124 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(full, 16384);
-          // kernels.py:125: px.tma.load(A[m + c * BM : m + c * BM + BM, t * BK : t * BK + BK], a[c], full[c])
+          // kernels.py:126: px.tma.load(A[m + c * BM : m + c * BM + BM, t * BK : t * BK + BK], a[c], full[c])
           // tensor copy: a box of 64 x 64, 128-byte swizzle
           ptx::cp_async_bulk_tensor_2d_shared_global(a_addr, &A_map, ptx::wrap_mul(t, 64), m, full);
-          // kernels.py:126: px.tma.load(B[t * BK : t * BK + BK, 0:BN], b[c], full[c])
+          // kernels.py:127: px.tma.load(B[t * BK : t * BK + BK, 0:BN], b[c], full[c])
           // tensor copy: a box of 64 x 64, 128-byte swizzle
           ptx::cp_async_bulk_tensor_2d_shared_global(b_addr, &B_map, 0, ptx::wrap_mul(t, 64), full);
         }
-        // kernels.py:123: free[c].wait((t & 1) ^ 1)
+        // kernels.py:124: free[c].wait((t & 1) ^ 1)
         ptx::mbarrier_wait_parity(free + 8, (t & 1) ^ 1);
-        // kernels.py:124: with full[c].transaction():
-        __syncwarp();  // all threads have passed the wait at line 123 before the elected thread goes on
+        // kernels.py:125: with full[c].transaction():
+        __syncwarp();  // all threads have passed the wait at line 124 before the elected thread goes on
         if (px_one) {
           ptx::mbarrier_arrive_expect_tx_shared_cta(full + 8, 16384);
-          // kernels.py:125: px.tma.load(A[m + c * BM : m + c * BM + BM, t * BK : t * BK + BK], a[c], full[c])
+          // kernels.py:126: px.tma.load(A[m + c * BM : m + c * BM + BM, t * BK : t * BK + BK], a[c], full[c])
           // tensor copy: a box of 64 x 64, 128-byte swizzle
           ptx::cp_async_bulk_tensor_2d_shared_global(a_addr + 8192, &A_map, ptx::wrap_mul(t, 64), ptx::wrap_add(m, 64), full + 8);
-          // kernels.py:126: px.tma.load(B[t * BK : t * BK + BK, 0:BN], b[c], full[c])
+          // kernels.py:127: px.tma.load(B[t * BK : t * BK + BK, 0:BN], b[c], full[c])
           // tensor copy: a box of 64 x 64, 128-byte swizzle
           ptx::cp_async_bulk_tensor_2d_shared_global(b_addr + 8192, &B_map, 0, ptx::wrap_mul(t, 64), full + 8);
         }
@@ -114,13 +114,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     const int px_warp = (px_warp_id - 4) % 4;
     const bool px_one = (px_warp_id - 4) % 4 == 0 && ptx::elect_sync();
     ptx::setmaxnreg_inc<240>();
-    // kernels.py:127: with px.warps(4, 4, copies=2, regs=240) as c:
+    // kernels.py:128: with px.warps(4, 4, copies=2, regs=240) as c:
     const int c = px_copy;
-    // kernels.py:128: acc = px.zeros((BM, BN), px.f32)
+    // kernels.py:129: acc = px.zeros((BM, BN), px.f32)
     float acc[32];
     #pragma unroll
     for (int i = 0; i < 32; ++i) acc[i] = 0.0f;
-    // kernels.py:129: for t in range(STEPS):
+    // kernels.py:130: for t in range(STEPS):
     float acc_1[32];
     #pragma unroll
     for (int px_r = 0; px_r < 32; ++px_r) acc_1[px_r] = acc[px_r];
@@ -132,11 +132,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     ptx::hold_descriptors<4>(a_steps);
     #pragma unroll 1
     for (int t = 0; t < 4; ++t) {
-      // kernels.py:130: full[c].wait(t & 1)
+      // kernels.py:131: full[c].wait(t & 1)
       ptx::mbarrier_wait_parity(full + 8 * c, t & 1);
-      // kernels.py:131: turn[c].wait((t & 1) ^ (1 if c == 0 else 0))
+      // kernels.py:132: turn[c].wait((t & 1) ^ (1 if c == 0 else 0))
       ptx::mbarrier_wait_parity(turn + 8 * c, (t & 1) ^ ((c == 0) ? 1 : 0));
-      // kernels.py:132: acc = px.dot(a[c], b[c], acc)
+      // kernels.py:133: acc = px.dot(a[c], b[c], acc)
       ptx::wgmma_fence_sync_aligned();
       {
         ptx::wgmma_m64n64k16_f32_bf16_bf16_tb_x4_listed_a_listed_b(acc_1, a_steps, b_steps, true);
@@ -144,15 +144,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
       ptx::wgmma_commit_group_sync_aligned();
       ptx::wgmma_wait_group_0();
       ptx::keep_float<32>(acc_1);
-      // kernels.py:133: turn[(c + 1) % 2].arrive()
+      // kernels.py:134: turn[(c + 1) % 2].arrive()
       if (px_one) {
         ptx::mbarrier_arrive_shared_cta(turn + 8 * (ptx::wrap_add(c, 1) & 1));
-        // kernels.py:134: free[c].arrive()
+        // kernels.py:135: free[c].arrive()
         ptx::mbarrier_arrive_shared_cta(free + 8 * c);
       }
     }
-    // kernels.py:129: for t in range(STEPS):
-    // kernels.py:135: acc = acc - px.sum(acc) / (BM * BN)
+    // kernels.py:130: for t in range(STEPS):
+    // kernels.py:136: acc = acc - px.sum(acc) / (BM * BN)
     float t[32];
     #pragma unroll
     for (int i = 0; i < 32; ++i) t[i] = acc_1[i];
@@ -188,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) two_in_turn_kernel(
     float acc_2[32];
     #pragma unroll
     for (int i = 0; i < 32; ++i) acc_2[i] = acc_1[i] - (t_1 / 4096.0f);
-    // kernels.py:136: px.store(C[m + c * BM : m + c * BM + BM, 0:BN], acc)
+    // kernels.py:137: px.store(C[m + c * BM : m + c * BM + BM, 0:BN], acc)
     {
       const unsigned x0 = (unsigned)(ptx::wrap_add(m, ptx::wrap_mul(c, 64))) + (px_lane >> 2) + px_warp * 16;
       const int x1 = (px_lane & 3) * 2;
