@@ -39,7 +39,7 @@ def topk(ctx: Builder, x: object, k: object, axis: object) -> object:
     if dtype.is_storage:
         ctx.fail(f"px.topk is not defined on {dtype}", "convert it first: x.to(px.f32)")
     word = {8: u8, 16: u16, 32: u32, 64: u64}[max(8, dtype.bits)]
-    found = _rounds.call(ctx, (x, count, where_, dtype.kind, word, word.bits <= 16 and size <= LAST_PLACE), {})
+    found: Any = _rounds.call(ctx, (x, count, where_, dtype.kind, word, word.bits <= 16 and size <= LAST_PLACE), {})
     for tile in found:
         tile.name = ""  # the caller's names are theirs
     return found
