@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import phalanx as px
-from phalanx.machines.rates import Rates, rates_of, read_rates, text_of
+from phalanx.machines.rates import Rates, corrected, measured_rates, rates_of, read_rates, text_of
 from phalanx.runtime.compiled import disk_cache
 from phalanx.runtime.device.devices import Device, described
 from phalanx.runtime.timeline import cards
@@ -39,11 +40,12 @@ class ModelledCard:
     def microseconds(self, probe: Probe) -> float:
         if probe in threads.CLOCK:
             return (7 + threads.FMA_CYCLES * dict(probe.constants)["LENGTH"]) / IDLE
-        if probe in (products.BESIDE, products.ALONE):
-            return 1.0 / (BUSY if probe is products.BESIDE else IDLE)
+        if probe is products.AT_WORK:
+            (alone,) = [each for each in products.PROBES if each.finds == "tensor_rate"]
+            return modelled(alone, self.true) / BUSY
         if probe.finds == "l2_bytes":
             return 2.0 if probe.arrays(Sizes(), 1)[0] > self.true.l2_bytes else 1.0
-        return modelled(probe, self.true) / (BUSY if measure.by_work(probe.finds) else IDLE)
+        return modelled(probe, self.true) / (BUSY if probe.by_time else IDLE)
 
 
 class Sizes:
@@ -65,7 +67,7 @@ def few(*names: str) -> list[Probe]:
     return [probe for probe in measure.PROBES if probe.finds in names]
 
 
-FEW = ("sync", "load_latency", "wait", "copy_latency", "peer_latency", "tensor_rate")
+FEW = ("sync", "load_latency", "step", "wait", "copy_latency", "tensor_rate")
 
 
 def test_numbers_are_found_from_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +84,34 @@ def test_numbers_are_found_from_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (made.rates.fork, made.rates.source) == (H200.fork, "a test")
 
 
+def test_what_ships_is_what_two_runs_on_an_h200_gave() -> None:
+    ships = measured_rates("h200")
+    runs = [run["numbers"] for run in recorded()["runs"]]
+    for name in runs[0]:
+        first, second = (run[name] for run in runs)
+        assert abs(first / second - 1) < (0.04 if name == "l2_rate" else 0.03), name
+        assert abs(getattr(ships, name) / first - 1) < 0.03 > abs(getattr(ships, name) / second - 1), name
+
+
+def recorded() -> Any:
+    return json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "calibrate.json").read_text())
+
+
+@pytest.mark.long
+def test_numbers_follow_from_what_was_measured() -> None:
+    ships = measured_rates("h200")
+    for run in recorded()["runs"]:
+        start = replace(ships, clock=run["numbers"]["clock"], l2_bytes=run["numbers"]["l2_bytes"])
+        rates, _ = measure.solve_times(run["microseconds"], start, run["clock_idle_mhz"])
+        for name, number in run["numbers"].items():
+            assert getattr(rates, name) == pytest.approx(number, rel=0.01), name
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_numbers_are_found_from_times(seed: int) -> None:
     names = [probe.finds for probe in measure.PROBES]
-    true = disturbed(names, seed)
+    true = replace(disturbed(names, seed), l2_sm_rate=150.0, hbm_sm_rate=80.0)  # what HBM brings goes the way of L2
     made = measure.measure(ModelledCard(true), H200, "a test")
     off = {name: getattr(made.rates, name) / getattr(true, name) - 1 for name in names}
     assert max(map(abs, off.values())) < 0.02, off
@@ -139,6 +164,10 @@ def test_what_is_to_come_from_hbm_finds_l2_empty(gpu: Any) -> None:
     assert gpu.names().count("cuMemsetD8Async") - before == 2 * card.ROUNDS * card.LEAST_LAUNCHES
 
 
+AT_WORK, PASSED = "with the tensor cores at work", "a wait that is passed at once"
+ONE_SM = "128 x 256 x 64 in bf16 on one SM"
+
+
 def asked(*options: str) -> tuple[str, int]:
     result = CliRunner().invoke(app, ["calibrate", *options])
     return result.output, result.exit_code
@@ -154,23 +183,25 @@ def test_there_has_to_be_a_gpu() -> None:
 
 @pytest.mark.usefixtures("gpu")
 def test_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    probes = few("sync", "wait")
+    probes = few("sync", "wait", "tensor_rate")
     monkeypatch.setattr(measure, "PROBES", tuple(probes))
-    times = ModelledCard(replace(H200, sync=60.0)).microseconds
+    ships = measured_rates("h200")
+    times = ModelledCard(replace(ships, sync=60.0)).microseconds
     monkeypatch.setattr(card.Card, "microseconds", lambda self, probe: times(probe))
     monkeypatch.setattr(card.time, "perf_counter", lambda: 0.0)
     monkeypatch.setenv("PHALANX_CACHE_DIR", str(tmp_path))
     text, code = asked("--compare")
     path = tmp_path / "cards" / "fake_gpu.json"
-    made = read_rates(path)
+    made, took = read_rates(path), modelled(probes[-1], ships)
     assert code == 0 and [line.split(maxsplit=5) for line in text.splitlines()] == [
         ["number", "measured", "ships", "ratio", "us", "a step  step"],
-        ["clock", "1800", f"{H200.clock}", f"{1800 / H200.clock:.3f}", "with", "the tensor cores at work"],
-        ["l2_bytes", f"{made.l2_bytes}", f"{H200.l2_bytes}", f"{made.l2_bytes / H200.l2_bytes:.3f}", "what", "L2 keeps"],
-        ["sync", "60", f"{H200.sync}", f"{60 / H200.sync:.3f}", "0.0404", "a barrier of 4 warps"],
-        ["wait", f"{H200.wait}", f"{H200.wait}", "1.000", "0.02828", "a wait that is passed at once"],
+        ["clock", "1800", f"{ships.clock}", f"{1800 / ships.clock:.3f}", f"{took / 1800:.4g}", AT_WORK],
+        ["l2_bytes", f"{made.l2_bytes}", f"{ships.l2_bytes}", f"{made.l2_bytes / ships.l2_bytes:.3f}", "what", "L2 keeps"],
+        ["sync", "60", f"{ships.sync}", f"{60 / ships.sync:.3f}", f"{(60 + ships.step) / 1980:.4g}", "a barrier of 4 warps"],
+        ["wait", f"{ships.wait}", f"{ships.wait}", "1.000", f"{(ships.wait + ships.step) / 1980:.4g}", PASSED],
+        ["tensor_rate", f"{ships.tensor_rate}", f"{ships.tensor_rate}", "1.000", f"{took / 1980:.4g}", ONE_SM],
         ["clock,", "idle", "1980", "with", "little", "to do"],
-        ["Fake", "GPU:", "2", "numbers", "in", "0 s"],
+        ["Fake", "GPU:", "3", "numbers", "in", "0 s"],
         [str(path)],
     ]
     assert read_rates(path).sync == 60 and "phalanx calibrate" in read_rates(path).source
@@ -223,8 +254,9 @@ def summed(WIDE, NARROW, Y, *, PACKED=px.choose(0, 1), BN=8192):
     n = px.block_id(0) * BN
     if PACKED:
         x = px.load(NARROW[n : n + BN]).to(px.f32)
-        for _ in px.static_range(3):
+        for _ in px.static_range(2):
             x = px.exp2(x) * x
+        x = px.fma(x, x, 1.0)
     else:
         x = px.load(WIDE[n : n + BN])
     px.store(Y[px.block_id(0)], px.sum(x))
@@ -271,5 +303,12 @@ def test_a_file_that_is_named(here: list[Device], monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_reads_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "h200.json"
-    path.write_text(text_of(H200))
-    assert read_rates(path) == H200
+    path.write_text(text_of(measured_rates("h200")))
+    assert read_rates(path) == measured_rates("h200")
+
+
+def test_corrections_are_the_same_for_every_card_of_a_kind() -> None:
+    card = measured_rates("h200")
+    other = corrected(replace(card, tensor_rate=2 * card.tensor_rate))
+    assert corrected(card) == H200 and other == replace(H200, tensor_rate=2 * H200.tensor_rate)
+    assert 0.8 < H200.tensor_rate / card.tensor_rate < 1 and rates_of("b200") == measured_rates("b200")

@@ -7,7 +7,7 @@ Cycles are those of an SM.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,8 @@ class Rates:
     """Bytes between L2 and one SM in a cycle, while all SMs ask."""
     l2_sm_rate: float
     """Bytes between L2 and one SM in a cycle, while few SMs ask."""
+    l2_together: float
+    """Exponent: bytes that are asked for n times, by CTAs that run at about the same time, cost n ** -l2_together each."""
     l2_bytes: float
     """What L2 keeps."""
     hbm_rate: float
@@ -73,8 +75,7 @@ class Rates:
     hbm_sm_rate: float
     """Bytes of HBM for one SM in a cycle, while few ask."""
     zero_rate: float
-    """Bytes of zeros that the copy engine of an SM writes in a cycle for what lies outside an array; into several CTAs, of
-    each of them."""
+    """Bytes of zeros that get into an SM in a cycle, for what lies outside an array."""
     load_latency: float
     """A load by threads out of L2."""
     load_latency_hbm: float
@@ -109,8 +110,25 @@ class Rates:
 
 @cache
 def rates_of(card: str) -> Rates:
-    """The numbers that ship for a card by its name ("h200"), or by a target ("sm_90a")."""
+    """The numbers of a card that ships, by its name ("h200") or a target ("sm_90a"), as the model of time uses them."""
+    return corrected(measured_rates(card))
+
+
+def measured_rates(card: str) -> Rates:
+    """The numbers of a card that ships as they were measured, or are public: without corrections."""
     return read_rates(FOLDER / f"{CARDS.get(card, card)}_time.json")
+
+
+def corrected(rates: Rates) -> Rates:
+    """Measured numbers with what was fitted to whole kernels: how much of what a probe reaches such kernels reach.
+
+    The factors are those of the card that stands for the target, `machines/<name>_corrections.json`, which
+    `benchmarks/fit_time.py` writes; a number without one stays as it was measured.
+    """
+    path = FOLDER / f"{CARDS[rates.arch]}_corrections.json"
+    factors = json.loads(path.read_text())["factors"] if path.is_file() else {}
+    changes: dict[str, Any] = {name: getattr(rates, name) * factor for name, factor in factors.items()}
+    return replace(rates, **changes)
 
 
 def shipped() -> list[Rates]:

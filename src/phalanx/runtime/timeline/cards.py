@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from phalanx.errors import Error
-from phalanx.machines.rates import CARDS, Rates, rates_of, read_rates, shipped, text_of
+from phalanx.machines.rates import CARDS, Rates, corrected, rates_of, read_rates, shipped, text_of
 from phalanx.runtime.cache import default_folder, digest
 from phalanx.runtime.device.devices import Device, device
 
@@ -63,7 +63,7 @@ def found_card(arch: str, here: Device) -> Card:
     path = file_of(here.name)
     if path.is_file():
         try:
-            return Card(read_rates(path), str(path))
+            return Card(corrected(read_rates(path)), str(path))
         except (OSError, ValueError) as problem:
             return Card(known, "", f"{path} is left out ({problem}), the model of time uses what ships for the {known.name}")
     for each in shipped():
@@ -84,7 +84,7 @@ def rates_for(arch: str) -> Rates:
 def named_rates(path: str) -> Rates:
     """The numbers in the file that the user named."""
     try:
-        return read_rates(Path(path))
+        return corrected(read_rates(Path(path)))
     except (OSError, ValueError) as problem:
         raise Error(
             f"{NAMED} names {path}, which is no card's file: {problem}",

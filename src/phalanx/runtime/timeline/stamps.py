@@ -28,7 +28,7 @@ LEAST_WORK = 4.0
 """Cycles between two stamps that are shown as work."""
 LEAST_WAIT = 16.0
 """Cycles by which a wait takes longer than one that nobody had to wait in, from which on it counts as one."""
-MOST_FREE = 64.0
+MOST_FREE = 80.0
 """A wait that takes as long is none that passes at once, even if all of a kernel's do."""
 LEAST_SAMPLES = 1000.0
 """Nanoseconds from which on the clock's rate is measured by a launch itself."""

@@ -20,6 +20,7 @@ from phalanx.sim.monitor import Monitor
 from phalanx.sim.places import BufferPlace
 from phalanx.sim.timeline.costs import CELLS, NOTHING, Cost, cost_of
 from phalanx.sim.timeline.events import CLUSTER_BARRIER, Event, Lane, Run, Use
+from phalanx.sim.timeline.lines import in_lines
 from phalanx.sim.timeline.rounds import RoundKeeper
 from phalanx.sim.timeline.units import Sm
 
@@ -402,8 +403,9 @@ class Timer(Monitor):
             kind = "copy"
             missed = max((self.fetched(agent, place, bytes_of(place)) for place in sources), default=0.0)
             outside = sum(bytes_outside(place) for place in sources if place_is_common(place))
-            receivers = max((len(ranks) for _, ranks in targets if ranks is not None), default=1)
-            _, end = sm.l2(now, nbytes - outside, missed, outside * receivers)
+            lines = sum(self.asked(place) for place in sources) if sources else nbytes
+            _, end = sm.l2(now, nbytes - outside, missed, lines)
+            end = max(end, self.zeros(agent, targets, outside))
             over_at = end + self.latency(missed, rates.copy_latency, rates.copy_latency_hbm)
             over_at = self.arrives(agent, targets, over_at, nbytes)
             read_end = over_at
@@ -418,6 +420,23 @@ class Timer(Monitor):
             writes = access.mode is not fx.Mode.READ
             self.use(place, ranks, start, over_at if writes else read_end, writes)
         return (read_end, made.number), (over_at, made.number)
+
+    def asked(self, place: Any) -> float:
+        """Bytes of whole lines that take L2 as long as a box of an array.
+
+        Less where many CTAs ask for the same: HBM brings a byte once, so its share says how many do.
+        """
+        if not place_is_common(place):
+            return bytes_of(place)
+        share = self.missed.get(place.window.index, 1.0)
+        return (in_lines(place) or bytes_of(place)) * share**self.rates.l2_together
+
+    def zeros(self, agent: Agent, targets: list[tuple[Any, list[int] | None]], nbytes: int) -> float:
+        """Zeros get into each CTA that a copy is for: when the last are there."""
+        if not nbytes:
+            return 0.0
+        ranks = [rank for place, ranks in targets for rank in (ranks if ranks is not None else [place.cta.rank])]
+        return max(self.sms[rank].zeros(self.now[agent], nbytes) for rank in ranks)
 
     def arrives(self, agent: Agent, targets: list[tuple[Any, list[int] | None]], time: float, nbytes: int) -> float:
         """Bytes get into the shared memory of each CTA that they are for: when the last are there."""
@@ -461,8 +480,11 @@ class Timer(Monitor):
 
     def wait_passed(self, agent: Agent, op: Op, barrier: MBarrier, phase: int) -> None:
         until = self.released.get((barrier, phase), START)
-        self.waits(agent, op, until, barrier=barrier.name, phase=phase)
-        self.works(agent, op, self.now[agent] + self.rates.wait)
+        passed = self.now[agent] + self.rates.wait
+        if until[0] > passed:
+            self.waits(agent, op, until, barrier=barrier.name, phase=phase)
+        else:
+            self.works(agent, op, passed)
 
     def signal_asked(self, signal: Any) -> None:
         agent = signal.agent

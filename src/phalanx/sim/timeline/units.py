@@ -37,10 +37,10 @@ class Sm:
     def __init__(self, rates: Rates, crowd: float) -> None:
         self.rates = rates
         self.servers = {unit: Server() for unit in Unit}
-        crowd = max(1.0, crowd)
-        self.hbm_rate = min(rates.hbm_sm_rate, rates.hbm_rate / rates.clock / crowd)
+        busy = min(1.0, max(1.0, crowd) / rates.sms)
+        self.hbm_rate = between(rates.hbm_rate / rates.clock / rates.sms, rates.hbm_sm_rate, busy)
         """Bytes of HBM for this SM in a cycle, where so many SMs ask."""
-        self.l2_rate = min(rates.l2_sm_rate, rates.l2_rate * rates.sms / crowd)
+        self.l2_rate = between(rates.l2_rate, rates.l2_sm_rate, busy)
         """Bytes of L2 for this SM in a cycle, where so many SMs ask."""
 
     def tensor(self, start: float, cycles: float, operands: float, event: int) -> tuple[float, float, int]:
@@ -56,16 +56,22 @@ class Sm:
         """Bytes that a copy will put into shared memory some time later."""
         self.servers[Unit.SHARED].owe(now, nbytes / self.rates.shared_rate)
 
-    def l2(self, start: float, nbytes: float, missed: float, zeros: float = 0.0) -> tuple[float, float]:
+    def l2(self, start: float, nbytes: float, missed: float, lines: float | None = None) -> tuple[float, float]:
         """Bytes between L2 and the SM, a share `missed` of them from HBM: their begin and their end.
 
-        `zeros`: what the copy engine writes beside them, for what an array does not have.
+        `lines`: bytes of whole lines that take L2 as long, where rows begin anywhere.
         """
-        begin, end, _ = self.servers[Unit.L2].take(start, nbytes / self.l2_rate + zeros / self.rates.zero_rate)
+        begin, end, _ = self.servers[Unit.L2].take(start, (nbytes if lines is None else lines) / self.l2_rate)
         if missed:
             _, other, _ = self.servers[Unit.HBM].take(start, nbytes * missed / self.hbm_rate)
             end = max(end, other)
         return begin, end
+
+    def zeros(self, now: float, nbytes: float) -> float:
+        """Zeros that the copy engine writes into this SM for what an array does not have: when the last are there."""
+        way = self.servers[Unit.L2]
+        way.owe(now, nbytes / self.rates.zero_rate)
+        return way.free
 
     def peer(self, start: float, nbytes: float) -> float:
         """Bytes to another SM: when the last one has left."""
@@ -91,6 +97,11 @@ class Sm:
         amount = instructions * warps * WARP / rates.special_lanes
         alone = instructions * WARP * rates.schedulers / rates.special_lanes
         return max(start + alone, self.servers[Unit.SPECIAL].take(start, amount)[1])
+
+
+def between(together: float, alone: float, busy: float) -> float:
+    """What an SM gets where a part of all is busy: of its time for a byte that part is what all share, the rest its own."""
+    return 1 / (busy / together + (1 - busy) / alone) if alone > together else alone
 
 
 SHORT = 32.0

@@ -63,7 +63,7 @@ def across(X, n):
 
 
 PROBES = (
-    Probe("arrive_issue", "an arrival", arrivals, word, (500, 4500), (8, 24)),
+    Probe("step", "an arrival", arrivals, word, (500, 4500), (8, 24)),
     Probe("wait", "a wait that is passed at once", passed, word, (500, 4500), (8, 24)),
     Probe("query", "a question to a barrier", asked, word, (500, 4500), (8, 24)),
     Probe("arrive_latency", "a round trip between two roles", to_and_fro, word, (500, 4500), (8, 24)),

@@ -31,7 +31,7 @@ def calibrate(
     of another card; with 2 where it can't be done, as without a GPU of Hopper's kind.
     """
     import phalanx as px
-    from phalanx.machines.rates import rates_of, text_of
+    from phalanx.machines.rates import measured_rates, text_of
     from phalanx.runtime.timeline.cards import write_card
     from phalanx.tools.calibrate.card import Card
     from phalanx.tools.calibrate.measure import measure
@@ -39,7 +39,7 @@ def calibrate(
     try:
         card = Card(px.device(gpu))
         began = time.perf_counter()
-        usual = rates_of(card.here.arch)
+        usual = measured_rates(card.here.arch)
         source = f"phalanx calibrate {px.__version__} on this card, {time.strftime('%Y-%m-%d', time.gmtime())}"
         made = measure(card, usual, source, progress)
         path = write_card(text_of(made.rates), card.here, to)

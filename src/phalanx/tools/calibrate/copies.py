@@ -8,31 +8,34 @@ import phalanx as px
 from phalanx.tools.calibrate.probe import Makes, Probe, every, pair
 
 ROWS = 64
-"""Rows of 64 f32 of a tile: 16 KB."""
-TILES = 6
+"""Rows of 64 f32 of a tile that is copied: 16 KB."""
+READ_ROWS = 128
+"""Rows of a tile that is read: 32 KB, so that a turn of the loop takes less than its bytes."""
+TILES = 3
 """Tiles that each CTA reads again and again: those of all of them fit into a part of L2."""
 APART = 64
 """Rows between small copies out of HBM."""
 
 
 @px.kernel(warps=1)
-def read_again(X, own, n, *, STAGES=8, BM=64, BN=64):
+def read_again(X, own, n, *, STAGES=5, BM=128, BN=64):
     """Every CTA reads its own tiles, again and again, as fast as they come."""
     stages, full = px.shared((STAGES, BM, BN), X.dtype), px.barrier(STAGES)
-    ring, first = px.ring(STAGES), px.block_id(0) * own
-    for i in range(n):
-        m = (first + i % own) * BM
+    ring, first = px.ring(STAGES), px.block_id(0) * own * BM
+    m = first
+    for _ in range(n):
         full[ring.stage].wait(ring.parity ^ 1)
         with full[ring.stage].transaction():
             px.tma.load(X[m : m + BM, 0:BN], stages[ring.stage], full[ring.stage])
         ring.advance()
+        m = px.where(m + BM < first + own * BM, m + BM, first)
     for _ in range(STAGES):
         full[ring.stage].wait(ring.parity ^ 1)
         ring.advance()
 
 
 @px.kernel(warps=1)
-def read_once(X, n, *, STAGES=8, BM=64, BN=64):
+def read_once(X, n, *, STAGES=5, BM=128, BN=64):
     """A CTA reads tiles that nobody has read, as fast as they come."""
     stages, full = px.shared((STAGES, BM, BN), X.dtype), px.barrier(STAGES)
     ring = px.ring(STAGES)
@@ -40,22 +43,6 @@ def read_once(X, n, *, STAGES=8, BM=64, BN=64):
         full[ring.stage].wait(ring.parity ^ 1)
         with full[ring.stage].transaction():
             px.tma.load(X[i * BM : i * BM + BM, 0:BN], stages[ring.stage], full[ring.stage])
-        ring.advance()
-    for _ in range(STAGES):
-        full[ring.stage].wait(ring.parity ^ 1)
-        ring.advance()
-
-
-@px.kernel(warps=1)
-def read_nothing(X, n, *, STAGES=8, BM=64, BN=64):
-    """A CTA reads tiles that begin behind the last row of the array: zeros, which the copy engine writes."""
-    stages, full = px.shared((STAGES, BM, BN), X.dtype), px.barrier(STAGES)
-    ring = px.ring(STAGES)
-    for i in range(n):
-        m = X.shape[0] + i
-        full[ring.stage].wait(ring.parity ^ 1)
-        with full[ring.stage].transaction():
-            px.tma.load(X[m : m + BM, 0:BN], stages[ring.stage], full[ring.stage])
         ring.advance()
     for _ in range(STAGES):
         full[ring.stage].wait(ring.parity ^ 1)
@@ -154,7 +141,7 @@ def to_peer(X, n, *, BM, BN=64):
 
 def own_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
     """A few tiles for each CTA, and their number."""
-    return make.zeros((make.sms * TILES * ROWS, 64), px.f32), TILES
+    return make.zeros((make.sms * TILES * READ_ROWS, 64), px.f32), TILES
 
 
 def all_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
@@ -164,7 +151,7 @@ def all_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
 
 def new_tiles(make: Makes, steps: int) -> tuple[Any, ...]:
     """A tile for each step of one CTA."""
-    return (make.zeros((steps * ROWS, 64), px.f32),)
+    return (make.zeros((steps * READ_ROWS, 64), px.f32),)
 
 
 def tile(make: Makes, steps: int) -> tuple[Any, ...]:
@@ -196,15 +183,14 @@ PROBES = (
           constants=(("BM", 1),)),
     Probe("peer_rate", "a copy of 32 KB to another SM", to_peer, tile, (100, 600), (4, 12), grid=pair,
           constants=(("BM", 128),)),
-    Probe("l2_sm_rate", "16 KB for one SM out of L2", read_again, own_tiles, (200, 1200), (24, 48)),
-    Probe("hbm_sm_rate", "16 KB for one SM out of HBM", read_once, new_tiles, (100, 600), (16, 32), cold=True),
-    Probe("zero_rate", "16 KB of zeros for one SM", read_nothing, tile, (200, 1200), (16, 32)),
-    Probe("l2_rate", "16 KB for every SM out of L2", read_again, own_tiles, (200, 1200), (24, 48), grid=every),
+    Probe("l2_sm_rate", "32 KB for one SM out of L2", read_again, own_tiles, (200, 1200), (24, 48)),
+    Probe("hbm_sm_rate", "32 KB for one SM out of HBM", read_once, new_tiles, (100, 600), (16, 32), cold=True),
+    Probe("l2_rate", "32 KB for every SM out of L2", read_again, own_tiles, (200, 1200), (24, 48), grid=every),
     Probe("hbm_rate", "16 KB for every SM from HBM and to it", copied, all_tiles, (40, 240), (8, 16), grid=every,
           cold=True, by_time=True),
 )  # fmt: skip
 
-HELD = (8, 12, 14, 16, 18, 20, 22, 24, 28, 40)
+HELD = (4, 6, 7, 8, 9, 10, 11, 12, 14, 20)
 """Tiles of each CTA that are read again and again: L2 holds those of all CTAs, or does not."""
 
 
@@ -212,6 +198,6 @@ def reread(own: int) -> Probe:
     """What it takes to read so many tiles of each CTA again and again."""
 
     def tiles(make: Makes, steps: int) -> tuple[Any, ...]:
-        return make.zeros((make.sms * own * ROWS, 64), px.f32), own
+        return make.zeros((make.sms * own * READ_ROWS, 64), px.f32), own
 
-    return Probe("l2_bytes", f"16 KB out of {own} tiles", read_again, tiles, (4 * own, 12 * own), (own, 2 * own), every)
+    return Probe("l2_bytes", f"32 KB out of {own} tiles", read_again, tiles, (4 * own, 12 * own), (own, 2 * own), every)

@@ -17,7 +17,7 @@ from phalanx.tools.calibrate.solving import Found, solve
 
 PROBES = (*threads.PROBES, *barriers.PROBES, *copies.PROBES, *products.PROBES)
 """In the order in which their numbers are looked for."""
-TILE_BYTES = 64 * 64 * 4
+TILE_BYTES = copies.READ_ROWS * 64 * 4
 STEADY = 1.03
 """How much the clock of an idle card may change while it is measured."""
 
@@ -54,7 +54,6 @@ def measure(watch: Watch, usual: Rates, source: str, tell: Callable[[str], None]
     here = watch.here
     tell("clock")
     first = idle_clock(watch)
-    slower = watch.microseconds(products.BESIDE) / watch.microseconds(products.ALONE)
     took: dict[str, float] = {}
     failed: list[Found] = []
     for probe in PROBES:
@@ -65,32 +64,34 @@ def measure(watch: Watch, usual: Rates, source: str, tell: Callable[[str], None]
             failed.append(Found(probe, getattr(usual, probe.finds), problem.message))
     tell("l2_bytes")
     held, last = l2_bytes(watch), idle_clock(watch)
+    at_work = watch.microseconds(products.AT_WORK)
     if not 1 / STEADY < last / first < STEADY:
         raise Error(
             f"the clock of the {here.name} went from {first:.0f} to {last:.0f} MHz while it was measured",
             remedy="measure a card that nobody else uses, and that is neither too hot nor held down",
         )
     idle = (first + last) / 2
-    clock = idle / max(1.0, slower)
+    clock = idle * min(1.0, took.get("tensor_rate", at_work) / at_work)
     start = replace(
         usual, name=short_name(here.name), device=here.name, arch=here.arch, source=source, sms=here.sms, clock=clock,
         l2_bytes=held,
     )  # fmt: skip
     tell("")
-    cycles = {name: time * (clock if by_work(name) else idle) for name, time in took.items()}
-    rates, found = solve([probe for probe in PROBES if probe.finds in took], cycles, start)
-    return Measured(rates, idle, (*found, *failed), took)
+    rates, found = solve_times(took, start, idle)
+    return Measured(rates, idle, (*found, *failed), {**took, "clock": at_work})
+
+
+def solve_times(took: dict[str, float], start: Rates, idle: float) -> tuple[Rates, list[Found]]:
+    """The numbers of a card whose probes took so many microseconds a step, at an idle clock; `start` has the other one."""
+    probes = [probe for probe in PROBES if probe.finds in took]
+    cycles = {probe.finds: took[probe.finds] * (start.clock if probe.by_time else idle) for probe in probes}
+    return solve(probes, cycles, start)
 
 
 def idle_clock(watch: Watch) -> float:
     """Cycles in a microsecond while a single warp works."""
     short, long = map(watch.microseconds, threads.CLOCK)
     return threads.FMA_CYCLES * (threads.LONG - threads.SHORT) / (long - short)
-
-
-def by_work(name: str) -> bool:
-    """Whether the cycles of a probe are those of the clock at work."""
-    return any(probe.by_time or probe.at_work for probe in PROBES if probe.finds == name)
 
 
 def short_name(name: str) -> str:

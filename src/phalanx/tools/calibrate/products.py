@@ -69,53 +69,18 @@ def by_warps(A, Y, n, *, M=64, N=64, K=32):
         px.store(Y[c * M : c * M + M, 0:N], acc)
 
 
-@px.kernel(warps=9)
-def beside_products(A, X, Y, n, *, BUSY, M=128, N=256, K=64, LENGTH=264):
-    """A chain of arithmetic, four cycles a step, beside products that keep the tensor cores busy as long, or beside none."""
-    a, b, full = px.shared((M, K), A.dtype), px.shared((N, K), A.dtype), px.barrier()
-    with px.warps(0, 8):
-        if BUSY:
-            with full.transaction():
-                px.tma.load(A[0:M, 0:K], a, full)
-                px.tma.load(A[0:N, 0:K], b, full)
-            full.wait(0)
-            acc = px.zeros((M, N), px.f32)
-            for _ in range(n):
-                px.wgmma(a, b.T, acc)
-                px.wgmma_commit()
-                px.wgmma_wait(1)
-            px.wgmma_wait(0)
-            m = px.block_id(0) * M
-            px.store(Y[m : m + M, 0:N], acc)
-    with px.warps(8, 1):
-        x, factor, more = px.load(X[px.block_id(0), 0]), px.load(X[0, 1]), px.load(X[0, 2])
-        for _ in range(n):
-            for _ in px.static_range(LENGTH):
-                x = px.fma(x, factor, more)
-        px.store(X[px.block_id(0), 3], x)
-
-
 def operands(make: Makes, steps: int) -> tuple[Any, ...]:
     """An operand of both sides, and room for a result that nobody reads."""
     return make.numbers((256, 256), px.bf16), make.zeros((max(256, make.sms * 128), 256), px.f32)
 
 
-def operands_and_chains(make: Makes, steps: int) -> tuple[Any, ...]:
-    """What `operands` makes, and a row for the chain of each CTA."""
-    a, y = operands(make, steps)
-    return a, make.zeros((make.sms, 4), px.f32), y
-
-
-BESIDE, ALONE = (
-    Probe("clock", f"four cycles for each of 264 steps of arithmetic {beside}", beside_products, operands_and_chains,
-          (200, 1200), (2, 4), grid=every, constants=(("BUSY", busy),), at_work=True)
-    for beside, busy in (("beside products", True), ("alone", False))
-)  # fmt: skip
-"""Two probes of which the first takes as much longer as products lower the clock."""
+AT_WORK = Probe(
+    "clock", "128 x 256 x 64 in bf16 on every SM", products, operands, (200, 1200), (8, 24), grid=every, at_work=True
+)
+"""It takes as much longer than on one SM as power lowers the clock."""
 
 PROBES = (
-    Probe("tensor_rate", "128 x 256 x 64 in bf16 on every SM", products, operands, (200, 1200), (8, 24), grid=every,
-          at_work=True),
+    Probe("tensor_rate", "128 x 256 x 64 in bf16 on one SM", products, operands, (200, 1200), (8, 24)),
     Probe("shared_rate", "128 x 8 x 256 in bf16", products, operands, (500, 4500), (8, 24),
           constants=(("M", 128), ("N", 8), ("K", 256))),
     Probe("tensor_share_mma", "64 x 64 x 32 in bf16 by four pairs of warps", by_warps, operands, (500, 4500), (8, 24)),

@@ -26,8 +26,6 @@ NEAR = 0.001
 MOST_TRIES = 12
 FARTHEST = 20.0
 """A number is looked for between what it was, divided and multiplied by this."""
-DEAF = 1e-4
-"""A probe whose time a number changes by less, as a part, says nothing about it."""
 
 
 class ModelArrays:
@@ -111,27 +109,24 @@ def settle(probe: Probe, cycles: float, rates: Rates, usual: float) -> Found:
 
 
 Point = tuple[float, float]
+STRIDES = (1.25, 1.6, 2.5, 6.0, FARTHEST)
+"""How far a number is looked for, up and down, until the model passes what was measured."""
 
 
 def bracket(
     off: Callable[[float], float], now: float, here: float, least: float, most: float
 ) -> tuple[Point, Point] | None:
-    """Two values between which the model passes what was measured, from `now` on in the direction that helps."""
-    step = 1.25
-    up = off(min(most, now * step))
-    if abs(up - here) < DEAF:
-        return None
-    grows = (up > here) == (here < 0)
-    point, last = (now, here), (min(most, now * step), up)
-    if not grows:
-        last = (max(least, now / step), off(max(least, now / step)))
-    while (last[1] > 0) == (here > 0):
-        if not least < last[0] < most:
-            return None
-        step *= step
-        place = min(most, now * step) if grows else max(least, now / step)
-        point, last = last, (place, off(place))
-    return point, last
+    """Two values between which the model passes what was measured, from `now` on; either direction may be the one."""
+    ends = {True: (now, here), False: (now, here)}
+    for stride in STRIDES:
+        for up in (True, False):
+            place = min(most, now * stride) if up else max(least, now / stride)
+            if place == ends[up][0]:
+                continue
+            before, ends[up] = ends[up], (place, off(place))
+            if (ends[up][1] > 0) != (here > 0):
+                return before, ends[up]
+    return None
 
 
 def root(off: Callable[[float], float], first: Point, second: Point) -> float:
