@@ -9,11 +9,15 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from support.host_build import NoCompiler
 
 settings.register_profile("no times", deadline=None)  # machines are shared: a slow case is no wrong one
 settings.load_profile("no times")
+# Constants of the sources are none of what is drawn: each process would read all files for them, and what is drawn would
+# depend on which ones happen to be loaded.
+providers.is_local_module_file = lambda path: False
 
 
 gc.disable()  # nothing of what is collected goes again: looking through it anew costs a third of that time
