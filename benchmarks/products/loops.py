@@ -121,7 +121,7 @@ def recurrence(torch: Any, gated: bool) -> Loop:
 
 def loops(torch: Any) -> list[Loop]:
     """All of them."""
-    products = [block_scaled(torch), block_scaled(torch, CTAS=1), dequantised(torch), dequantised(torch, CTAS=1)]
+    products = [block_scaled(torch), block_scaled(torch, CTAS=2), dequantised(torch), dequantised(torch, CTAS=2)]
     products.append(dequantised(torch, BM=128, BK=128))
     return [*products, recurrence(torch, False), recurrence(torch, True)]
 

@@ -11,7 +11,7 @@ import phalanx as px
 
 
 @px.kernel(warps=8, cluster=lambda CTAS: CTAS)
-def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=2):
+def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
     rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
     for t in px.persistent(rows * columns):
         m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN

@@ -11,7 +11,7 @@ import phalanx as px
 
 
 @px.kernel(warps=8, cluster=lambda CTAS: CTAS)
-def dequantised(X, W, S, Z, C, *, BM=256, BN=128, BK=64, CTAS=2):
+def dequantised(X, W, S, Z, C, *, BM=256, BN=128, BK=64, CTAS=1):
     rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
     for t in px.persistent(rows * columns):
         m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN

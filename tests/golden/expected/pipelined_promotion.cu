@@ -1,5 +1,5 @@
-// block_scaled(BM=128, BN=64, CTAS=2) for sm_90a, from block_scaled.py:14
-// 384 threads, 217344 bytes of shared memory, clusters of 2 x 1 x 1 (set at launch)
+// block_scaled(BM=128, BN=64, CTAS=1) for sm_90a, from block_scaled.py:14
+// 384 threads, 217344 bytes of shared memory
 
 typedef unsigned short px_bf16;
 typedef unsigned char px_f8e4m3;
@@ -16,19 +16,22 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   prefetch_tensormap
 //   mbarrier_init_shared_cta
 //   fence_mbarrier_init_release_cluster
-//   barrier_cluster_arrive_relaxed_aligned
-//   cluster_ctarank
 //   wrap_add
 //   wrap_mul
-//   barrier_cluster_wait_acquire_aligned
 //   setmaxnreg_dec
 //   floor_div
 //   minimum
 //   mbarrier_try_wait_parity_shared_cta
 //   mbarrier_wait_parity
 //   mbarrier_arrive_expect_tx_shared_cta
-//   cp_async_bulk_tensor_2d_shared_global_multicast
 //   cp_async_bulk_tensor_2d_shared_global
+//   shared_address
+//   cp_async_bulk_shared_global
+//   px_inside
+//   bulk_zeros
+//   fence_proxy_async_shared_cta
+//   mbarrier_complete_tx_relaxed_cta_shared_cta
+//   bulk_load
 //   elect_sync
 //   setmaxnreg_inc
 //   wgmma_fence_sync_aligned
@@ -36,8 +39,7 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   wgmma_m64n64k32_f32_e4m3_e4m3_x4
 //   wgmma_commit_group_sync_aligned
 //   inside
-//   mbarrier_arrive_shared_cluster
-//   mapa_shared_cluster
+//   mbarrier_arrive_shared_cta
 //   bits
 //   pack_words
 //   fold_scalar
@@ -51,12 +53,9 @@ struct alignas(128) px_tensor_map { unsigned long long opaque[16]; };
 //   cp_async_bulk_wait_group_read_0
 //   bar_sync
 //   stmatrix_x4
-//   fence_proxy_async_shared_cta
 //   cp_async_bulk_tensor_2d_global_shared
 //   cp_async_bulk_commit_group
 //   cp_async_bulk_wait_group_0
-//   barrier_cluster_arrive_release_aligned
-//   shared_address
 //   unknown_zero
 
 extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
@@ -67,7 +66,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
     const __grid_constant__ px_array<px_bf16, 2> C,
     const __grid_constant__ px_tensor_map A_map,
     const __grid_constant__ px_tensor_map B_map,
-    const __grid_constant__ px_tensor_map SA_map,
     const __grid_constant__ px_tensor_map C_map) {
   extern __shared__ __align__(1024) unsigned char px_smem[];
   const int px_lane = (int)(threadIdx.x % 32);
@@ -80,46 +78,39 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
   const unsigned SA_empty = px_base + 217280;
   const unsigned A_ring_addr = px_base;
   const unsigned B_ring_addr = px_base + 131072;
-  const unsigned SA_ring_addr = px_base + 212992;
   float* const SA_ring = reinterpret_cast<float*>(px_smem + 212992);
   const unsigned C_out_addr = px_base + 196608;
   const bool px_one = px_warp_id == 0 && ptx::elect_sync();
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&A_map);
     ptx::prefetch_tensormap(&B_map);
-    ptx::prefetch_tensormap(&SA_map);
     ptx::prefetch_tensormap(&C_map);
   }
   // block_scaled.py:20: a, b = px.load(A[m : m + BM, g * 128 : g * 128 + 128]), px.load(B[n : n + BN, g * 128 : g * 128 + 128])
   if (px_one) {
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(A_B_full + 8 * px_i, 1);
-    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(A_B_empty + 8 * px_i, 16);
+    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(A_B_empty + 8 * px_i, 8);
     // block_scaled.py:21: acc = acc + px.dot(a, b.T) * (px.load(SA[g, m : m + BM]) * SB[n // 128, g])[:, None]
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(SA_full + 8 * px_i, 1);
-    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(SA_empty + 8 * px_i, 16);
-    // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=2):
+    for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(SA_empty + 8 * px_i, 8);
+    // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // barriers are initialised before a peer reaches them
-  ptx::barrier_cluster_arrive_relaxed_aligned();
   // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
   const int C_size0 = C.shape[0];
   const int C_size1 = C.shape[1];
   // block_scaled.py:16: for t in px.persistent(rows * columns):
-  const int cluster = (int)blockIdx.x / 2 + ((int)gridDim.x / 2) * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
-  const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z / 2;
-  // block_scaled.py:17: m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
-  const int rank = ptx::cluster_ctarank();
+  const int cluster = (int)blockIdx.x + (int)gridDim.x * ((int)blockIdx.y + (int)gridDim.y * (int)blockIdx.z);
+  const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
   // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
   const int A_size1 = A.shape[1];
   // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
   const int rows = ptx::wrap_add((C_size0 >> 7), ((int)((C_size0 & 127) != 0)));
-  const int columns = ptx::wrap_add((C_size1 >> 7), ((int)((C_size1 & 127) != 0)));
+  const int columns = ptx::wrap_add((C_size1 >> 6), ((int)((C_size1 & 63) != 0)));
   // block_scaled.py:16: for t in px.persistent(rows * columns):
   const int t = ptx::wrap_mul(rows, columns);
-  // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=2):
-  // barriers are initialised before a peer reaches them
-  ptx::barrier_cluster_wait_acquire_aligned();
+  // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
+  __syncthreads();  // barriers are initialised before their first use
   // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
   if (px_warp_id >= 8) {  // producer: warp 8
     const bool px_one = ptx::elect_sync();
@@ -145,51 +136,43 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
         const int column = (int)t_8;
         // block_scaled.py:17: m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
         const int m = ptx::wrap_mul(row, 128);
-        const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column, 2), rank)), 64);
+        const int n = ptx::wrap_mul(column, 64);
         // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
         const int t_9 = ptx::wrap_add((A_size1 >> 7), ((int)((A_size1 & 127) != 0)));
         #pragma unroll 1
         for (int g = 0; g < t_9; ++g) {
           // block_scaled.py:20: a, b = px.load(A[m : m + BM, g * 128 : g * 128 + 128]), px.load(B[n : n + BN, g * 128 : g * 128 + 128])
-          const int t_10 = ptx::wrap_mul(g, 128);
           ptx::mbarrier_wait_parity(A_B_empty + 8 * fill_stage, fill_parity ^ 1);
           __syncwarp();  // all threads have passed the wait at line 20 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(A_B_full + 8 * fill_stage, 24576);
-          }
-          const int rank_1 = ptx::cluster_ctarank();
-          const int t_11 = ptx::wrap_mul(rank_1, 64);
-          if (px_one) {
-            // tensor copy: a box of 64 x 128, 128-byte swizzle
-            ptx::cp_async_bulk_tensor_2d_shared_global_multicast(A_ring_addr + fill_stage * 16384 + t_11 * 128, &A_map, t_10, ptx::wrap_add(m, t_11), A_B_full + 8 * fill_stage, 0x3);
+            // tensor copy: a box of 128 x 128, 128-byte swizzle
+            ptx::cp_async_bulk_tensor_2d_shared_global(A_ring_addr + fill_stage * 16384, &A_map, ptx::wrap_mul(g, 128), m, A_B_full + 8 * fill_stage);
             // tensor copy: a box of 64 x 128, 128-byte swizzle
             ptx::cp_async_bulk_tensor_2d_shared_global(B_ring_addr + fill_stage * 8192, &B_map, ptx::wrap_mul(g, 128), n, A_B_full + 8 * fill_stage);
           }
-          const int t_12 = ptx::wrap_add(fill_stage, 1);
-          const bool wraps = t_12 == 8;
+          const int t_10 = ptx::wrap_add(fill_stage, 1);
+          const bool wraps = t_10 == 8;
           fill_parity = fill_parity ^ ((int)wraps);
-          fill_stage = wraps ? 0 : t_12;
+          fill_stage = wraps ? 0 : t_10;
           // block_scaled.py:21: acc = acc + px.dot(a, b.T) * (px.load(SA[g, m : m + BM]) * SB[n // 128, g])[:, None]
           ptx::mbarrier_wait_parity(SA_empty + 8 * fill_stage_1, fill_parity_1 ^ 1);
           __syncwarp();  // all threads have passed the wait at line 21 before the elected thread goes on
           if (px_one) {
             ptx::mbarrier_arrive_expect_tx_shared_cta(SA_full + 8 * fill_stage_1, 512);
+            // bulk copy: one contiguous run of 512 bytes from a multiple of 16 bytes
+            ptx::bulk_load(reinterpret_cast<float*>(px_smem + 212992 + fill_stage_1 * 512), SA.data + (long long)g * SA.stride[0] + m, m, ((unsigned)g < (unsigned)SA.shape[0] ? SA.shape[1] : 0), 128, SA_full + 8 * fill_stage_1);
           }
-          const int rank_2 = ptx::cluster_ctarank();
-          const int t_13 = ptx::wrap_mul(rank_2, 64);
-          if (px_one) {
-            // tensor copy: a box of 1 x 64
-            ptx::cp_async_bulk_tensor_2d_shared_global_multicast(SA_ring_addr + fill_stage_1 * 512 + t_13 * 4, &SA_map, ptx::wrap_add(m, t_13), g, SA_full + 8 * fill_stage_1, 0x3);
-          }
-          const int t_14 = ptx::wrap_add(fill_stage_1, 1);
-          const bool wraps_1 = t_14 == 8;
+          const int t_11 = ptx::wrap_add(fill_stage_1, 1);
+          const bool wraps_1 = t_11 == 8;
           fill_parity_1 = fill_parity_1 ^ ((int)wraps_1);
-          fill_stage_1 = wraps_1 ? 0 : t_14;
+          fill_stage_1 = wraps_1 ? 0 : t_11;
         }
       }
     }
   } else if (px_warp_id < 8) {  // consumer: warps 0 to 7
     const bool px_one = px_warp_id == 0 && ptx::elect_sync();
+    const bool px_warp_one = ptx::elect_sync();
     ptx::setmaxnreg_inc<232>();
     // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
     int take_stage = 0;
@@ -213,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
       const int column = (int)t_8;
       // block_scaled.py:17: m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
       const int m = ptx::wrap_mul(row, 128);
-      const int n = ptx::wrap_mul((ptx::wrap_add(ptx::wrap_mul(column, 2), rank)), 64);
+      const int n = ptx::wrap_mul(column, 64);
       // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
       const int t_10 = ptx::wrap_add((A_size1 >> 7), ((int)((A_size1 & 127) != 0)));
       // block_scaled.py:18: acc = px.zeros((BM, BN), px.f32)
@@ -262,7 +245,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
           }
         }
         __syncwarp();  // all lanes of this warp are done with the stage
-        if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(SA_empty + 8 * take_stage_3, px_lane));
+        if (px_warp_one) {
+          ptx::mbarrier_arrive_shared_cta(SA_empty + 8 * take_stage_3);
+        }
         float t_16[2];
         t_16[0] = t_15[0] * t_13;
         t_16[1] = t_15[1] * t_13;
@@ -271,7 +256,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
         ptx::keep_float<32>(part);
         // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
         __syncwarp();  // all lanes of this warp are done with the stage
-        if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * take_stage_2, px_lane));
+        if (px_warp_one) {
+          ptx::mbarrier_arrive_shared_cta(A_B_empty + 8 * take_stage_2);
+        }
         float t_17[2];
         t_17[0] = t_16[0];
         t_17[1] = t_16[1];
@@ -316,7 +303,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
             }
           }
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(SA_empty + 8 * take_stage_6, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(SA_empty + 8 * take_stage_6);
+          }
           float t_23[2];
           t_23[0] = t_22[0] * t_20;
           t_23[1] = t_22[1] * t_20;
@@ -369,7 +358,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
             }
           }
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(SA_empty + 8 * take_stage_8, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(SA_empty + 8 * take_stage_8);
+          }
           float t_31[2];
           t_31[0] = t_30[0] * t_28;
           t_31[1] = t_30[1] * t_28;
@@ -378,7 +369,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
           ptx::keep_float<32>(acc_2);
           // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * take_stage_5, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(A_B_empty + 8 * take_stage_5);
+          }
           // block_scaled.py:21: acc = acc + px.dot(a, b.T) * (px.load(SA[g, m : m + BM]) * SB[n // 128, g])[:, None]
           float t_32[2];
           t_32[0] = t_23[0];
@@ -396,7 +389,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
           ptx::keep_float<32>(part);
           // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * take_stage_7, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(A_B_empty + 8 * take_stage_7);
+          }
           t_17[0] = t_31[0];
           t_17[1] = t_31[1];
           take_stage_4 = take_stage_7;
@@ -440,7 +435,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
             }
           }
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(SA_empty + 8 * take_stage_6, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(SA_empty + 8 * take_stage_6);
+          }
           float t_23[2];
           t_23[0] = t_22[0] * t_20;
           t_23[1] = t_22[1] * t_20;
@@ -462,7 +459,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
           ptx::keep_float<32>(acc_2);
           // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
           __syncwarp();  // all lanes of this warp are done with the stage
-          if (px_lane < 2) ptx::mbarrier_arrive_shared_cluster(ptx::mapa_shared_cluster(A_B_empty + 8 * take_stage_5, px_lane));
+          if (px_warp_one) {
+            ptx::mbarrier_arrive_shared_cta(A_B_empty + 8 * take_stage_5);
+          }
           // block_scaled.py:21: acc = acc + px.dot(a, b.T) * (px.load(SA[g, m : m + BM]) * SB[n // 128, g])[:, None]
           float t_26[2];
           t_26[0] = t_23[0];
@@ -523,8 +522,4 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
       ptx::cp_async_bulk_wait_group_0();
     }
   }
-  // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=2):
-  // exit: peers may still touch this CTA's shared memory
-  ptx::barrier_cluster_arrive_release_aligned();
-  ptx::barrier_cluster_wait_acquire_aligned();
 }
