@@ -277,7 +277,7 @@ def _norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float, config: Con
         kind = LAYER_NORM if centered else RMS_NORM
         config = shares_for(rows, kind, weight, bias) or span_for(rows, weight, bias) or teams_for(rows, weight, bias)
         config = config or stream_for(rows, kind, weight, bias)
-    if config is not None and type(config) in RUNS:
+    if config is not None and not isinstance(config, RowConfig):
         launch, kernel = RUNS[type(config)]
         args = (run_for_stream(rows), weight, bias, y.reshape(-1), eps, columns)
         launch(kernel, config, args, {"CENTERED": centered}, count, columns)

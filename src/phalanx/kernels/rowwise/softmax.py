@@ -161,7 +161,7 @@ def _launch(x: Any, scale: float | None, mask: Any, config: Config | None, *, lo
     if plain and config is None:
         kind = LOG_SOFTMAX if log else SOFTMAX
         config = span_for(rows) or grid_for(rows, kind) or stream_for(rows, kind)
-    if config is not None and type(config) in RUNS:
+    if config is not None and not isinstance(config, RowConfig):
         launch_run, kernel = RUNS[type(config)]
         launch_run(kernel, config, (run_for_stream(rows), y.reshape(-1), columns), {"LOG": log}, count, columns)
     else:
