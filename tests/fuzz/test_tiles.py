@@ -26,7 +26,6 @@ from fuzz.tile_runs import load_kernel, simulated
 from fuzz.tile_values import NUMPY, Facts, bytes_of
 from phalanx.language.builtin import Builtin
 from phalanx.runtime import compiled
-from phalanx.runtime.device import device_array, driver
 from support.fake_driver import FakeLibrary, fake_gpu
 from support.host_build import COMPILER, MISSING
 
@@ -227,7 +226,6 @@ def test_arrays_lie_on_the_gpu_as_on_the_host(tmp_path: Path, monkeypatch: pytes
     plan, place = case.arrays[number], [name for name, _ in case.arguments].index(name)
     made = []
     with fake_gpu(Memory(place, 8 + 8 * len(plan.strides))) as library, monkeypatch.context() as patched:
-        patched.setattr(device_array, "get_driver", driver.get_driver)
         patched.setattr(compiled, "compile_function", lambda *args, **how: made.append(args) or compiling(*args, **how))
         got = tile_gpu.on_gpu(case, tmp_path, lambda: made.append("told"))
     assert len(made) == 2 and made[1] == "told"

@@ -248,13 +248,13 @@ def test_pairs_that_share_rows() -> None:
 F4, E4M3 = ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3fn
 
 
-@pytest.mark.parametrize("ctas", [1, 2])
-def test_scales_of_blocks(ctas: int) -> None:
+@pytest.mark.parametrize(("ctas", "kind"), [(1, ml_dtypes.float8_e8m0fnu), (2, ml_dtypes.float8_e4m3fn)])
+def test_scales_of_blocks(ctas: int, kind: Any) -> None:
     rows, k = 128 * ctas, 288
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-2, 3, (n, k)).astype(F4) for n in (rows, 136))
     plain = [2.0 ** rng.integers(-1, 2, (n, 32)) for n in (rows, 256)]  # of what is outside, too
-    turned = [x.reshape(-1, 4, 32, 8, 4).transpose(0, 3, 2, 1, 4).reshape(-1, 8, 32, 16).astype(E4M3) for x in plain]
+    turned = [x.reshape(-1, 4, 32, 8, 4).transpose(0, 3, 2, 1, 4).reshape(-1, 8, 32, 16).astype(kind) for x in plain]
     c = np.zeros((rows, 136), np.float32)
     args = (a, b, *turned, c)
     left, right = (x.astype(np.float32) * np.repeat(s, 16, 1)[: len(x), :k] for x, s in zip((a, b), plain, strict=True))

@@ -6,12 +6,15 @@ import math
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phalanx.runtime.cache import DiskCache
 from phalanx.runtime.device import arrays, streams
 from phalanx.runtime.device import driver as cuda
+from phalanx.runtime.tuning import keys
 from support.fake_driver import FakeLibrary
 from support.fake_torch import DType
 
@@ -79,3 +82,19 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield module
     for cache in caches:
         cache.cache_clear()
+
+
+@pytest.fixture
+def tuning_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
+    """Searches of one test are not found by the next."""
+    mine = DiskCache(tmp_path / "cache")
+    monkeypatch.setattr(keys, "disk_cache", lambda: mine)
+    return mine
+
+
+@pytest.fixture
+def tuning_gpu(library: Any, driver: cuda.Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The fake library behind the driver that tunings measure on."""
+    monkeypatch.setattr(cuda, "get_driver", lambda: driver)
+    monkeypatch.setattr("phalanx.runtime.launch.watchdog._BUFFERS", {})
+    return library

@@ -62,6 +62,7 @@ def test_the_first_call_searches_and_later_ones_take_the_best(searches: Any) -> 
     assert len(searches) == 2
 
 
+@pytest.mark.long
 def test_what_a_launch_gives_is_no_candidate(searches: Any) -> None:
     y = Y.copy()
     scale[blocks](X, y, 2.0, BM=64)

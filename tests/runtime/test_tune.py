@@ -16,66 +16,16 @@ import phalanx as px
 from phalanx.cuda import nvrtc
 from phalanx.runtime import compiled
 from phalanx.runtime.cache import DiskCache
-from phalanx.runtime.device import device_array
-from phalanx.runtime.device import driver as cuda
-from phalanx.runtime.device.arrays import numpy_dtype
-from phalanx.runtime.device.power import NoMeter, Reading
 from phalanx.runtime.device.timing import MODES
 from phalanx.runtime.launch.specialise import spec
-from phalanx.runtime.tuning import keys, process, search, worker
-from phalanx.runtime.tuning.arguments import ArrayPlan, PlannedArguments, plan_arguments
+from phalanx.runtime.tuning import process, search
+from phalanx.runtime.tuning.arguments import PlannedArguments, plan_arguments
 from phalanx.runtime.tuning.process import Worker
-from phalanx.runtime.tuning.worker import Failed, distance, first_line, same_bytes
+from phalanx.runtime.tuning.worker import Failed, first_line
+from runtime.tuning_kernels import SQUARE, X, blocks, double, early, find, kinds, statuses
 from support import tuning_fakes as fakes
 
-X = np.zeros(256, np.float32)
-SQUARE = np.ones((4, 4), np.float32)
-SCALE = 2
-
-
-@px.kernel(warps=1)
-def double(X, Y, *, BM=64, COUNT=1, FACTOR=SCALE):
-    s = px.shared((BM,), X.dtype)
-    bar = px.barrier(count=COUNT, checked=False)
-    i = px.block_id(0) * BM
-    with bar.transaction():
-        px.tma.load(X[i : i + BM], s, bar)
-    bar.wait(0)
-    px.store(Y[i : i + BM], px.load(s) * FACTOR)
-
-
-@px.kernel(warps=1)
-def early(X, Y, *, BM=64, WAITS=True):
-    s = px.shared((BM,), X.dtype)
-    bar = px.barrier()
-    with bar.transaction():
-        px.tma.load(X[0:BM], s, bar)
-    if WAITS:
-        bar.wait(0)
-    px.store(Y[0:BM], px.load(s) * 2)
-    if not WAITS:
-        bar.wait(0)
-
-
-def blocks(BM):
-    return px.cdiv(256, BM)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskCache:
-    """Searches of one test are not found by the next."""
-    mine = DiskCache(tmp_path / "cache")
-    monkeypatch.setattr(keys, "disk_cache", lambda: mine)
-    return mine
-
-
-def kinds(*names: str, **more: Any) -> list[dict[str, Any]]:
-    return [dict(kind=name, **more) for name in names]
-
-
-def statuses(tuned: Any) -> dict[Any, str]:
-    return {row.config["kind"]: row.status for row in tuned.table}
-
+pytestmark = pytest.mark.usefixtures("tuning_cache")
 
 # What a search survives -----------------------------------------------------------------------------------
 
@@ -99,7 +49,7 @@ def test_kernels_that_do_not_compile_hang_or_are_wrong() -> None:
     assert [row.status for row in rows[2:]] == ["does not compile", "does not compile", "hangs", "is wrong"]
     assert [(row.ms, row.ratio) for row in rows[:2]] == [(1.0, 1.0), (2.0, 0.5)]
     too_large, no_number, stuck, wrong = (row.note for row in rows[2:])
-    assert "bytes of shared memory; a CTA on sm_90a has 232,448 (test_tune.py:" in too_large
+    assert "bytes of shared memory; a CTA on sm_90a has 232,448 (tuning_kernels.py:" in too_large
     assert "must be an integer, not 'x'" in no_number
     assert "no agent can go on" in stuck
     assert wrong == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
@@ -228,10 +178,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
     return found
 
 
-def find(configs: Any = (dict(kind="good"), dict(kind="better")), args: Any = (SQUARE, SQUARE), **options: Any) -> Any:
-    return px.tune(fakes.candidate, list(configs), args, **{"measure": fakes.by_kind, "rounds": 1, **options})
-
-
 def test_a_search_is_made_once(started: list[Worker]) -> None:
     first = find()
     assert not first.from_cache and len(started) == 1
@@ -341,7 +287,7 @@ def test_a_function_may_do_without_a_compiler(asked: list[str | None], monkeypat
     assert None not in asked and asked[0] != asked[1]
 
 
-def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
+def test_what_has_no_text_is_not_kept(tuning_cache: DiskCache) -> None:
     lock = threading.Lock()
 
     def local(x: Any, y: Any, *, kind: str) -> Any:
@@ -349,17 +295,17 @@ def test_what_has_no_text_is_not_kept(cache: DiskCache) -> None:
             return x * 2
 
     tuned = px.tune(local, kinds("good"), (SQUARE, SQUARE), measure=fakes.by_kind, isolate=False)
-    assert cache.size_bytes() == 0
+    assert tuning_cache.size_bytes() == 0
     assert tuned.unkept == "the function: lock is a lock"
     assert "not kept on disk: the function: lock is a lock" in " ".join(str(tuned).split())
     assert not find().unkept
 
 
 @pytest.mark.long
-def test_a_damaged_entry_is_a_miss(cache: DiskCache, started: list[Worker]) -> None:
+def test_a_damaged_entry_is_a_miss(tuning_cache: DiskCache, started: list[Worker]) -> None:
     find()
-    (key,) = (path.name.partition(".")[0] for path in Path(cache.root or "").iterdir())
-    cache.store(key, {}, {"rows": b"[[1.0]]"})
+    (key,) = (path.name.partition(".")[0] for path in Path(tuning_cache.root or "").iterdir())
+    tuning_cache.store(key, {}, {"rows": b"[[1.0]]"})
     assert not find().from_cache and len(started) == 2
 
 
@@ -408,153 +354,6 @@ def test_arguments_that_can_not_be_made() -> None:
         px.tune(fakes.candidate, kinds("good"), (SQUARE, SQUARE), make_args=fakes.no_arrays, measure=fakes.one)
     assert "make_args=" in (error.value.remedy or "")
 
-
-def test_a_reference_by_name() -> None:
-    configs = [dict(BM=32), dict(BM=32, FACTOR=3)]
-    tuned = px.tune(
-        double, configs, (X, X.copy()), grid=blocks, measure=fakes.one, reference=fakes.doubled_by_name, isolate=False
-    )
-    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
-
-
-@pytest.mark.long
-@pytest.mark.share(4)
-@pytest.mark.parametrize("known", [dict(BM=64), dict(BM=64, COUNT=1), dict(BM=128)], ids=["listed", "in full", "another"])
-def test_a_reference_configuration(known: dict[str, int]) -> None:
-    """Of a kernel: one of the list, one of it with its defaults written out, or one that is not measured."""
-    configs = [dict(BM=64), dict(BM=32), dict(BM=32, FACTOR=3)]
-    tuned = px.tune(double, configs, (X, X.copy()), grid=blocks, measure=fakes.by_width, reference=known)
-    assert [(row.config, row.status) for row in tuned.table] == [
-        (dict(BM=32), "ok"), (dict(BM=64), "ok"), (dict(BM=32, FACTOR=3), "is wrong"),
-    ]  # fmt: skip
-    assert tuned.table[2].note == "argument Y is off by 0.5 of the largest element, 0.00098 is allowed"
-
-
-@pytest.mark.long
-def test_every_array_of_a_reference_configuration_counts() -> None:
-    @px.kernel(warps=1)
-    def two(X, Y, Z, *, FIRST=2, SECOND=3):
-        px.store(Y[0:64], px.load(X[0:64]) * FIRST)
-        px.store(Z[0:64], px.load(X[0:64]) * SECOND)
-
-    args = (X, X.copy(), X.copy())
-    configs = [dict(FIRST=2), dict(FIRST=4), dict(SECOND=6)]
-    tuned = px.tune(two[1], configs, args, measure=fakes.one, reference=configs[0], isolate=False)
-    assert [(row.status, row.note.partition(" is off")[0]) for row in tuned.table] == [
-        ("ok", ""), ("is wrong", "argument Y"), ("is wrong", "argument Z"),
-    ]  # fmt: skip
-
-
-@pytest.mark.long
-def test_a_kernel_is_compiled_once_for_a_reference_of_the_list(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "_host", lambda value: np.zeros(4, np.float32))  # this GPU's memory holds nothing
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    options: Any = dict(grid=blocks, isolate=False, rounds=1, keep=9)
-    asked: list[str] = []
-    ask = Worker.ask
-
-    def noted(self: Worker, name: str, *arguments: Any, limit: float) -> Any:
-        asked.append(name)
-        return ask(self, name, *arguments, limit=limit)
-
-    monkeypatch.setattr(Worker, "ask", noted)
-    px.tune(double, [dict(BM=32), dict(BM=64)], args, reference=dict(BM=64), **options)
-    assert asked == ["build", "build"]
-    assert [launch.grid[0] for launch in gpu.launches[:2]] == [4, 4], "the reference first, with bounded waits and without"
-
-
-@pytest.mark.long
-def test_a_reference_configuration_of_a_function() -> None:
-    """Another process takes over after one that dies, and makes what is expected again."""
-    configs = kinds("dies", "good", "wrong")
-    tuned = px.tune(
-        fakes.candidate, configs, (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="better"), timeout=20
-    )
-    assert statuses(tuned) == {"good": "ok", "dies": "crashes", "wrong": "is wrong"}
-    tuned = px.tune(
-        fakes.in_place, [dict(lazy=False), dict(lazy=True)], (SQUARE, SQUARE.copy()), measure=fakes.one,
-        reference=dict(lazy=False), isolate=False,
-    )
-    assert [row.status for row in tuned.table] == ["ok", "is wrong"]
-
-
-def test_each_part_of_a_result_is_compared() -> None:
-    configs = kinds("both", "second wrong", "one")
-    tuned = px.tune(fakes.pair, configs, (SQUARE, SQUARE), measure=fakes.one, reference=configs[0], isolate=False)
-    notes = {row.config["kind"]: (row.status, row.note.partition(" is off")[0]) for row in tuned.table}
-    assert notes == {
-        "both": ("ok", ""), "second wrong": ("is wrong", "part 1 of the result"),
-        "one": ("is wrong", "part 1 of the result is missing"),
-    }  # fmt: skip
-
-
-@pytest.mark.share(4)
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        ("raises", "{'kind': 'raises'} of 'candidate' fails: ValueError: no such thing"),
-        ("dies", "{'kind': 'dies'} of 'candidate' crashes: its process ended with status 7"),
-    ],
-)
-def test_a_reference_that_does_not_run(kind: str, message: str) -> None:
-    with pytest.raises(px.Error) as error:
-        px.tune(fakes.candidate, kinds("good"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind=kind))
-    assert error.value.message == f"the reference configuration {message}"
-    assert error.value.location.file == __file__ and "a function" in (error.value.remedy or "")
-
-
-def test_a_reference_with_nothing_to_compare() -> None:
-    with pytest.raises(px.Error, match="fails: it returns an object, which can't be compared"):
-        px.tune(
-            fakes.pair, kinds("both"), (SQUARE, SQUARE), measure=fakes.one, reference=dict(kind="object"), isolate=False
-        )
-    with pytest.raises(px.Error, match="fails: it has no array and returns nothing"):
-        px.tune(fakes.counted, [dict(kind=1)], (1.0,), measure=fakes.one, reference=dict(kind=2), isolate=False)
-
-
-@pytest.mark.long
-def test_a_reference_whose_runs_differ(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing comes back the same from this GPU: a configuration with a race is no reference."""
-    runs = iter(range(100))
-    monkeypatch.setattr(worker, "_host", lambda value: np.full(4, next(runs), np.float32))
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    with pytest.raises(px.Error, match=r"{'BM': 64} of 'double' differs from run to run: argument X is off"):
-        px.tune(double, [dict(BM=32)], args, grid=blocks, isolate=False, reference=dict(BM=64))
-
-
-@pytest.mark.parametrize(
-    ("got", "want", "expected"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], 0.0),
-        ([1.0, 2.5], [1.0, 2.0], 0.25),
-        ([np.nan, 2.0], [np.nan, 2.0], 0.0),
-        ([np.nan, 2.0], [1.0, 2.0], np.inf),
-        ([1.0, 2.0], [np.nan, 2.0], np.inf),
-        ([np.inf, 2.0], [np.inf, 2.0], 0.0),
-        ([1.0], [0.0], np.inf),
-    ],
-)
-def test_distance(got: list[float], want: list[float], expected: float) -> None:
-    assert distance(np.array(got), np.array(want)) == expected
-
-
-def test_narrow_types_are_compared_in_f32() -> None:
-    got, want = np.array([1.0, 2.0]).astype(numpy_dtype("bf16")), np.array([1.0, 2.25], np.float32)
-    assert distance(got, want) == pytest.approx(0.25 / 2.25)
-
-
-def test_a_result_seen_before_is_told_by_its_bytes() -> None:
-    a = np.array([[0.0, np.nan], [1.0, 2.0]], np.float32)
-    assert same_bytes(a, a.copy()) and same_bytes(a.T, a.T.copy())
-    assert not same_bytes(a, -a) and not same_bytes(a, a.ravel()) and not same_bytes(a, a.astype(np.float64))
-
-
-def test_integers_are_right_or_wrong() -> None:
-    assert distance(np.array([1, 2]), np.array([1, 2])) == 0
-    assert distance(np.array([1, 2]), np.array([1, 3])) == np.inf
-
-
-# Processes ------------------------------------------------------------------------------------------------
 
 SCRIPT = '''
 import numpy as np
@@ -635,141 +434,3 @@ def test_first_lines() -> None:
     assert first_line(ValueError("a\nb")) == "ValueError: a"
     assert first_line(KeyError()) == "KeyError: KeyError"
     assert first_line(px.Error("too large", remedy="less")) == "too large"
-
-
-# The way to the GPU, on a driver made of Python -----------------------------------------------------------
-
-
-@pytest.fixture
-def gpu(library: Any, driver: cuda.Driver, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for module in (cuda, device_array):
-        monkeypatch.setattr(module, "get_driver", lambda: driver)
-    monkeypatch.setattr("phalanx.runtime.launch.watchdog._BUFFERS", {})
-    return library
-
-
-def test_machine_code_is_loaded_tried_and_timed(gpu: Any) -> None:
-    """The fake GPU takes a millisecond for each CTA, so that the wider block wins."""
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    tuned = px.tune(double, [dict(BM=32), dict(BM=64)], args, grid=blocks, isolate=False, rounds=2, keep=9)
-    assert [(row.config["BM"], row.ms) for row in tuned.table] == [(64, 4.0), (32, 8.0)]
-    assert tuned.device == "Fake GPU"
-    assert gpu.names().count("cuModuleLoadData") == 4, "each with bounded waits first, then as it is"
-    assert [launch.grid[0] for launch in gpu.launches[:4]] == [8, 8, 4, 4]
-
-
-def test_l2_is_emptied_where_the_mode_says_so(gpu: Any) -> None:
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    tuned = px.tune(double, [dict(BM=64)], args, grid=blocks, isolate=False, mode="cold", rounds=1)
-    assert tuned.table[0].ms == 4.0
-    flushes = [call for call in gpu.calls if call[0] == "cuMemsetD8Async"]
-    assert flushes and all(call[3] == 2 * (60 << 20) for call in flushes)
-
-
-def test_a_hang_on_the_gpu_is_told_by_the_watchdog(gpu: Any) -> None:
-    """The driver reports a trap, and the record says which wait it was."""
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    gpu.failures["cuCtxSynchronize"] = [719]
-    host = gpu._cuMemHostAlloc
-
-    def launch(config: int, function: int, parameters: int, extra: Any) -> None:
-        original(config, function, parameters, extra)
-        if records:
-            import ctypes
-
-            ctypes.c_uint64.from_address(records[0]).value = 1
-
-    records: list[int] = []
-    original = gpu._cuLaunchKernelEx
-
-    def allocate(out: int, nbytes: int, flags: int) -> None:
-        import ctypes
-
-        host(out, nbytes, flags)
-        records.append(ctypes.c_void_p.from_address(out).value or 0)
-
-    gpu._cuMemHostAlloc, gpu._cuLaunchKernelEx = allocate, launch
-    tuned = px.tune(double, [dict(BM=32), dict(BM=64)], args, grid=blocks, isolate=False, rounds=1)
-    assert [row.status for row in tuned.table] == ["ok", "hangs"]
-    assert "a wait did not end on the GPU: bar[0]" in tuned.table[1].note
-
-
-def test_host_arrays_where_there_is_a_gpu(gpu: Any) -> None:
-    with pytest.raises(px.Error, match=r"px\.tune measures on a GPU, and the arguments are host arrays"):
-        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks)
-
-
-def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda, "has_gpu", lambda: False)
-    with pytest.raises(px.Error, match=r"px\.tune measures on a GPU, and there is none here") as error:
-        px.tune(double, [dict(BM=32)], (spec((256,), px.f32), spec((256,), px.f32)), grid=blocks)
-    assert "on a machine with a GPU" in (error.value.remedy or "")
-
-
-def test_plans_name_the_device() -> None:
-    (plan,) = plan_arguments((spec((4,), px.f32),), 0)
-    assert isinstance(plan, ArrayPlan) and (plan.library, plan.device) == ("plain", 0)
-
-
-# What the candidates draw ---------------------------------------------------------------------------------
-
-
-class FakeMeter:
-    """A card at 1 GHz that draws 500 W, and as many joules as a launch has CTAs."""
-
-    def __init__(self, gpu: Any) -> None:
-        self.gpu = gpu
-
-    def during(self, work: Any, launches: int) -> tuple[Any, Reading]:
-        took = work()
-        return took, Reading(float(self.gpu.launches[-1].grid[0]), 500.0, 1000.0)
-
-
-def steady(**options: Any) -> Any:
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    configs = [dict(BM=32), dict(BM=64), dict(BM=96, COUNT=0)]
-    return px.tune(double, configs, args, grid=blocks, isolate=False, mode="steady", rounds=2, keep=9, **options)
-
-
-@pytest.mark.long
-def test_the_energy_of_a_launch_stands_beside_steady_times(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "meter_of", lambda ordinal: FakeMeter(gpu))
-    for from_cache in (False, True):
-        tuned = steady(flops=4e-3 * 1e9 * 132 * 7)
-        assert tuned.from_cache == from_cache
-        drawn = [Reading(joules, 500.0, 1000.0) for joules in (4.0, 8.0)]
-        assert [row.drawn for row in tuned.table] == [*drawn, None]
-        assert [row.rate for row in tuned.table] == [pytest.approx(7.0), pytest.approx(3.5), None]
-        lines = str(tuned).splitlines()
-        head, best = ([cell.strip() for cell in lines[n][1:].split(bar)] for n, bar in ((2, "┃"), (4, "│")))
-        assert head[2:9] == ["ms", "speed", "J", "W", "MHz", "FLOP/cycle/SM", "status"]
-        assert best[2:9] == ["4.0000", "1.000", "4", "500", "1000", "7", "ok"]
-    assert [row.rate for row in steady().table] == [None] * 3, "nobody said how many operations there are"
-
-
-@pytest.mark.long
-def test_without_a_meter_the_table_says_why(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(ordinal: int) -> Any:
-        raise NoMeter("no NVML here")
-
-    monkeypatch.setattr(worker, "meter_of", none)
-    for _ in range(2):
-        tuned = steady(flops=1e9)
-        assert tuned.unmetered == "no NVML here" and all(row.drawn is None and row.rate is None for row in tuned.table)
-        assert str(tuned).splitlines()[-1] == "no energy, power or clock: no NVML here"
-        assert "FLOP" not in str(tuned)
-
-
-@pytest.mark.long
-def test_only_steady_blocks_are_long_enough_for_the_meter(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "meter_of", lambda ordinal: 1 // 0)
-    args = (spec((256,), px.f32), spec((256,), px.f32))
-    tuned = px.tune(double, [dict(BM=32)], args, grid=blocks, isolate=False, rounds=1)
-    assert tuned.table[0].drawn is None and not tuned.unmetered
-
-
-@pytest.mark.parametrize("flops", [0, -1.0, float("inf"), "2 * M * N * K"])
-def test_operations_are_a_number(flops: Any) -> None:
-    with pytest.raises(px.Error, match=r"flops=") as error:
-        px.tune(double, [dict(BM=32)], (X, X.copy()), grid=blocks, flops=flops)
-    assert error.value.remedy == "pass the operations of one launch: 2 * M * N * K of a product"

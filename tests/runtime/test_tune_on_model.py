@@ -63,6 +63,7 @@ def test_only_the_models_best_are_measured() -> None:
     assert all(row.modelled for row in tuned.table) and " model " in str(tuned)
 
 
+@pytest.mark.long
 def test_the_reference_is_measured_whatever_the_model_says() -> None:
     tuned = px.tune(
         copy, args=(X, Y), grid=blocks, measure=largest_first, isolate=False, best=1, reference=dict(BM=64, BN=64)
@@ -70,6 +71,7 @@ def test_the_reference_is_measured_whatever_the_model_says() -> None:
     assert [(row.config["BM"], row.status) for row in tuned.table] == [(64, "ok"), (16, "ok"), (32, "skipped")]
 
 
+@pytest.mark.long
 def test_few_candidates_are_all_measured_and_the_model_not_asked() -> None:
     tuned = px.tune(copy, args=(X, Y), grid=blocks, measure=largest_first, isolate=False)
     assert [row.config["BM"] for row in tuned.table] == [64, 32, 16] and tuned.table[0].modelled is None

@@ -190,17 +190,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t[i] = acc_1[i + 8];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces[i] = t[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_1[i] = pieces[i];
+      for (int i = 0; i < 8; ++i) t_1[i] = t[i];
+      float pieces[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces[i] = t_1[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = t_1[i];
+      for (int i = 0; i < 8; ++i) sums[i] = pieces[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 1);
@@ -214,17 +214,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_2[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_2[i] = acc_1[i + 16];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_1[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_1[i] = t_2[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_3[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_3[i] = pieces_1[i];
+      for (int i = 0; i < 8; ++i) t_3[i] = t_2[i];
+      float pieces_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_1[i] = t_3[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_1[i] = t_3[i];
+      for (int i = 0; i < 8; ++i) sums_1[i] = pieces_1[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 2);
@@ -238,17 +238,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_4[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_4[i] = acc_1[i + 24];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_2[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_2[i] = t_4[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_5[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_5[i] = pieces_2[i];
+      for (int i = 0; i < 8; ++i) t_5[i] = t_4[i];
+      float pieces_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_2[i] = t_5[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_2[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_2[i] = t_5[i];
+      for (int i = 0; i < 8; ++i) sums_2[i] = pieces_2[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 3);
@@ -265,17 +265,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t[i] = acc_1[i + 16];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces[i] = t[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_1[i] = pieces[i];
+      for (int i = 0; i < 8; ++i) t_1[i] = t[i];
+      float pieces[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces[i] = t_1[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = t_1[i];
+      for (int i = 0; i < 8; ++i) sums[i] = pieces[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 2);
@@ -289,17 +289,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_2[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_2[i] = acc_1[i + 24];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_1[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_1[i] = t_2[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_3[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_3[i] = pieces_1[i];
+      for (int i = 0; i < 8; ++i) t_3[i] = t_2[i];
+      float pieces_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_1[i] = t_3[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_1[i] = t_3[i];
+      for (int i = 0; i < 8; ++i) sums_1[i] = pieces_1[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 3);
@@ -313,17 +313,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_4[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_4[i] = acc_1[i];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_2[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_2[i] = t_4[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_5[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_5[i] = pieces_2[i];
+      for (int i = 0; i < 8; ++i) t_5[i] = t_4[i];
+      float pieces_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_2[i] = t_5[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_2[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_2[i] = t_5[i];
+      for (int i = 0; i < 8; ++i) sums_2[i] = pieces_2[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 0);
@@ -340,17 +340,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t[i] = acc_1[i + 24];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces[i] = t[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_1[i] = pieces[i];
+      for (int i = 0; i < 8; ++i) t_1[i] = t[i];
+      float pieces[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces[i] = t_1[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = t_1[i];
+      for (int i = 0; i < 8; ++i) sums[i] = pieces[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 3);
@@ -364,17 +364,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_2[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_2[i] = acc_1[i];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_1[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_1[i] = t_2[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_3[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_3[i] = pieces_1[i];
+      for (int i = 0; i < 8; ++i) t_3[i] = t_2[i];
+      float pieces_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_1[i] = t_3[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_1[i] = t_3[i];
+      for (int i = 0; i < 8; ++i) sums_1[i] = pieces_1[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 0);
@@ -388,17 +388,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_4[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_4[i] = acc_1[i + 8];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_2[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_2[i] = t_4[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_5[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_5[i] = pieces_2[i];
+      for (int i = 0; i < 8; ++i) t_5[i] = t_4[i];
+      float pieces_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_2[i] = t_5[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_2[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_2[i] = t_5[i];
+      for (int i = 0; i < 8; ++i) sums_2[i] = pieces_2[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 1);
@@ -415,17 +415,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t[i] = acc_1[i];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces[i] = t[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_1[i] = pieces[i];
+      for (int i = 0; i < 8; ++i) t_1[i] = t[i];
+      float pieces[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces[i] = t_1[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = t_1[i];
+      for (int i = 0; i < 8; ++i) sums[i] = pieces[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 0);
@@ -439,17 +439,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_2[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_2[i] = acc_1[i + 8];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_1[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_1[i] = t_2[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_3[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_3[i] = pieces_1[i];
+      for (int i = 0; i < 8; ++i) t_3[i] = t_2[i];
+      float pieces_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_1[i] = t_3[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_1[i] = t_3[i];
+      for (int i = 0; i < 8; ++i) sums_1[i] = pieces_1[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 1);
@@ -463,17 +463,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_4[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_4[i] = acc_1[i + 16];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_2[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_2[i] = t_4[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_5[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_5[i] = pieces_2[i];
+      for (int i = 0; i < 8; ++i) t_5[i] = t_4[i];
+      float pieces_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_2[i] = t_5[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums_2[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums_2[i] = t_5[i];
+      for (int i = 0; i < 8; ++i) sums_2[i] = pieces_2[i];
       // split_ring.py: px.cluster.store(there, sums, self.landed, cta=owner + self.SPLIT * (self.y + self.CN * self.z))  (called at split_ring.py)
       {
         const unsigned there_bar = ptx::mapa_shared_cluster(landed, 2);
@@ -495,32 +495,32 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t[i] = acc_1[i];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces[i] = t[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_1[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_1[i] = pieces[i];
+      for (int i = 0; i < 8; ++i) t_1[i] = t[i];
+      float pieces[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces[i] = t_1[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float sums[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) sums[i] = t_1[i];
+      for (int i = 0; i < 8; ++i) sums[i] = pieces[i];
       // split_ring.py: sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)  (called at split_ring.py)
       float t_2[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_2[i] = acc_1[i + 8];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_1[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_1[i] = t_2[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_3[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_3[i] = pieces_1[i];
+      for (int i = 0; i < 8; ++i) t_3[i] = t_2[i];
+      float pieces_1[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_1[i] = t_3[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float t_4[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_4[i] = t_3[i];
+      for (int i = 0; i < 8; ++i) t_4[i] = pieces_1[i];
       // split_ring.py: sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)  (called at split_ring.py)
       float sums_1[8];
       #pragma unroll
@@ -528,17 +528,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_5[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_5[i] = acc_1[i + 16];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_2[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_2[i] = t_5[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_6[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_6[i] = pieces_2[i];
+      for (int i = 0; i < 8; ++i) t_6[i] = t_5[i];
+      float pieces_2[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_2[i] = t_6[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float t_7[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_7[i] = t_6[i];
+      for (int i = 0; i < 8; ++i) t_7[i] = pieces_2[i];
       // split_ring.py: sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)  (called at split_ring.py)
       float sums_2[8];
       #pragma unroll
@@ -546,17 +546,17 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float t_8[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_8[i] = acc_1[i + 24];
-      // split_ring.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)  (called at split_ring.py)
-      float pieces_3[8];
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) pieces_3[i] = t_8[i];
-      // split_ring.py: return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
+      // sums.py: pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2).permute(3, 0, 2, 4, 1, 5)  (called at split_ring.py)
       float t_9[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_9[i] = pieces_3[i];
+      for (int i = 0; i < 8; ++i) t_9[i] = t_8[i];
+      float pieces_3[8];
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) pieces_3[i] = t_9[i];
+      // sums.py: return pieces.reshape(rows * columns) if FLAT else pieces.reshape(columns // 8, rows * 2, 4)  (called at split_ring.py)
       float t_10[8];
       #pragma unroll
-      for (int i = 0; i < 8; ++i) t_10[i] = t_9[i];
+      for (int i = 0; i < 8; ++i) t_10[i] = pieces_3[i];
       // split_ring.py: sums = px.where(self.s == owner, by_thread(acc[:, left : left + width]), sums)  (called at split_ring.py)
       float sums_3[8];
       #pragma unroll
@@ -595,11 +595,11 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       float sums_6[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) sums_6[i] = sums_5[i] + t_13[i];
-      // split_ring.py: tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)  (called at split_ring.py)
+      // sums.py: tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)  (called at split_ring.py)
       float tile[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) tile[i] = sums_6[i];
-      // split_ring.py: return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)  (called at split_ring.py)
+      // sums.py: return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)  (called at split_ring.py)
       float t_14[8];
       #pragma unroll
       for (int i = 0; i < 8; ++i) t_14[i] = tile[i];
@@ -612,7 +612,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
       px_bf16 c_1[8];
       #pragma unroll
       for (int i = 0; i < 8; i += 2) ptx::bf16_pair_from_float(c_1 + i, c[i], c[i + 1]);
-      ptx::bar_sync<1, 128>();  // w was read at line 116 before out, in its memory, is written
+      ptx::bar_sync<1, 128>();  // w was read at line 102 before out, in its memory, is written
       {
         const unsigned a = out_addr + 16 * (((px_lane & 1) * 9) ^ (((px_lane >> 1) & 1) * 18) ^ (((px_lane >> 2) & 1) * 36) ^ (((px_lane >> 3) & 1)) ^ ((px_lane >> 4) * 64) ^ (px_warp_id * 2));
         unsigned words[4];
@@ -620,7 +620,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
         ptx::stmatrix_x4_trans(a, words);
       }
       // split_ring.py: stored = px.load(out[q, row : row + at_once])
-      ptx::bar_sync<1, 128>();  // out was written at line 336 before out is read
+      ptx::bar_sync<1, 128>();  // out was written at line 322 before out is read
       px_bf16 stored[8];
       {
         px_bf16* const p = out + (((px_lane & 7) * 8) ^ (((px_lane >> 3) & 1) * 72) ^ ((px_lane >> 4) * 144) ^ ((px_warp_id & 1) * 288) ^ ((px_warp_id >> 1) * 512));
@@ -649,7 +649,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
         ptx::mbarrier_wait_parity(a_empty + 8 * stage, parity ^ 1);
       }
       // split_ring.py: with full.transaction():  (called at split_ring.py)
-      __syncwarp();  // all threads have passed the wait at line 146 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 132 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(a_full + 8 * stage, 8192);
         // split_ring.py: px.tma.load(here, there, full, multicast=mask, cache="evict_last")  (called at split_ring.py)
@@ -677,7 +677,7 @@ extern "C" __global__ void __launch_bounds__(192, 1) split_ring_kernel(
         ptx::mbarrier_wait_parity(w_empty + 8 * stage, parity ^ 1);
       }
       // split_ring.py: with self.w_full[stage].transaction():  (called at split_ring.py)
-      __syncwarp();  // all threads have passed the wait at line 182 before the elected thread goes on
+      __syncwarp();  // all threads have passed the wait at line 168 before the elected thread goes on
       if (px_one) {
         ptx::mbarrier_arrive_expect_tx_shared_cta(w_full + 8 * stage, 8192);
         // split_ring.py: px.tma.load(  (called at split_ring.py)

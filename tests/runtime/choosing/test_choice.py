@@ -158,6 +158,21 @@ def test_one_that_the_assembler_refuses_is_no_choice() -> None:
     assert "KIND='abs.f32'" in note and note.endswith("the quickest of 2; 1 does not compile or fit")
 
 
+def test_where_the_model_can_not_tell_the_first_is_taken() -> None:
+    @px.kernel(warps=1, cooperative=True)
+    def together(COUNT, X, *, BM=px.choose(32, 64)):
+        px.atomic_add(COUNT[0], 1, order="acq_rel")
+        while px.atomic_load(COUNT[0]) < px.num_blocks(0):
+            pass
+        px.store(X[0:BM], px.full((BM,), 1.0, px.f32))
+
+    x = np.zeros(64, np.float32)
+    together[2](np.zeros(1, np.int32), x)
+    assert (x[:32] == 1).all() and not x[32:].any()
+    note = px.compile(together[300], np.zeros(1, np.int32), x).notes[0]
+    assert "BM=32 (px.choose): the first of 2 that compiles and fits; the model of time can't rank them: " in note
+
+
 def test_tiles_that_registers_hold_go_first() -> None:
     @px.kernel(warps=1)
     def sums(X, Y, *, BM=px.choose(256, 16)):

@@ -9,19 +9,8 @@ import numpy as np
 import phalanx as px
 from phalanx.frozen import frozen
 from phalanx.ir.archs import COPY_CHUNK
-from phalanx.kernels.attention.arguments import (
-    Heads,
-    bias_of,
-    cap_of,
-    packed_view,
-    reach_of,
-    readable,
-    require_dims,
-    require_heads,
-    require_lengths,
-    result_like,
-    scale_of,
-)
+from phalanx.kernels.attention import arguments
+from phalanx.kernels.attention.arguments import Heads
 from phalanx.kernels.attention.backward_config import (
     KEYS,
     TOGETHER,
@@ -66,14 +55,14 @@ def attention_backward(
     the current stream, or the simulator for NumPy.
     Example: ``dq, dk, dv = px.kernels.attention_backward(do, q, k, v, *px.kernels.attention(q, k, v, lse=True))``.
     """
-    sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
-    heads = require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
-    require_dims(heads)
+    sequences = arguments.require_lengths(cu_seqlens_q, cu_seqlens_k)
+    heads = arguments.require_heads(q, k, v, varlen=sequences > 0, dtypes=HALVES)
+    arguments.require_dims(heads)
     _require_results(do, o, lse, q, heads)
-    left, right = reach_of(causal, window)
-    cap = cap_of(softcap)
-    factor = scale_of(scale, heads.dim)
-    bias_kind, added = bias_of(bias, heads, sequences)
+    left, right = arguments.reach_of(causal, window)
+    cap = arguments.cap_of(softcap)
+    factor = arguments.scale_of(scale, heads.dim)
+    bias_kind, added = arguments.bias_of(bias, heads, sequences)
     gradients = _bias_gradients(bias, dbias, bias_kind, added, deterministic)
     widths = (heads.dim, heads.dim, heads.value_dim)
     dim = max(heads.columns)
@@ -84,8 +73,8 @@ def attention_backward(
             capped=cap is not None, biased=bias_kind == "tile", sloped=bias_kind == "slopes",
         )  # fmt: skip
         require_config_fits(chosen, dim)
-        views = [packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]
-        operands = [readable(what, x, "attention_backward") for what, x in zip(("q", "k", "v", "do"), views)]
+        views = [arguments.packed_view(x) if sequences else x for x in (q, k, v, do, o, *results)]
+        operands = [arguments.readable(what, x, "attention_backward") for what, x in zip(("q", "k", "v", "do"), views)]
         scores = factor * LOG2E if cap is None else factor / cap, factor, cap, left, right
         call = _Call(heads, sequences or heads.batch, chosen, scores, added, bias_kind, cu_seqlens_q, cu_seqlens_k)
         call.launch(operands, views[4], lse[None] if sequences else lse, views[5:], gradients, deterministic)
@@ -198,8 +187,8 @@ def _gradient_like(x: Any, width: int, dtype: str) -> Any:
     """A new array for a gradient, whose rows begin at multiples of 16 bytes, as the copy engine writes them."""
     step = COPY_CHUNK // ITEM_BYTES[dtype]
     if width % step == 0:
-        return result_like(x, width, dtype)
-    return result_like(x, px.cdiv(width, step) * step, dtype)[..., :width]
+        return arguments.result_like(x, width, dtype)
+    return arguments.result_like(x, px.cdiv(width, step) * step, dtype)[..., :width]
 
 
 def _require_results(do: Any, o: Any, lse: Any, q: Any, heads: Heads) -> None:

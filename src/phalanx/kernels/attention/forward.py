@@ -7,20 +7,8 @@ from typing import Any
 
 import phalanx as px
 from phalanx.frozen import frozen
-from phalanx.kernels.attention.arguments import (
-    OPERANDS,
-    Heads,
-    bias_of,
-    cap_of,
-    packed_view,
-    reach_of,
-    readable,
-    require_dims,
-    require_heads,
-    require_lengths,
-    result_like,
-    scale_of,
-)
+from phalanx.kernels.attention import arguments
+from phalanx.kernels.attention.arguments import OPERANDS, Heads
 from phalanx.kernels.attention.bands import choose_band
 from phalanx.kernels.attention.config import AttentionConfig, choose, require_fits
 from phalanx.kernels.attention.forms import OperandScales, PackedStarts, ScoreFactors, TileHeights, Window
@@ -75,15 +63,16 @@ def attention(
     128, without bias and packed sequences; compiled and simulated, never run on Blackwell.
     Example: ``y = px.kernels.attention(q, k, v, causal=True)``.
     """
-    sequences = require_lengths(cu_seqlens_q, cu_seqlens_k)
-    heads = require_heads(q, k, v, varlen=sequences > 0)
-    require_dims(heads)
+    sequences = arguments.require_lengths(cu_seqlens_q, cu_seqlens_k)
+    heads = arguments.require_heads(q, k, v, varlen=sequences > 0)
+    arguments.require_dims(heads)
     if sequences and heads.dtype not in HALVES:
         raise refused(f"packed sequences of {heads.dtype}", f"pass them as {' or '.join(HALVES)}")
     numbers, arrays = _scales(q_scale, k_scale, v_scale)
-    left, right = reach_of(causal, window)
-    factor, slope, cap = _factors(scale_of(scale, heads.dim) * numbers[0] * numbers[1], cap_of(softcap), bias is not None)
-    bias_kind, added = bias_of(bias, heads, sequences)
+    left, right = arguments.reach_of(causal, window)
+    product_scale = arguments.scale_of(scale, heads.dim) * numbers[0] * numbers[1]
+    factor, slope, cap = _factors(product_scale, arguments.cap_of(softcap), bias is not None)
+    bias_kind, added = arguments.bias_of(bias, heads, sequences)
     if is_outlined():
         return _results(q, heads, lse)
     target = target_of(info_of("q", q, OPERANDS), arch)
@@ -110,7 +99,7 @@ def attention(
 
 def _results(q: Any, heads: Heads, lse: bool) -> Any:
     """New arrays for the result, and with `lse` for the logarithms of the sums."""
-    result = result_like(q, heads.value_dim, heads.out_dtype)
+    result = arguments.result_like(q, heads.value_dim, heads.out_dtype)
     if not lse:
         return result
     rows = (heads.heads, heads.queries) if heads.varlen else (heads.batch, heads.heads, heads.queries)
@@ -140,8 +129,8 @@ def _launch(
     """The launches of a call on Hopper; `others` are the arrays behind LSE."""
     heads = given.heads
     q = arrays[0]
-    views = [packed_view(x) if given.sequences else x for x in (*arrays, result)]
-    operands = [readable(what, x, "attention") for what, x in zip("qkv", views)]
+    views = [arguments.packed_view(x) if given.sequences else x for x in (*arrays, result)]
+    operands = [arguments.readable(what, x, "attention") for what, x in zip("qkv", views)]
     if heads.dtype not in HALVES:
         operands[2] = turned_values(operands[2], heads.columns[1])
     plan = choose_heights(heads, config, sms_of(q)) if given.kind == "full" else None

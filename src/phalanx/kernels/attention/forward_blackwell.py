@@ -11,6 +11,10 @@ by the factor, and brings them out at the end of a tile. One thread gives the te
 
 A product that writes scores waits for the one that read the powers in their place: nothing else keeps their order. That
 costs nothing while the softmax of the other tile runs. Compiled, checked and simulated; nobody has run it on Blackwell yet.
+
+By hand, since a loop over `px.pipelined` waits for each product there and has one tile in flight: by the model of the B200
+(4 x 32 heads, 4,096 queries and keys, no mask) the loop of examples/simple/attention.py takes 1.77 times as long with heads
+of 128, 2.07 times with heads of 64.
 """
 
 from __future__ import annotations

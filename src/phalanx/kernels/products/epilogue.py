@@ -10,6 +10,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.fetching import block
+from phalanx.kernels.products.sums import by_place, by_thread
 
 
 @px.func
@@ -188,21 +189,6 @@ class Epilogue:
             px.store(self.out[:, start:end], result.to(self.C.dtype))
 
 
-@px.func
-def by_thread(tile):
-    """Sums in the order in which threads hold them: 16 bytes of each next to those of its neighbour."""
-    rows, columns = tile.shape
-    pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
-    return pieces.permute(3, 0, 2, 4, 1, 5).reshape(rows * columns)
-
-
-@px.func
-def by_place(pieces, rows, columns):
-    """Turns values from the order of `by_thread` back into rows and columns."""
-    tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
-    return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
-
-
 @px.struct
 class PartialSums:
     """The sums of the SPLIT parts of a tile, of one warpgroup, one after the other in W; `place` numbers the warpgroups.
@@ -224,7 +210,7 @@ class PartialSums:
         parts = cuts(self.BN, self.width)
         for piece in px.static_range(len(parts)):
             start, width = parts[piece]
-            px.store(self.piece(self.part, start, width), by_thread(acc[:, start : start + width]))
+            px.store(self.piece(self.part, start, width), by_thread(acc[:, start : start + width], FLAT=True))
         last = px.atomic_add(self.done[self.place], 1, order="acq_rel") == self.SPLIT - 1
         if last:
             px.atomic_exch(self.done[self.place], 0)
@@ -242,7 +228,7 @@ class PartialSums:
         order does not matter.
         """
         height, width = own.shape
-        mine = by_thread(own)
+        mine = by_thread(own, FLAT=True)
         if self.SPLIT == 2:
             added = mine + px.load(self.piece(1 - self.part, start, width))
         else:

@@ -28,6 +28,7 @@ from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.products.orders import grouped
 from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.sums import sum_stages
 from phalanx.kernels.products.targets import target_of
 from phalanx.machines.h200 import H200
 from phalanx.runtime.launch.replay import remembered
@@ -107,20 +108,7 @@ def grouped_ring(
                 n = (j * CN + y) * BN
                 end = px.load(TABLE[2, i])
                 if m < end:
-                    acc = px.empty((height, BN), px.f32)
-                    last = 0
-                    for k in range(steps):
-                        s = ring.stage
-                        full[s].wait(ring.parity)
-                        px.wgmma(a[s][top : top + height], b[s] if TURNED else b[s].T, acc, accumulate=k > 0)
-                        px.wgmma_commit()
-                        px.wgmma_wait(1)
-                        if k > 0:
-                            empty[last].arrive(ctas=same_rows | same_columns)
-                        last = s
-                        ring.advance()
-                    px.wgmma_wait(0)
-                    empty[last].arrive(ctas=same_rows | same_columns)
+                    acc = sum_stages(a, b, full, empty, ring, steps, top, height, same_rows, same_columns, TURNED)
                     for part in px.static_range(0, BN, width):
                         px.tma.wait(0, read=True)  # the part before has left the buffer
                         piece = EPILOGUE_COLUMNS if BIASED or ACTIVATION is not None else width

@@ -18,6 +18,7 @@ from phalanx.kernels.products.grouped import NARROW, are_few, choose_grouped
 from phalanx.kernels.products.grouped_blackwell import choose_grouped_blackwell, launch_groups
 from phalanx.kernels.products.grouped_split import launch_few_rows
 from phalanx.kernels.products.split_config import SplitConfig
+from phalanx.kernels.products.sums import sum_stages
 from phalanx.kernels.products.targets import Target, target_of
 from phalanx.runtime.launch.replay import remembered
 from phalanx.runtime.symbolic.choices import not_chosen_in_exports
@@ -90,20 +91,7 @@ def expert_ring(
                 m = px.load(TABLE[1, t]) + c * half
                 n = (tile % columns * 2 + rank) * BN
                 end = px.load(TABLE[2, t])
-                acc = px.empty((half, BN), px.f32)
-                last = 0
-                for k in range(steps):
-                    s = ring.stage
-                    full[s].wait(ring.parity)
-                    px.wgmma(a[s][c * half : c * half + half], b[s] if TURNED else b[s].T, acc, accumulate=k > 0)
-                    px.wgmma_commit()
-                    px.wgmma_wait(1)
-                    if k > 0:
-                        empty[last].arrive(ctas=0b11)
-                    last = s
-                    ring.advance()
-                px.wgmma_wait(0)
-                empty[last].arrive(ctas=0b11)
+                acc = sum_stages(a, b, full, empty, ring, steps, c * half, half, 0b11, 0b11, TURNED)
                 place = m + px.arange(half)
                 if SCATTER:
                     token = px.load(I[m : m + half], fill=-1)

@@ -12,6 +12,7 @@ from typing import Any
 import phalanx as px
 from phalanx.kernels.products.activations import activate
 from phalanx.kernels.products.fetching import PANEL, block, in_panels, whole_panels
+from phalanx.kernels.products.sums import by_place, by_thread
 
 ROWS_AT_ONCE = 8
 """Rows that are stored at a time where they are not made of aligned pieces of 16 bytes. There are few of them, so that few
@@ -35,21 +36,6 @@ def sharers(s, y, z, SPLIT, CN, CM):
     for other in px.static_range(SPLIT):
         same_tile = same_tile | (1 << (other + SPLIT * (y + CN * z)))
     return same_rows, same_columns, same_tile
-
-
-@px.func
-def by_thread(tile):
-    """An f32 accumulator in the order in which threads hold it: 16 bytes of each next to those of its neighbour."""
-    rows, columns = tile.shape
-    pieces = tile.reshape(rows // 16, 2, 8, columns // 8, 4, 2)
-    return pieces.permute(3, 0, 2, 4, 1, 5).reshape(columns // 8, rows * 2, 4)
-
-
-@px.func
-def by_place(pieces, rows, columns):
-    """Turns values from the order of `by_thread` back into rows and columns."""
-    tile = pieces.reshape(columns // 8, rows // 16, 8, 4, 2, 2)
-    return tile.permute(1, 4, 2, 0, 3, 5).reshape(rows, columns)
 
 
 @px.struct

@@ -98,6 +98,10 @@ class Expressions:
 
     def eval(self, node: ast.expr) -> object:
         """The front-end value of an expression; errors inside point at the innermost part."""
+        if type(node) is ast.Name:  # most are variables, for which no place in the file is needed
+            known = self.state.get((self.frames[-1].ident, node.id))
+            if known is not None and not isinstance(known, Unavailable):
+                return known
         handler = getattr(self, "eval_" + type(node).__name__, None)
         outer = self.ctx.loc
         self.ctx.loc = self.locate(node)

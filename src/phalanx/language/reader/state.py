@@ -6,6 +6,7 @@ only rebinds keys; where run-time paths meet, keys that differ become mutable IR
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeGuard
@@ -193,9 +194,13 @@ class Meeting:
     def state(self) -> State:
         """The state after the meeting."""
         states = [path.state for path in self.paths]
+        first, *others = states
         out: State = {}
-        for key in dict.fromkeys(key for state in states for key in state):
-            if all(key in state for state in states):
+        for key in dict.fromkeys(itertools.chain(*states)):
+            value = first.get(key)
+            if value is not None and all([state.get(key) is value for state in others]) and not self.hidden(value):
+                out[key] = value  # as most are
+            elif all(key in state for state in states):
                 out[key] = self.value(key_name(key), [state[key] for state in states])
             else:
                 out[key] = Unavailable(
@@ -231,7 +236,7 @@ class Meeting:
 
     def hidden(self, value: object) -> bool:
         """Whether a value, or a part of it, is defined inside what ends here."""
-        return not self.inside.isdisjoint(parts_of(value))
+        return bool(self.inside) and not self.inside.isdisjoint(parts_of(value))
 
     def listed(self, values: Sequence[object]) -> str:
         """The kinds of these values, for messages."""

@@ -86,6 +86,11 @@ class Leaving:
         size = None if self.fixed else _size(self.view, self.axis, nbytes)
         return self if size is None or -(-self.length // size) >= self.parts else replace(self, size=size)
 
+    def written(self, tile: Value, first: int, size: int) -> Op:
+        """What writes a piece into the buffer, which begins at `first` there."""
+        assert self.buffer is not None
+        return Store(_box(self.buffer, self.at(first), self.shape_of(size)), tile, loc=self.op.loc)
+
     def made_in_parts(self, width: int) -> Leaving | None:
         """The way out of a tile whose columns are made `width` at a time; None where those are no rows for the engine."""
         row = width * self.view.dtype.itemsize
@@ -184,26 +189,25 @@ def leave(item: Leaving) -> list[Op]:
     whole = item.shape == item.view.shape
     for start in range(0, item.length, item.size):
         end = min(item.length, start + item.size)
-        pieces = []
+        pieces: list[Op] = []
         for first, size in ((start, end),) if whole else _pieces(start, end):
             part = value
             if not whole:
                 part = Value(TileType(item.shape_of(size), value.type.dtype), value.name)
-                code.ops.append(Part(value, item.at(first), part, loc=code.loc))
-            pieces.append((first, size, part))
+                pieces.append(Part(value, item.at(first), part, loc=code.loc))
+            pieces.append(item.written(part, first - start, size))
         code.ops += leave_part(item, start, end, pieces)
     return code.ops
 
 
-def leave_part(item: Leaving, start: int, end: int, pieces: Iterable[tuple[int, int, Value]]) -> list[Op]:
-    """Lets the part of a tile from `start` to `end` leave, which is in registers in pieces: (first, size, tile) each."""
+def leave_part(item: Leaving, start: int, end: int, pieces: Iterable[Op]) -> list[Op]:
+    """Lets the part of a tile from `start` to `end` leave, which `pieces` write into the buffer."""
     buffer, view = item.buffer, item.view
     assert buffer is not None
     code = LoopCode(item.op.loc)
     along = view.kept[item.axis]
     code.ops.append(TmaWait(0, True, loc=code.loc))
-    for first, size, part in pieces:
-        code.ops.append(Store(_box(buffer, item.at(first - start), item.shape_of(size)), part, loc=code.loc))
+    code.ops += pieces
     offset = view.offsets[along]
     if start:
         offset = code.binary("add", offset, Const(start, offset.type))  # type: ignore[arg-type]

@@ -44,6 +44,8 @@ class InParts:
     width: int
     stores: list[Op]
     gone: set[Op]
+    vectors: list[Op]
+    """Loads of one number for each column: those of a part are loaded while the part before it is at work."""
 
     @property
     def at(self) -> Op:
@@ -93,7 +95,8 @@ class _Finder:
         if any(op not in gone for op in self.reads):
             raise NoParts
         self._check_between(stores, gone)
-        return InParts(self.form, width, stores, gone)
+        vectors = [op for op in self.sliced if op.tile_load is not None and len(op.tile_load.view.shape) == 1]
+        return InParts(self.form, width, stores, gone, sorted(vectors, key=self.places.order.__getitem__))
 
     def _stores(self) -> list[Op]:
         """Where tiles that follow from the sums are stored, all of it behind the loop in its block."""
@@ -195,16 +198,25 @@ class PartWriter:
         code = LoopCode(loc)
         ran = runs(form.loop, code)
         turn, parity = form.taking.read(code)
+        starts = range(0, self.columns, self.parts.width)
+        slicers = [_Slicer(self.places, code, start, self.parts.width, self.columns) for start in starts]
+        self._load_vectors(slicers[0])
         self._if(code, ran, [Wait(BarrierRef(form.full, turn), parity, loc=loc)])
-        for start in range(0, self.columns, self.parts.width):
-            known = self._sums(code, ran, turn, start)
-            slicer = _Slicer(self.places, code, known, start, self.parts.width, self.columns)
+        for slicer, following in zip(slicers, (*slicers[1:], None), strict=True):
+            slicer.known = self._sums(code, ran, turn, slicer.start)
+            if following is not None:
+                self._load_vectors(following)
             for op in self.parts.stores:
-                self._store(code, op, slicer, start)
+                self._store(code, op, slicer, slicer.start)
         step = LoopCode(loc)
         advance(step, form.taking, turn, form.turns)
         self._if(code, ran, step.ops)
         return code.ops
+
+    def _load_vectors(self, slicer: _Slicer) -> None:
+        for op in self.parts.vectors:
+            assert op.defines is not None
+            slicer.part(op.defines)
 
     def _if(self, code: LoopCode, ran: Value | None, ops: list[Op]) -> None:
         if ran is None:
@@ -248,21 +260,21 @@ class PartWriter:
         view, whole = brought_by(op)
         value = slicer.part(whole)
         if op in self.leaving:
+            item = self.leaving[op]
             end = start + self.parts.width
-            code.ops += leave_part(self.leaving[op], start, end, [(start, self.parts.width, value)])
+            code.ops += leave_part(item, start, end, [item.written(value, 0, self.parts.width)])
         else:
             code.ops.append(dataclasses.replace(op, view=slicer.region(view), value=value))  # type: ignore[call-arg]
 
 
 class _Slicer:
-    """Writes what some columns of tiles are made of: `known` are those of the sums."""
+    """Writes what some columns of tiles are made of."""
 
-    def __init__(
-        self, places: Places, code: LoopCode, known: Mapping[Var, Value], start: int, width: int, columns: int
-    ) -> None:
+    def __init__(self, places: Places, code: LoopCode, start: int, width: int, columns: int) -> None:
         self.places = places
         self.code = code
-        self.known = known
+        self.known: Mapping[Var, Value] = {}
+        """The columns of the sums, by cell."""
         self.start = start
         self.width = width
         self.columns = columns
