@@ -348,8 +348,8 @@ class Multiplier:
                 code.ops.append(Tcgen05Copy(ring.tile(item, stages[ring]), view, self.peer, loc=code.loc))
         code.ops.append(
             Tcgen05Mma(
-                a, b, form.view(home, turn), adds, (a.dtype, b.dtype), a.shape[1], *scales, peer=self.peer,
-                written=made.op.written, loc=code.loc,
+                a, b, form.view(home, turn), adds, (a.dtype, b.dtype), a.shape[1], scales[0], scales[1],
+                self.peer, written=made.op.written, loc=code.loc,
             )
         )
         for ring in self.released_after.get(made.op, ()):
