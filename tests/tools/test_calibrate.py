@@ -111,8 +111,8 @@ def test_numbers_follow_from_what_was_measured() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_numbers_are_found_from_times(seed: int) -> None:
     names = [probe.finds for probe in measure.PROBES]
-    # What HBM brings goes the way of L2, and what comes while a wait asks can't be told from what came before.
-    true = replace(disturbed(names, seed), l2_sm_rate=150.0, hbm_sm_rate=80.0, wait=50.0)
+    # What HBM brings goes the way of L2; a copy to a peer arms its barrier there, and can't be told if that takes longer.
+    true = replace(disturbed(names, seed), l2_sm_rate=150.0, hbm_sm_rate=80.0, remote_arrive_latency=90.0)
     made = measure.measure(ModelledCard(true), H200, "a test")
     off = {name: getattr(made.rates, name) / getattr(true, name) - 1 for name in names}
     assert max(map(abs, off.values())) < 0.02, off
