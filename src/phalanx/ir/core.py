@@ -41,7 +41,7 @@ class Op(Traits):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "effects" in cls.__dict__:
-            cls.effects = once(cls.effects)  # type: ignore[method-assign]  # dozens of passes ask
+            cls.effects = once(cls.effects)  # type: ignore[method-assign, assignment]  # dozens of passes ask
         if cls.mnemonic and "mnemonic" in cls.__dict__:
             cls.family = cls.__module__.rsplit(".", 1)[-1]
             INSTRUCTIONS.append(cls)

@@ -14,6 +14,7 @@ from phalanx.ir.values import Const
 from phalanx.sim.agents import BLOCKED, LINE, STEP, TRY, Agent
 from phalanx.sim.budget import CALL
 from phalanx.sim.codegen import Asks, Emitter
+from phalanx.sim.monitor import Monitor
 from phalanx.sim.registry import meaning, never_run, text
 from phalanx.sim.spins import Rounds, polling, tries
 
@@ -61,9 +62,16 @@ def for_(op: ir.For, emit: Emitter) -> None:
         step = f"{step} or {emit.bind('f', lambda agent: lambda: refuse_step(op))}()"
     numbers = f"range({emit.expr(op.start)}, {emit.expr(op.stop)}, {step})"
     if emit.clocked:  # who keeps the time may have a few rounds stand for all
-        numbers = f"{emit.bind('o', lambda agent: agent.cta.cluster.machine.monitor.rounds(op, agent))}({numbers})"
+        numbers = f"{emit.bind('o', lambda agent: timekeeper(agent).rounds(op, agent))}({numbers})"
     head = f"for {emit.define(op.index)} in {numbers}:"
     emit.loop(head, op.label, body, asks, rounds=op)
+
+
+def timekeeper(agent: Agent) -> Monitor:
+    """Whoever follows a clocked run, which has somebody who does."""
+    monitor = agent.cta.cluster.machine.monitor
+    assert monitor is not None
+    return monitor
 
 
 def refuse_step(op: ir.For) -> NoReturn:
