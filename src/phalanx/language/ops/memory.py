@@ -69,8 +69,8 @@ def shared(
     elements of f4e2m1, f6e2m3 or f6e3m2 lie at the beginning of 16 bytes, with no bit between them: only `px.tma.load` fills
     such a buffer (sm_100a and its kin, the last axis a multiple of 128), and only tensor cores read it, beside operands of
     8 bits: `px.tcgen05.mma`, `px.tcgen05.copy`.
-    Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``s[i]`` is one
-    64 x 64 stage, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
+    Outside run-time loops, any agent; any GPU; no PTX. Example: ``s = px.shared((4, 64, 64), px.f32)``; ``stage = s[i]``
+    is one of 64 x 64, ``s[i].at(1)`` the same stage in CTA 1 of the cluster.
     """
     check_outside_loops(ctx, "px.shared")
     sizes = require_shape(ctx, "px.shared", shape)
