@@ -12,7 +12,8 @@ from support.doc_pages import Page
 SOURCES = Path(phalanx.__path__[0])
 GENERATED = {
     "frozen.py", "runtime/exporting/exported_ways.py", "runtime/launch/matcher.py", "runtime/launch/replay.py",
-    "runtime/planning/compiled_ways.py", "runtime/symbolic/reals.py", "sim/codegen.py", "torch/straight.py",
+    "runtime/planning/compiled_ways.py", "runtime/symbolic/reals.py", "sim/codegen.py", "sim/timeline/closed.py",
+    "torch/straight.py",
 }  # fmt: skip
 """Files that run text which this process made; none of them reads it from a file."""
 
