@@ -26,6 +26,7 @@ from phalanx.sim.machine import Cluster, Machine
 from phalanx.sim.report import deadlock
 from phalanx.sim.run import check_arguments, code_of, grid_of, with_counters
 from phalanx.sim.scheduler import IN_VAIN
+from phalanx.sim.timeline.costs import Unit
 from phalanx.sim.timeline.events import Run
 from phalanx.sim.timeline.rounds import RoundKeeper
 from phalanx.sim.timeline.timer import Timer
@@ -122,7 +123,8 @@ class Clock:
         if self.running:
             self.stop_short()
         run = self.timer.run
-        run.end = max([event.end for event in run.events] + run.finished, default=self.rates.launch)
+        written = [sm.servers[Unit.HBM].free for sm in self.sms]  # what L2 holds then is in the next launch's way
+        run.end = max([event.end for event in run.events] + run.finished + written, default=self.rates.launch)
         for sm in self.sms:
             for unit, server in sm.servers.items():
                 run.busy[unit.value] = max(run.busy.get(unit.value, 0.0), server.busy)

@@ -309,10 +309,8 @@ class Timer(Monitor):
                 and place.window.index == len(self.function.params) - 1
             ):
                 self.drawn = (place.view, place.view.copy())
-            missed = 0.0
-            if access.mode is not fx.Mode.ATOMIC:
-                missed = self.fetched(agent, place, nbytes) if reads else 1.0
-            begin, end = sm.l2(now, nbytes, missed)
+            missed = self.fetched(agent, place, nbytes) if access.mode is fx.Mode.READ else 0.0
+            begin, end = sm.written(now, nbytes) if access.mode is fx.Mode.WRITE else sm.l2(now, nbytes, missed)
             latency = (
                 rates.atomic_latency
                 if access.mode is fx.Mode.ATOMIC
@@ -398,7 +396,7 @@ class Timer(Monitor):
         if targets and all(place_is_common(place) for place, _ in targets):
             kind = "store"
             read_end = sm.shared(now, nbytes) + rates.store_read
-            over_at = sm.l2(now, nbytes, 1.0)[1] + rates.store_latency
+            over_at = sm.written(now, nbytes)[1] + rates.store_latency
         elif any(place_is_common(place) for place in sources) or not sources:
             kind = "copy"
             missed = max((self.fetched(agent, place, bytes_of(place)) for place in sources), default=0.0)

@@ -67,6 +67,12 @@ class Sm:
             end = max(end, other)
         return begin, end
 
+    def written(self, start: float, nbytes: float) -> tuple[float, float]:
+        """Bytes from the SM into L2, which HBM gets some time later: their begin, and when L2 has them."""
+        begin, end = self.l2(start, nbytes, 0.0)
+        self.servers[Unit.HBM].owe(start, nbytes / self.hbm_rate)
+        return begin, end
+
     def zeros(self, now: float, nbytes: float) -> float:
         """Zeros that the copy engine writes into this SM for what an array does not have: when the last are there."""
         way = self.servers[Unit.L2]
