@@ -10,11 +10,11 @@ from arrays import case, checked, main, wide
 import phalanx as px
 
 
-@px.kernel(warps=8, cluster=lambda CTAS: CTAS)
-def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
-    rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
+@px.kernel(warps=8)
+def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128):
+    rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
     for t in px.persistent(rows * columns):
-        m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
+        m, n = t // columns * BM, t % columns * BN
         acc = px.zeros((BM, BN), px.f32)
         for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
             a, b = px.load(A[m : m + BM, g * 128 : g * 128 + 128]), px.load(B[n : n + BN, g * 128 : g * 128 + 128])

@@ -10,11 +10,11 @@ from arrays import case, checked, main, normal, wide
 import phalanx as px
 
 
-@px.kernel(warps=8, cluster=lambda CTAS: CTAS)
-def dequantised(X, W, S, Z, C, *, BM=256, BN=128, BK=64, CTAS=1):
-    rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
+@px.kernel(warps=8)
+def dequantised(X, W, S, Z, C, *, BM=256, BN=128, BK=64):
+    rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
     for t in px.persistent(rows * columns):
-        m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
+        m, n = t // columns * BM, t % columns * BN
         acc = px.zeros((BN, BM), px.f32)
         for k in px.pipelined(range(0, X.shape[1], BK)):
             s, z = px.load(S[k // 128, n : n + BN]), px.load(Z[k // 128, n : n + BN])

@@ -1,4 +1,4 @@
-// block_scaled(BM=128, BN=64, CTAS=1) for sm_90a, from block_scaled.py:14
+// block_scaled(BM=128, BN=64) for sm_90a, from block_scaled.py:14
 // 384 threads, 217344 bytes of shared memory
 
 typedef unsigned short px_bf16;
@@ -93,10 +93,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
     // block_scaled.py:21: acc = acc + px.dot(a, b.T) * (px.load(SA[g, m : m + BM]) * SB[n // 128, g])[:, None]
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(SA_full + 8 * px_i, 1);
     for (int px_i = 0; px_i < 8; ++px_i) ptx::mbarrier_init_shared_cta(SA_empty + 8 * px_i, 8);
-    // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
+    // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128):
     ptx::fence_mbarrier_init_release_cluster();
   }
-  // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
+  // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
   const int C_size0 = C.shape[0];
   const int C_size1 = C.shape[1];
   // block_scaled.py:16: for t in px.persistent(rows * columns):
@@ -104,12 +104,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
   const int clusters = (int)gridDim.x * (int)gridDim.y * (int)gridDim.z;
   // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
   const int A_size1 = A.shape[1];
-  // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], CTAS * BN)
+  // block_scaled.py:15: rows, columns = px.cdiv(C.shape[0], BM), px.cdiv(C.shape[1], BN)
   const int rows = ptx::wrap_add((C_size0 >> 7), ((int)((C_size0 & 127) != 0)));
   const int columns = ptx::wrap_add((C_size1 >> 6), ((int)((C_size1 & 63) != 0)));
   // block_scaled.py:16: for t in px.persistent(rows * columns):
   const int t = ptx::wrap_mul(rows, columns);
-  // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128, CTAS=1):
+  // block_scaled.py:14: def block_scaled(A, SA, B, SB, C, *, BM=128, BN=128):
   __syncthreads();  // barriers are initialised before their first use
   // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
   if (px_warp_id >= 8) {  // producer: warp 8
@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
         const unsigned t_8 = ptx::floor_div<unsigned>(t_5, t_7);
         const int row = (int)(t_6 + (t_5 - (t_8 * t_7)));
         const int column = (int)t_8;
-        // block_scaled.py:17: m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
+        // block_scaled.py:17: m, n = t // columns * BM, t % columns * BN
         const int m = ptx::wrap_mul(row, 128);
         const int n = ptx::wrap_mul(column, 64);
         // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
@@ -194,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) block_scaled_kernel(
       const unsigned t_9 = t_6 + (t_5 - (t_8 * t_7));
       const int row = (int)t_9;
       const int column = (int)t_8;
-      // block_scaled.py:17: m, n = t // columns * BM, (t % columns * CTAS + px.cluster.rank()) * BN
+      // block_scaled.py:17: m, n = t // columns * BM, t % columns * BN
       const int m = ptx::wrap_mul(row, 128);
       const int n = ptx::wrap_mul(column, 64);
       // block_scaled.py:19: for g in px.pipelined(range(px.cdiv(A.shape[1], 128))):
