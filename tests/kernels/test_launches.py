@@ -23,6 +23,9 @@ from phalanx.kernels.padding import pad_rows, pad_tiles
 from phalanx.kernels.products.activations_backward import activate_tiles
 from phalanx.kernels.products.group_tiles import plan_groups
 from phalanx.kernels.products.grouped_backward import group_sums
+from phalanx.kernels.products.grouped_blackwell import grouped_blackwell
+from phalanx.kernels.products.matmul_blackwell import matmul_blackwell
+from phalanx.kernels.products.matmul_blackwell_config import BlackwellConfig
 from phalanx.kernels.quantize import pack_scale_tiles, quantize_tiles
 from phalanx.kernels.rowwise.column_sums import sum_columns
 from phalanx.kernels.rowwise.cross_entropy import SUM_CTAS, sum_losses
@@ -123,7 +126,20 @@ FOR_GRADIENTS = {
         "group_sums", group_sums[2, 2], [X, np.array([5, 11], np.int32), np.zeros((2, 128), np.float32)], {"GROUPS": 2}
     ),
 }
-CASES = LIBRARY | WITHOUT_A_RING | SPANS | IN_REGISTERS | BY_TEAMS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
+A, B = np.ones((128, 64), ml_dtypes.bfloat16), np.ones((64, 64), ml_dtypes.bfloat16)
+NARROW = BlackwellConfig(64, 64, (1, 1))
+ONE_TILE = np.array([[0], [0], [128], [1]], np.int32)
+"""The table of one tile of one group: the group, where its rows begin and end, and how many tiles there are."""
+LOOPS_ON_BLACKWELL = {
+    "matmul_blackwell": lambda: Case(
+        "matmul_blackwell", matmul_blackwell[1, 1], [A, B, A.copy(), *[None] * 6], {"config": NARROW}
+    ),
+    "grouped_blackwell": lambda: Case(
+        "grouped_blackwell", grouped_blackwell[1, 1], [A, None, B[None], A.copy(), ONE_TILE, None, None], {"config": NARROW}
+    ),
+}
+ROWS = WITHOUT_A_RING | SPANS | IN_REGISTERS | BY_TEAMS
+CASES = LIBRARY | LOOPS_ON_BLACKWELL | ROWS | BEFORE_AND_AFTER_ATTENTION | FOR_GRADIENTS
 LOOKS_EARLY = {"join_runs"}
 """It reads lengths before its turn: the launch before it has waited for them (test_attention_decode_runs.py checks it)."""
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import phalanx as px
-from sanitizer import test_tcgen05 as planted_bugs
+from sanitizer import test_tcgen05, test_tcgen05_pairs
 from sanitizer.planted import cases, line_of
+from sanitizer.tensor_launches import PAIR
 
 
 @px.kernel(warps=6, cluster=2)
@@ -39,7 +40,7 @@ def pair(A, B, C, *, STEPS, S):
 
 
 def test_a_pair():
-    a, b, c = planted_bugs.PAIR["args"]
+    a, b, c = PAIR["args"]
     found = px.explore(pair[2], a, b, c, STEPS=2, S=1)
     assert found.ok and found.complete and found.outcomes == 1 and not found.clashes
     assert px.check(pair[2], a, b, c, STEPS=3, S=2).ok
@@ -52,7 +53,7 @@ IN_ORDER_HERE = ("a_product_follows_another_of_a_different_shape", "two_copies_i
 """The simulator lets the tensor cores do what one role gave them in its order: only the checks know that they need not."""
 TOO_MANY_ORDERS = ("the_mask_of_a_commit_is_too_small", "the_mask_of_a_commit_is_too_large")
 EXPLORED = [
-    case for case in cases(planted_bugs.__name__)
+    case for module in (test_tcgen05, test_tcgen05_pairs) for case in cases(module.__name__)
     if case.kind == "race" and not case.strict and str(case) not in (*IN_ORDER_HERE, *TOO_MANY_ORDERS)
 ]
 
