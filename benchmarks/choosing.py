@@ -77,7 +77,8 @@ def modelled(problem: dict[str, Any], given: dict[str, Any]) -> float:
     """Microseconds of a product of the library in a configuration."""
     from phalanx.kernels.products.matmul_config import MatmulConfig
 
-    config = MatmulConfig(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    config = MatmulConfig(**fields)
     launches = launched(lambda library, torch: product_call(library, torch, problem, config))
     return sum(quick(bound, *args, **constants).microseconds for bound, args, constants in launches)
 

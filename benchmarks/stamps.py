@@ -148,7 +148,7 @@ def measured(torch: Any, case: Case, pages: Path | None) -> dict[str, Any]:
         plain.append(burst(torch, lambda: case.call(*args)))
         stamped.append(burst(torch, repeat))
     most = max(len(ring) for cta in sampled(run) for ring in cta.rings)
-    row = {
+    row: dict[str, Any] = {
         "name": case.name, "plain_us": statistics.median(plain), "stamped_us": statistics.median(stamped),
         "ratio": statistics.median(stamped) / statistics.median(plain), "stamp_cycles": trace.stamp_cycles,
         "mhz": trace.clock, "cycles": trace.cycles, "events": len(trace.events), "lost": trace.lost,

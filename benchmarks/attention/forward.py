@@ -292,7 +292,8 @@ def regimes_of(options: argparse.Namespace) -> tuple[str, ...]:
 def read_config(text: str) -> AttentionConfig:
     """``keys=80,groups=3,slack=0``: what is not named has the class's default."""
     given = dict(part.split("=") for part in text.split(","))
-    return AttentionConfig(**{key: (float if key == "slack" else int)(value) for key, value in given.items()})
+    fields: dict[str, Any] = {key: (float if key == "slack" else int)(value) for key, value in given.items()}
+    return AttentionConfig(**fields)
 
 
 def compiled(case: Case, config: AttentionConfig | None) -> None:

@@ -97,8 +97,8 @@ def main() -> None:
                 shares = f"{mine / whole:6.1%} {runs:5} {all_of_it / whole:12.1%}"
                 print(f"{name:16} {arch:8} {1e3 * whole:8.0f} {parts} {shares}", flush=True)
     for key in ("pass_s", "with_again_s"):
-        parts = [row[key] / row["cold_s"] for row in rows]
-        print(f"{key}: {sum(parts) / len(parts):.1%} on average, at most {max(parts):.1%}")
+        taken = [row[key] / row["cold_s"] for row in rows]
+        print(f"{key}: {sum(taken) / len(taken):.1%} on average, at most {max(taken):.1%}")
     save(options.json, {"rows": rows})
 
 
