@@ -99,7 +99,7 @@ def test_products_add_up(name: str) -> None:
     (a, y, steps), constants = arguments(probe)
     probe.bound(1, STEPS)(a, y, steps, **constants)
     shape = {"M": 64, "N": 64, "K": 16} if probe.kernel is not products.products else {"M": 128, "N": 256, "K": 64}
-    m, n, k = {**shape, **constants}.values()
+    m, n, k = ({**shape, **constants}[size] for size in "MNK")
     wide = a.astype(np.float32)
     assert np.allclose(y[:m, :n], steps * wide[:m, :k] @ wide[:n, :k].T, rtol=1e-3, atol=1e-3)
 

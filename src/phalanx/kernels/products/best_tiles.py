@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.kernels.products.by_rows import ByRows
-from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem
+from phalanx.kernels.products.matmul_cuts import MatmulConfig, Problem, steps_of
 from phalanx.kernels.products.quickest_parts import quickest_parted_of
 from phalanx.kernels.products.quickest_tiles import promising
 from phalanx.kernels.products.tile_model import (
@@ -23,7 +23,6 @@ from phalanx.kernels.products.tile_model import (
     costs_of,
     moved_bytes,
     sizes_of_all,
-    steps_of,
 )
 from phalanx.machines.h200 import H200
 from phalanx.runtime.device.devices import Device

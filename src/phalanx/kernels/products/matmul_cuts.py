@@ -217,7 +217,7 @@ def complete(
 ) -> MatmulConfig:
     """The configuration with these tiles: as few parts as room and four stages allow, as many stages as fit."""
     bk = STAGE_ROW_BYTES // problem.itemsize
-    stage = (bm + held_columns(problem, bn, swapped)) * STAGE_ROW_BYTES
+    stage = stage_bytes(problem, bm, bn, swapped)
     room = SHARED_LIMIT - reserved_bytes(problem)
     width = bn
     high = bm // groups
@@ -256,18 +256,17 @@ def stored_whole(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     held = config.bm // config.groups * config.bn
     if config.parts == 1 or held > MOST_HELD[config.groups] or problem.fused or problem.vectors or not problem.staged:
         return config
-    stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
+    stage = stage_bytes(problem, config.bm, config.bn, config.swapped)
     room = SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, config.bm, config.bn)
     stages = min(MAX_STAGES, room // stage)
-    steps = ceil(problem.k * problem.itemsize / STAGE_ROW_BYTES)
-    return replace(config, parts=1, stages=stages) if stages > steps else config
+    return replace(config, parts=1, stages=stages) if stages > steps_of(problem) else config
 
 
 def deepened(config: MatmulConfig, problem: Problem) -> MatmulConfig:
     """The configuration with a ring of up to `DEEPEST` stages."""
     if config.stages != MAX_STAGES:
         return config
-    stage = (config.bm + held_columns(problem, config.bn, config.swapped)) * STAGE_ROW_BYTES
+    stage = stage_bytes(problem, config.bm, config.bn, config.swapped)
     used = reserved_bytes(problem) + epilogue_bytes(problem, config.bm, part_width(config.bn, config.parts, config.swapped))
     return replace(config, stages=max(MAX_STAGES, min(DEEPEST, (SHARED_LIMIT - used) // stage)))
 
@@ -291,7 +290,7 @@ def with_parts(config: MatmulConfig, problem: Problem, split: int) -> MatmulConf
         return None
     if groups == 3 and problem.fused and ceil(bn / width) > MOST_SPLIT_PARTS:
         return None
-    stage = (bm + held_columns(problem, bn, config.swapped)) * STAGE_ROW_BYTES
+    stage = stage_bytes(problem, bm, bn, config.swapped)
     stages = min(MAX_STAGES, (SHARED_LIMIT - reserved_bytes(problem) - epilogue_bytes(problem, bm, width)) // stage)
     return replace(config, split=split, parts=ceil(bn / width), stages=stages) if stages >= 3 else None
 
@@ -310,6 +309,16 @@ def held_columns(problem: Problem, bn: int, swapped: bool) -> int:
     """Columns of a stage of a tile that there is room for: as many as are fetched and multiplied, or whole panels."""
     by_k = problem.by_k[0 if swapped else 1]
     return bn if by_k else whole_panels(bn)
+
+
+def stage_bytes(problem: Problem, bm: int, bn: int, swapped: bool) -> int:
+    """Bytes of shared memory that a stage of both operands takes, for tiles of `bm` rows and `bn` columns."""
+    return (bm + held_columns(problem, bn, swapped)) * STAGE_ROW_BYTES
+
+
+def steps_of(problem: Problem) -> int:
+    """The steps along K of a tile."""
+    return -(-problem.k * problem.itemsize // STAGE_ROW_BYTES)
 
 
 def tile_sizes(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
@@ -363,7 +372,7 @@ def fitted(problem: Problem, width: int, across: int) -> Iterator[MatmulConfig]:
     bk = STAGE_ROW_BYTES // problem.itemsize
     if high * width > MOST_RESULTS[groups]:
         return
-    stage = (bm + held_columns(problem, width, False)) * STAGE_ROW_BYTES
+    stage = stage_bytes(problem, bm, width, False)
     for cm in clusters:
         if problem.by_k[1] and width % (LEAST_SHARED * cm):
             continue

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phalanx.frozen import frozen
-from phalanx.kernels.products.matmul_cuts import Problem
+from phalanx.kernels.products.matmul_cuts import Problem, steps_of
 from phalanx.kernels.products.tile_model import (
     MOST_TOGETHER,
     Sizes,
@@ -23,7 +23,6 @@ from phalanx.kernels.products.tile_model import (
     eighth_power,
     fourth_power,
     row_bytes,
-    steps_of,
 )
 from phalanx.machines.h200 import H200
 from phalanx.machines.model import TileCosts

@@ -31,6 +31,7 @@ from phalanx.kernels.products.matmul_cuts import (
     fitted,
     fitted_width,
     possible,
+    steps_of,
     whole_panels,
     with_parts,
 )
@@ -204,11 +205,6 @@ def moved_bytes(problem: Problem) -> tuple[int, int]:
     k = problem.k
     batch = problem.batch
     return batch * k * (m + n) * problem.itemsize, batch * m * n * problem.out_itemsize
-
-
-def steps_of(problem: Problem) -> int:
-    """The steps along K of a tile."""
-    return -(-problem.k * problem.itemsize // STAGE_ROW_BYTES)
 
 
 def streaming_readers(problem: Problem, costs: TileCosts) -> int:

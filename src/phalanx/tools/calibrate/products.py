@@ -8,9 +8,9 @@ import phalanx as px
 from phalanx.tools.calibrate.probe import Makes, Probe, every
 
 
-@px.kernel(warps=8)
-def products(A, Y, n, *, M=128, N=256, K=64):
-    """Products of two warpgroups back to back, of operands in shared memory."""
+@px.kernel(warps=lambda WARPS: WARPS)
+def products(A, Y, n, *, M=128, N=256, K=64, WARPS=8, PENDING=1):
+    """Products of operands in shared memory, all but the last `PENDING` of which are waited for."""
     a, b, full = px.shared((M, K), A.dtype), px.shared((N, K), A.dtype), px.barrier()
     with full.transaction():
         px.tma.load(A[0:M, 0:K], a, full)
@@ -20,26 +20,10 @@ def products(A, Y, n, *, M=128, N=256, K=64):
     for _ in range(n):
         px.wgmma(a, b.T, acc)
         px.wgmma_commit()
-        px.wgmma_wait(1)
+        px.wgmma_wait(PENDING)
     px.wgmma_wait(0)
     m = px.block_id(0) * M
     px.store(Y[m : m + M, 0:N], acc)
-
-
-@px.kernel(warps=4)
-def waited_for(A, Y, n, *, M=64, N=64, K=16):
-    """Products, each of which is waited for."""
-    a, b, full = px.shared((M, K), A.dtype), px.shared((N, K), A.dtype), px.barrier()
-    with full.transaction():
-        px.tma.load(A[0:M, 0:K], a, full)
-        px.tma.load(A[0:N, 0:K], b, full)
-    full.wait(0)
-    acc = px.zeros((M, N), px.f32)
-    for _ in range(n):
-        px.wgmma(a, b.T, acc)
-        px.wgmma_commit()
-        px.wgmma_wait(0)
-    px.store(Y[0:M, 0:N], acc)
 
 
 @px.kernel(warps=4)
@@ -84,7 +68,8 @@ PROBES = (
     Probe("shared_rate", "128 x 8 x 256 in bf16", products, operands, (500, 4500), (8, 24),
           constants=(("M", 128), ("N", 8), ("K", 256))),
     Probe("tensor_share_mma", "64 x 64 x 32 in bf16 by four pairs of warps", by_warps, operands, (500, 4500), (8, 24)),
-    Probe("tensor_drain", "64 x 64 x 16, waited for", waited_for, operands, (500, 4500), (8, 24)),
+    Probe("tensor_drain", "64 x 64 x 16, waited for", products, operands, (500, 4500), (8, 24),
+          constants=(("M", 64), ("N", 64), ("K", 16), ("WARPS", 4), ("PENDING", 0))),
     Probe("tensor_drain_registers", "the same with an operand in registers", out_of_registers, operands, (500, 4500),
           (8, 24)),
 )  # fmt: skip
